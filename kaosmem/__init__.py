@@ -1,0 +1,98 @@
+"""Decide what an LLM agent sees: typed memory sections, packed exactly into a token budget, explained and durable."""
+
+from kaosmem.assembly import Context, Decision, Reason, SectionUse
+from kaosmem.errors import (
+    ConflictError,
+    CorruptionError,
+    DuplicateItemError,
+    DurabilityError,
+    InvalidBudgetError,
+    InvalidContentError,
+    InvalidNameError,
+    ItemTooLargeError,
+    KaosmemError,
+    MissingExtraError,
+    NothingToIngestError,
+    ReadOnlyError,
+    SectionFullError,
+    TestIsolationError,
+    UnknownEncodingError,
+    UnknownFormatError,
+    UnknownItemError,
+    UnknownSectionError,
+    UnsupportedVersionError,
+    WindowTooSmallError,
+)
+from kaosmem.eviction import EvictionPolicy
+from kaosmem.formats import count_messages
+from kaosmem.ingest import IngestReport
+from kaosmem.names import safe_id
+from kaosmem.retrieval import BM25Ranker, RankBM25Ranker, Ranker
+from kaosmem.sections import DEFAULT_SECTIONS, Section, SectionSpec, Source
+from kaosmem.session import SessionMemory, delete_session, list_sessions
+from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.types import (
+    ChatMessage,
+    DocumentBlock,
+    ImageBlock,
+    Item,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Trust,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DEFAULT_SECTIONS",
+    "BM25Ranker",
+    "ChatMessage",
+    "ConflictError",
+    "Context",
+    "CorruptionError",
+    "Decision",
+    "DocumentBlock",
+    "DuplicateItemError",
+    "DurabilityError",
+    "EvictionPolicy",
+    "ImageBlock",
+    "IngestReport",
+    "InvalidBudgetError",
+    "InvalidContentError",
+    "InvalidNameError",
+    "Item",
+    "ItemTooLargeError",
+    "KaosmemError",
+    "MissingExtraError",
+    "NothingToIngestError",
+    "RankBM25Ranker",
+    "Ranker",
+    "ReadOnlyError",
+    "Reason",
+    "Section",
+    "SectionFullError",
+    "SectionSpec",
+    "SectionUse",
+    "SessionMemory",
+    "Source",
+    "TestIsolationError",
+    "TextBlock",
+    "ThinkingBlock",
+    "TokenCounter",
+    "ToolResultBlock",
+    "ToolUseBlock",
+    "Trust",
+    "UnknownEncodingError",
+    "UnknownFormatError",
+    "UnknownItemError",
+    "UnknownSectionError",
+    "UnsupportedVersionError",
+    "WindowTooSmallError",
+    "count_messages",
+    "delete_session",
+    "get_counter",
+    "list_sessions",
+    "safe_id",
+]

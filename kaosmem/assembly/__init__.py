@@ -1,0 +1,87 @@
+"""Pack the candidates of all sections into a token budget: pure, exact, explained.
+
+want   each source has proposed units, best first
+grant  `allocate` shares the window out
+fit    whole units, until nothing more fits
+build  static sections, histories, then the block of what depends on the query
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kaosmem.assembly.allocation import Need, allocate
+from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, preview
+from kaosmem.assembly.packing import Packing
+from kaosmem.errors import InvalidBudgetError
+from kaosmem.formats import Format
+from kaosmem.names import shown
+from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.tokens import TokenCounter
+
+__all__ = [
+    "Context",
+    "Decision",
+    "Need",
+    "Reason",
+    "SectionUse",
+    "allocate",
+    "assemble",
+    "check_budget",
+    "preview",
+]
+
+
+def assemble(
+    specs: Sequence[SectionSpec],
+    proposals: Mapping[str, Proposal],
+    *,
+    budget: int,
+    format: Format,  # noqa: A002
+    counter: TokenCounter,
+    query: str = "",
+    reserve: int = 0,
+    decide: Callable[[str], Decision],
+) -> Context:
+    """Return the context that packs the proposals into `budget - reserve` tokens.
+
+    specs: in order of declaration. proposals: by section name; a section without one is not shown.
+    decide: answers for items that were not proposed.
+    Raises WindowTooSmallError, with the sums, where what must be shown does not fit.
+    """
+    window = check_budget(budget, reserve)
+    shown_specs = [spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates]
+    room = window
+    while True:
+        packing = Packing(shown_specs, proposals, window=room, format=format, counter=counter)
+        rendered = format.render(packing.layout)
+        used = packing.used if counter.additive else format.count(rendered, counter)
+        if used <= window:
+            break
+        # Pieces of a counter that is not additive can weigh more together: give the difference up and pack again.
+        room -= used - window
+    return Context(
+        format=format.name,
+        query=query,
+        budget=window,
+        used=used,
+        frame=used - sum(use.used for use in packing.by_section.values()),
+        items=packing.items,
+        by_section=packing.by_section,
+        rendered=rendered,
+        _counter=counter,
+        _proposed=packing.decide,
+        _others=decide,
+    )
+
+
+def check_budget(budget: object, reserve: object = 0) -> int:
+    """Return the window that a budget less a reserve leaves, in tokens. Raises InvalidBudgetError."""
+    for name, value in (("budget", budget), ("reserve", reserve)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidBudgetError(f"{name} is {shown(value)}; give a whole number of tokens from 0 up")
+    assert isinstance(budget, int)
+    assert isinstance(reserve, int)
+    if reserve > budget:
+        raise InvalidBudgetError(f"reserve {reserve} is more than the whole budget {budget}; lower it")
+    return budget - reserve

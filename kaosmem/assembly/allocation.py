@@ -1,0 +1,97 @@
+"""How a window is shared out among sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kaosmem.errors import WindowTooSmallError
+from kaosmem.sections import SectionSpec
+
+# A section that grows towards its floor takes it in this many steps, so that the room left for a history, and with it
+# the place where the history is cut, moves that often at the most.
+_FLOOR_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a section needs of a window, in tokens as rendered: `must` of them in any case, at most `want`."""
+
+    must: int
+    want: int
+
+
+def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, Need], budget: int) -> dict[str, int]:
+    """Return each section's grant: its share of a window of `budget` tokens.
+
+    needs: by section name; a section without one is empty and gets nothing.
+    First what every section must show; then static sections by priority, within what the floors and musts of all
+    others leave; then floors; then by priority up to want, the spec's budget and what is left. Ties go in the order of
+    `specs`. Grants sum to at most `budget`.
+    Raises WindowTooSmallError, with the sums, where the musts alone don't fit.
+    """
+    wanting = [spec for spec in by_priority(specs) if spec.name in needs]
+    grants = {spec.name: needs[spec.name].must for spec in wanting}
+    left = budget - sum(grants.values())
+    if left < 0:
+        raise window_too_small(grants, budget)
+    held = {spec.name: max(0, _floor(spec, needs[spec.name], budget) - grants[spec.name]) for spec in wanting}
+
+    def give(spec: SectionSpec, room: int) -> None:
+        nonlocal left
+        more = max(0, min(_most(spec, needs[spec.name]) - grants[spec.name], room, left))
+        grants[spec.name] += more
+        left -= more
+
+    static = [spec for spec in wanting if spec.placement == "static"]
+    others = [spec for spec in wanting if spec.placement != "static"]
+    for spec in static:
+        del held[spec.name]
+        give(spec, left - sum(held.values()))
+    for spec in others:
+        give(spec, held[spec.name])
+    for spec in others:
+        give(spec, left)
+    return grants
+
+
+def by_priority(specs: Iterable[SectionSpec]) -> list[SectionSpec]:
+    """Return specs in the order in which they are served."""
+    return sorted(specs, key=lambda spec: -spec.priority)
+
+
+def cap_of(spec: SectionSpec, window: int) -> int:
+    """Return the most that a section may take of a window."""
+    return window if spec.budget is None else min(spec.budget, window)
+
+
+def held_by_floor(spec: SectionSpec, need: Need, window: int) -> int:
+    """Return what a section's floor and musts keep from a history: what it wants of its floor, in coarse steps."""
+    floor = int(spec.floor * window)
+    step = max(1, floor // _FLOOR_STEPS)
+    return max(need.must, min(floor, cap_of(spec, window), -(-need.want // step) * step))
+
+
+def window_too_small(needs: Mapping[str, int], window: int, *, section: str | None = None) -> WindowTooSmallError:
+    """Return the error that says what must be shown and does not fit in a window, or in one section's budget."""
+    total = sum(needs.values())
+    if section is not None:
+        return WindowTooSmallError(
+            f"section {section!r} must show {total} tokens, headers included, and its budget is {window}; "
+            f"raise that by {total - window}, or unpin or shorten items",
+            need=needs,
+        )
+    sums = ", ".join(f"{name} {tokens}" for name, tokens in needs.items() if tokens)
+    return WindowTooSmallError(
+        f"a window of {window} tokens cannot hold the {total} that must be shown ({sums}); "
+        f"raise the budget by {total - window}, lower reserve, or unpin or shorten items",
+        need=needs,
+    )
+
+
+def _floor(spec: SectionSpec, need: Need, window: int) -> int:
+    return min(int(spec.floor * window), _most(spec, need))
+
+
+def _most(spec: SectionSpec, need: Need) -> int:
+    return need.want if spec.budget is None else min(need.want, max(spec.budget, need.must))

@@ -1,0 +1,168 @@
+"""What an assembly returns: the context, and why each item is in or out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from textwrap import shorten
+
+from kaosmem.formats import Rendered, count_messages
+from kaosmem.tokens import TokenCounter
+from kaosmem.types import Item, JSONValue, content_text
+
+
+class Reason(StrEnum):
+    """Why an item is in a context, or is not."""
+
+    MUST = "must"
+    """In: system prompt, pinned, newest user message or newest unit."""
+    TAIL = "tail"
+    """In: in the unbroken run of newest messages."""
+    RELEVANT = "relevant"
+    """In: worth its tokens to the query."""
+    NEWEST = "newest"
+    """In: among the newest of a section that is not ranked, or that has nothing relevant left."""
+    RECALLED = "recalled"
+    """In: an earlier message, worth its tokens to the query."""
+    NO_ROOM = "no_room"
+    """Out: did not fit in what was left of the window or of its section's cap."""
+    HELD_BACK = "held_back"
+    """Out: a static item, for whose room other sections' floors are kept."""
+    BEFORE_TAIL = "before_tail"
+    """Out: a message before the place where the history is cut."""
+    ORPHAN = "orphan"
+    """Out: a tool result without its call, or a second one for the same call."""
+    OUTRANKED = "outranked"
+    """Out: its section proposed better ones."""
+    NOT_SHOWN = "not_shown"
+    """Out: its section was not asked for, or is never shown."""
+    ARCHIVED = "archived"
+    """Out: evicted, removed or replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One item's fate and the reason for it.
+
+    rank: place in its section's order of want, from 1; None where it was not proposed.
+    score: the ranker's, None where the section was not ranked by the query. tokens: of the content alone.
+    """
+
+    item_id: str
+    section: str
+    included: bool
+    reason: Reason
+    rank: int | None
+    score: float | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SectionUse:
+    """What one section takes of a context: tokens as rendered, header, marks and framing included, and items."""
+
+    used: int
+    items: int
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an agent sees in one turn.
+
+    text: for the format "text"; messages: for formats of messages.
+    used: tokens of what is handed over, framing included; budget: what they were packed into, reserve taken off.
+    items: in the order in which they are shown. by_section: in order of declaration; with `frame`, the tokens that
+    belong to no section, they add up to `used`.
+    """
+
+    format: str
+    query: str
+    budget: int
+    used: int
+    frame: int
+    items: tuple[Item, ...]
+    by_section: Mapping[str, SectionUse]
+    rendered: Rendered = field(repr=False)
+    _counter: TokenCounter = field(repr=False, compare=False)
+    _proposed: Callable[[], tuple[Decision, ...]] = field(repr=False, compare=False)
+    _others: Callable[[str], Decision] = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<Context {self.format}: {self.used} of {self.budget} tokens, {len(self.items)} items>"
+
+    @property
+    def text(self) -> str:
+        """Return the context as one text; formats of messages have none."""
+        if self.rendered.text is None:
+            raise AttributeError(f"a context in format {self.format!r} has messages, not text")
+        return self.rendered.text
+
+    @property
+    def messages(self) -> list[dict[str, JSONValue]]:
+        """Return the context as the provider's messages; the format "text" has none."""
+        if self.rendered.messages is None:
+            raise AttributeError(f"a context in format {self.format!r} has text, not messages")
+        return self.rendered.messages
+
+    def decision(self, item_id: str) -> Decision:
+        """Return why any item is in or out. Raises UnknownItemError for an id that the session does not know."""
+        proposed = self._by_id.get(item_id)
+        return self._others(item_id) if proposed is None else proposed
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """One decision for every item that was proposed, sections in order of declaration, ranks ascending."""
+        return self._proposed()
+
+    @cached_property
+    def _by_id(self) -> dict[str, Decision]:
+        return {decision.item_id: decision for decision in self.decisions}
+
+    def shared_prefix(self, previous: Context) -> int:
+        """Return how many tokens at the front are those of `previous`: what a provider's prompt cache can reuse."""
+        if self.rendered.text is not None and previous.rendered.text is not None:
+            return self._counter(os.path.commonprefix([self.rendered.text, previous.rendered.text]))  # noqa: RUF071
+        shared = []
+        for mine, theirs in zip(self.rendered.messages or (), previous.rendered.messages or (), strict=False):
+            if mine != theirs:
+                break
+            shared.append(mine)
+        return count_messages(shared, self.format, counter=self._counter)
+
+    def explain(self, *, misses: int = 10) -> str:
+        """Return a report of at most 80 columns: the sums, what is in, and the nearest `misses` that are not."""
+        lines = [
+            f"{self.used} of {self.budget} tokens used, {len(self.items)} items, format {self.format}",
+            *(f"  {name:<24} {use.used:>7} tokens {use.items:>5} items" for name, use in self.by_section.items()),
+            f"  {'(frame)':<24} {self.frame:>7} tokens",
+            "",
+            f"{'section':<12} {'item':<28} {'rank':>4} {'score':>8} {'tokens':>6}  reason",
+        ]
+        lines += [self._line(self.decision(item.id)) for item in self.items]
+        missed = self.nearest_misses(misses)
+        if missed:
+            lines += ["", "nearest misses", *(self._line(decision) for decision in missed)]
+        return "\n".join(lines)
+
+    def nearest_misses(self, count: int = 10) -> list[Decision]:
+        """Return the decisions on what came closest to being in: by score, then by rank."""
+        missed = [decision for decision in self.decisions if not decision.included]
+        missed.sort(key=lambda decision: (-(decision.score or 0.0), decision.rank or 0))
+        return missed[:count]
+
+    @staticmethod
+    def _line(decision: Decision) -> str:
+        score = "-" if decision.score is None else f"{decision.score:.3f}"
+        item_id = decision.item_id if len(decision.item_id) <= 28 else "…" + decision.item_id[-27:]
+        return (
+            f"{decision.section[:12]:<12} {item_id:<28} {decision.rank or '-':>4} {score:>8} "
+            f"{decision.tokens:>6}  {decision.reason}"
+        )
+
+
+def preview(item: Item, width: int = 60) -> str:
+    """Return the beginning of an item's content on one line."""
+    return shorten(content_text(item.content)[: 4 * width], width, placeholder="…") or "(empty)"

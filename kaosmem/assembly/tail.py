@@ -1,0 +1,131 @@
+"""Where a history is cut: rarely and far, so that the prefix before it holds for many turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kaosmem.sections import Candidate, SectionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a history shows: units kept before its mark, the mark if anything is left out, units from the cut on.
+
+    left_out: messages that the mark stands for, None where there is no mark.
+    used: tokens as rendered, header and mark included.
+    """
+
+    before: tuple[Candidate, ...]
+    units: tuple[Candidate, ...]
+    left_out: int | None
+    used: int
+
+
+class TailCutter:
+    """Cuts one history. All costs are in tokens as rendered.
+
+    units: the proposed units without orphans, by position. taken, total: items and tokens the section ever took.
+    size: what a unit costs; mark_size: what a mark for that many messages costs; header: what the section's own
+    header costs.
+    """
+
+    def __init__(
+        self,
+        spec: SectionSpec,
+        units: Sequence[Candidate],
+        *,
+        taken: int,
+        total: int,
+        size: Callable[[Candidate], int],
+        mark_size: Callable[[int], int],
+        header: int,
+    ) -> None:
+        self._spec, self._units, self._taken, self._total = spec, units, taken, total
+        self._mark_size, self._header = mark_size, header
+        # Suffix sums: what all units from i on cost, and what of the units before i must be shown.
+        self._from = [0] * (len(units) + 1)
+        for index in range(len(units) - 1, -1, -1):
+            self._from[index] = self._from[index + 1] + size(units[index])
+        self._must_before = [0]
+        self._musts_before = [0]
+        for unit in units:
+            self._must_before.append(self._must_before[-1] + (size(unit) if unit.must else 0))
+            self._musts_before.append(self._musts_before[-1] + (len(unit.items) if unit.must else 0))
+        self._whole = sum(unit.tokens for unit in units) >= total
+        # The newest units that must be shown are never cut off, so the last cut comes before them.
+        self._last = len(units)
+        for index in range(len(units) - 1, -1, -1):
+            if not units[index].must:
+                break
+            if units[index].cut:
+                self._last = index
+
+    @property
+    def last_shown(self) -> Candidate | None:
+        """Return the unit that the history ends with wherever it is cut, if there is one."""
+        return self._units[-1] if self._last < len(self._units) else None
+
+    @property
+    def must(self) -> int:
+        """Return the least that the history can be shown in."""
+        if not self._units:
+            return 0
+        least = self._used(self._last)
+        return min(least, self._uncut) if self._whole else least
+
+    @property
+    def want(self) -> int:
+        """Return what the whole history would take."""
+        return self._uncut if self._units else 0
+
+    @property
+    def _uncut(self) -> int:
+        return self._header + self._from[0]
+
+    def cut(self, cap: int) -> Tail:
+        """Return the tail that a cap of at least `must` tokens allows."""
+        if not self._units:
+            return Tail((), (), None, 0)
+        if self._total <= cap and self._uncut <= cap:
+            return Tail((), tuple(self._units), None, self._uncut)
+        step = int((1 - self._spec.low_water) * cap)
+        beyond = max(0, self._total - cap)
+        target = step * -(-beyond // step) if step else beyond
+        start = self._start(target, cap, step)
+        while start < self._last and self._used(start) > cap:
+            target += step
+            later = self._start(target, cap, step)
+            start = later if later > start else self._next_cut(start)
+        before = tuple(unit for unit in self._units[:start] if unit.must)
+        return Tail(before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start))
+
+    def _start(self, target: int, cap: int, step: int) -> int:
+        """Return the index of the first unit shown: a user's turn near the target, else the first legal cut."""
+        near = target + min(step / 2, self._spec.low_water * cap)
+        first: int | None = None
+        for index, unit in enumerate(self._units):
+            if index > self._last:
+                break
+            if not unit.cut or unit.offset < target:
+                continue
+            if first is None:
+                first = index
+            if unit.offset >= near:
+                break
+            if unit.items[0].role == "user":
+                return index
+        return self._last if first is None else first
+
+    def _next_cut(self, start: int) -> int:
+        later = (index for index in range(start + 1, self._last) if self._units[index].cut)
+        return next(later, self._last)
+
+    def _left_out(self, start: int) -> int:
+        shown_from = self._units[start].position if start < len(self._units) else self._taken
+        return max(0, shown_from - self._musts_before[start])
+
+    def _used(self, start: int) -> int:
+        left_out = self._left_out(start)
+        mark = self._mark_size(left_out) if left_out else 0
+        return self._header + self._must_before[start] + mark + self._from[start]

@@ -1,0 +1,131 @@
+"""The errors that kaosmem raises.
+
+    KaosmemError
+    ├── InvalidNameError (ValueError)            a session id, namespace, section name or item id
+    ├── InvalidContentError (ValueError)         text or metadata that could not be stored faithfully
+    ├── InvalidBudgetError (ValueError)          a budget or reserve that is not a whole number of tokens
+    ├── UnknownSectionError (KeyError)
+    ├── UnknownItemError (KeyError)
+    ├── UnknownEncodingError (ValueError)        no token counter of that name
+    ├── UnknownFormatError (ValueError)          no format of that name
+    ├── DuplicateItemError (ValueError)
+    ├── SectionFullError (OverflowError)         nothing may be evicted to make room
+    ├── ItemTooLargeError (ValueError)           larger than its whole section
+    ├── WindowTooSmallError (ValueError)         the budget cannot hold what must be shown
+    ├── ReadOnlyError (PermissionError)
+    ├── ConflictError (RuntimeError)             another writer has committed
+    ├── CorruptionError (ValueError)             stored bytes are not what was written
+    ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
+    ├── DurabilityError (OSError)                a write could not be made durable
+    ├── NothingToIngestError (FileNotFoundError)
+    ├── TestIsolationError (RuntimeError)
+    └── MissingExtraError (ImportError)
+
+Each is also the builtin that a caller would catch, and its message names the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class KaosmemError(Exception):
+    """Base of every error that kaosmem raises on purpose."""
+
+    # KeyError would show the repr of the message, OSError and ImportError format their own.
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class InvalidNameError(KaosmemError, ValueError):
+    """A name or id is outside what can be stored safely on every filesystem."""
+
+
+class InvalidContentError(KaosmemError, ValueError):
+    """Text or metadata could not be stored and read back unchanged."""
+
+
+class InvalidBudgetError(KaosmemError, ValueError):
+    """A budget is not a whole number of tokens from 0 up."""
+
+
+class UnknownSectionError(KaosmemError, KeyError):
+    """No section has this name."""
+
+
+class UnknownItemError(KaosmemError, KeyError):
+    """No item has this id."""
+
+
+class UnknownEncodingError(KaosmemError, ValueError):
+    """No token counter has this name."""
+
+
+class UnknownFormatError(KaosmemError, ValueError):
+    """No format has this name."""
+
+
+class DuplicateItemError(KaosmemError, ValueError):
+    """A live item already has this id."""
+
+
+class SectionFullError(KaosmemError, OverflowError):
+    """The section has no room, and nothing in it may be evicted for this item."""
+
+
+class ItemTooLargeError(KaosmemError, ValueError):
+    """The item alone is larger than its section's budget."""
+
+
+class WindowTooSmallError(KaosmemError, ValueError):
+    """The window cannot hold what must be shown.
+
+    need: tokens by section (and "frame"), empty when the sums are not known.
+    """
+
+    def __init__(self, message: str, *, need: Mapping[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.need: dict[str, int] = dict(need or {})
+
+
+class ReadOnlyError(KaosmemError, PermissionError):
+    """The session was opened read-only."""
+
+
+class ConflictError(KaosmemError, RuntimeError):
+    """Another writer has committed to the session since it was read."""
+
+
+class CorruptionError(KaosmemError, ValueError):
+    """Stored bytes are not what was written.
+
+    file, byte, seq: where, as far as known.
+    """
+
+    def __init__(
+        self, message: str, *, file: str | None = None, byte: int | None = None, seq: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.file, self.byte, self.seq = file, byte, seq
+
+
+class UnsupportedVersionError(KaosmemError, ValueError):
+    """The session was written by a newer version of kaosmem."""
+
+
+class DurabilityError(KaosmemError, OSError):
+    """A write could not be made durable, so it is not acknowledged."""
+
+
+class NothingToIngestError(KaosmemError, FileNotFoundError):
+    """A path does not exist, or holds no file of a kind that can be read."""
+
+
+class TestIsolationError(KaosmemError, RuntimeError):
+    """A test-mode memory was used from a second event loop while the first is open."""
+
+    __test__ = False  # not a test case, whatever pytest makes of its name
+
+
+class MissingExtraError(KaosmemError, ImportError):
+    """A feature needs an extra that is not installed."""

@@ -1,0 +1,145 @@
+"""Who makes room in a full section: a policy is a line of `POLICIES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+
+@dataclass(slots=True)
+class Standing:
+    """What decides when a unit is evicted.
+
+    first, last: ordinals of its first and last item. priority, last_use: the highest among its items.
+    items, tokens, uses, pinned: sums over its items.
+    """
+
+    first: int
+    last: int
+    items: int
+    tokens: int
+    priority: int
+    uses: int
+    last_use: int
+    pinned: int
+
+
+def combined(standings: Iterable[Standing]) -> Standing:
+    """Return the standing of one unit made of these."""
+    parts = list(standings)
+    return Standing(
+        first=min(part.first for part in parts),
+        last=max(part.last for part in parts),
+        items=sum(part.items for part in parts),
+        tokens=sum(part.tokens for part in parts),
+        priority=max(part.priority for part in parts),
+        uses=sum(part.uses for part in parts),
+        last_use=max(part.last_use for part in parts),
+        pinned=sum(part.pinned for part in parts),
+    )
+
+
+def _spare_none(unit: Standing, newcomer: Standing) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionPolicy:
+    """How a section makes room.
+
+    key: sorts units, the smallest makes room first, among equals the oldest; None: nothing makes room.
+    spares: whether a unit, and with it all behind it in the order of `key`, is kept from a newcomer.
+    bounded: whether the budget bounds what the section holds, or its share of a window only.
+    counts_uses: whether `key` looks at uses, which are logged only then.
+    """
+
+    key: Callable[[Standing], tuple[int, ...]] | None = None
+    spares: Callable[[Standing, Standing], bool] = _spare_none
+    bounded: bool = True
+    counts_uses: bool = False
+
+    def order(self, unit: Standing) -> tuple[int, ...]:
+        """Return a unit's place among those that make room, its first ordinal last."""
+        return (*(self.key(unit) if self.key else ()), unit.first)
+
+
+POLICIES: dict[str, EvictionPolicy] = {
+    "none": EvictionPolicy(bounded=False),
+    "refuse": EvictionPolicy(),
+    "fifo": EvictionPolicy(lambda unit: (unit.first,)),
+    "lifo": EvictionPolicy(lambda unit: (-unit.last,)),
+    "lru": EvictionPolicy(lambda unit: (unit.last_use,), counts_uses=True),
+    "lfu": EvictionPolicy(lambda unit: (unit.uses, unit.last_use), counts_uses=True),
+    "priority": EvictionPolicy(lambda unit: (unit.priority,), lambda unit, new: unit.priority > new.priority),
+}
+
+
+class EvictionQueue:
+    """Evictable units in the order of a policy: a heap, made when first asked, with lazy deletion.
+
+    firsts: the first ordinals of all units. standing: the standing of the unit that begins at an ordinal, None
+    if none does or it may not be evicted. Every change of a standing is to be pushed.
+    """
+
+    def __init__(
+        self,
+        policy: EvictionPolicy,
+        *,
+        firsts: Callable[[], Iterable[int]],
+        standing: Callable[[int], Standing | None],
+    ) -> None:
+        self._policy = policy
+        self._firsts = firsts
+        self._standing = standing
+        self._heap: list[tuple[int, ...]] | None = None
+        self._max_length = 0
+
+    def clear(self) -> None:
+        """Forget the order: the next choice makes it anew."""
+        self._heap = None
+
+    def push(self, first: int) -> None:
+        """Enter a unit that is new or has changed."""
+        if self._heap is None or (unit := self._standing(first)) is None:
+            return
+        heappush(self._heap, self._policy.order(unit))
+        if len(self._heap) > self._max_length:  # about half is stale: the next choice makes it anew
+            self._heap = None
+
+    def choose_victims(self, newcomer: Standing, *, own: Collection[int], tokens: int, items: int) -> list[int] | None:
+        """Return the first ordinals of the units to evict, or None if they cannot make the room.
+
+        newcomer, own: standing of the unit that needs room, and the first ordinals it has now: never victims.
+        tokens, items: to be freed, both.
+        """
+        heap = self._made() if self._policy.key else []
+        victims: dict[int, tuple[int, ...]] = {}
+        passed: dict[int, tuple[int, ...]] = {}
+        while (tokens > 0 or items > 0) and heap:
+            entry = heappop(heap)
+            first = entry[-1]
+            unit = self._standing(first)
+            if unit is None or first in victims or entry != self._policy.order(unit):
+                continue
+            if first in own:
+                passed[first] = entry
+            elif self._policy.spares(unit, newcomer):
+                passed[first] = entry
+                break
+            else:
+                victims[first] = entry
+                tokens -= unit.tokens
+                items -= unit.items
+        enough = tokens <= 0 and items <= 0
+        for entry in [*passed.values(), *(() if enough else victims.values())]:
+            heappush(heap, entry)
+        return list(victims) if enough else None
+
+    def _made(self) -> list[tuple[int, ...]]:
+        if self._heap is None:
+            units = map(self._standing, self._firsts())
+            self._heap = [self._policy.order(unit) for unit in units if unit is not None]
+            heapify(self._heap)
+            self._max_length = 2 * len(self._heap) + 64
+        return self._heap

@@ -1,0 +1,59 @@
+"""The formats in which a context is handed over: one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kaosmem.errors import UnknownFormatError
+from kaosmem.formats import openai
+from kaosmem.formats.layout import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark, Rendered
+from kaosmem.formats.openai import OpenAIFormat
+from kaosmem.formats.text import TextFormat
+from kaosmem.names import shown
+from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.types import ChatMessage
+
+__all__ = [
+    "FORMATS",
+    "BlockPlace",
+    "Format",
+    "HistoryEntry",
+    "HistoryPart",
+    "Layout",
+    "Mark",
+    "Rendered",
+    "count_messages",
+    "get_format",
+    "parse_message",
+]
+
+FORMATS: dict[str, Format] = {"openai": OpenAIFormat(), "text": TextFormat()}
+_PARSERS: dict[str, Callable[[object], ChatMessage]] = {"openai": openai.parse_message}
+
+
+def get_format(name: str) -> Format:
+    """Return the format of that name. Raises UnknownFormatError."""
+    if name not in FORMATS:
+        raise UnknownFormatError(f"no format {shown(name)}; use one of {', '.join(map(repr, FORMATS))}")
+    return FORMATS[name]
+
+
+def parse_message(message: object, format: str) -> ChatMessage:  # noqa: A002
+    """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
+
+    Raises UnknownFormatError or InvalidContentError.
+    """
+    if format not in _PARSERS:
+        raise UnknownFormatError(f"no messages of format {shown(format)}; use one of {', '.join(map(repr, _PARSERS))}")
+    return _PARSERS[format](message)
+
+
+def count_messages(messages: Any, format: str, *, counter: TokenCounter | str | None = None) -> int:  # noqa: A002
+    """Return the tokens of what is handed to a model, framing included.
+
+    messages: a text for the format "text", else a list of the provider's messages.
+    Raises UnknownFormatError or UnknownEncodingError.
+    """
+    handed_over = Rendered(text=messages) if format == TextFormat.name else Rendered(messages=list(messages))
+    return get_format(format).count(handed_over, get_counter(counter))

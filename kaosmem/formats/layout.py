@@ -1,0 +1,88 @@
+"""What a context shows, before it takes a format, and what a format is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from kaosmem.types import ChatMessage, JSONValue
+
+if TYPE_CHECKING:
+    from kaosmem.tokens import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Stands in a history for messages that are not shown."""
+
+    left_out: int
+
+
+HistoryEntry: TypeAlias = ChatMessage | Mark
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPart:
+    """The tail of one history section."""
+
+    title: str
+    entries: tuple[HistoryEntry, ...]
+
+
+class BlockPlace(StrEnum):
+    """Where the block of what depends on the query stands."""
+
+    IN_MESSAGE = "in_message"
+    OWN_MESSAGE = "own_message"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a context shows, in order: pieces of the system message, histories, pieces of the query's block."""
+
+    static: tuple[str, ...]
+    history: tuple[HistoryPart, ...]
+    block: tuple[str, ...]
+    block_place: BlockPlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A layout in a format: what is handed to a model."""
+
+    text: str | None = None
+    messages: list[dict[str, JSONValue]] | None = None
+
+
+class Format(Protocol):
+    """Lays out a context as one provider takes it, and counts it exactly.
+
+    A context's tokens are: its frame, the pieces of the system message and of the block, a header for each history,
+    and each entry of the histories.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter) -> int:
+        """Return what one entry of a history costs."""
+        ...
+
+    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
+        """Return what it costs to begin a history section."""
+        ...
+
+    def frame_tokens(self, *, static: bool, history: bool, block: BlockPlace | None, counter: TokenCounter) -> int:
+        """Return what belongs to no section: reply priming, the system message's and the block's own framing."""
+        ...
+
+    def takes_block(self, entry: HistoryEntry) -> bool:
+        """Say whether the block goes into this entry when it is the last of the history."""
+        ...
+
+    def render(self, layout: Layout) -> Rendered: ...
+
+    def count(self, rendered: Rendered, counter: TokenCounter) -> int:
+        """Count what `render` returned again from scratch, framing included."""
+        ...

@@ -1,0 +1,94 @@
+"""The text format, and the delimiters that every format shares.
+
+A section begins `## name`, an item `[role] ` or `[its source] `. Every piece ends in a newline and begins with a
+visible mark, so that counts of pieces add up, and a line of stored text that begins like a delimiter is escaped with
+a backslash, so that it can't be taken for one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kaosmem.formats.layout import Mark, Rendered
+
+if TYPE_CHECKING:
+    from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
+    from kaosmem.tokens import TokenCounter
+    from kaosmem.types import Item
+
+BLOCK_BEGIN, BLOCK_END = "<context>\n", "</context>\n"
+
+# All that Unicode, and so a model, may read as the end of a line; stored text keeps them as they are.
+_LINE_START = r"(?:^|(?<=[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]))"
+_DELIMITER_START = re.compile(_LINE_START + r"(?=\\*(?:##\s|\[[^\]\n]*\]\s|</?context>))")
+_NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_MAX_LABEL_CHARS = 200
+
+
+def header_piece(title: str) -> str:
+    """Return the line that begins a section."""
+    return f"## {_NOT_IN_LABEL.sub(' ', title)}\n"
+
+
+def item_piece(item: Item) -> str:
+    """Return an item as it is shown in text, in the system message and in the block."""
+    return _piece(_source_label(item) or item.role, item.text)
+
+
+def entry_piece(entry: HistoryEntry) -> str:
+    """Return an entry of a history as it is shown in text."""
+    return f"{mark_text(entry)}\n" if isinstance(entry, Mark) else _piece(entry.role, entry.text)
+
+
+def recalled_header(title: str, *, recalled: int, left_out: int) -> str:
+    """Return the line over earlier messages, which says how many are left out between them and the history."""
+    return header_piece(f"{title}: {recalled} earlier ones, {left_out} left out between")
+
+
+def mark_text(mark: Mark) -> str:
+    """Return what stands in a history for the messages that are not shown."""
+    return f"[{mark.left_out} earlier messages left out]"
+
+
+def _piece(label: str, text: str) -> str:
+    return f"[{_NOT_IN_LABEL.sub('_', label)[:_MAX_LABEL_CHARS] or '*'}] {_escaped(text)}\n"
+
+
+def _escaped(text: str) -> str:
+    return _DELIMITER_START.sub(r"\\", text) if "[" in text or "##" in text or "context>" in text else text
+
+
+def _source_label(item: Item) -> str:
+    source = item.metadata.get("source")
+    if not isinstance(source, str) or not source:
+        return ""
+    lines = item.metadata.get("lines")
+    return f"{source}:{lines[0]}-{lines[1]}" if isinstance(lines, list) and len(lines) == 2 else source
+
+
+class TextFormat:
+    """One text, for completion models, logs and people."""
+
+    name = "text"
+
+    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter) -> int:
+        return counter(entry_piece(entry))
+
+    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
+        return counter(header_piece(title))
+
+    def frame_tokens(self, *, static: bool, history: bool, block: BlockPlace | None, counter: TokenCounter) -> int:
+        return 0
+
+    def takes_block(self, entry: HistoryEntry) -> bool:
+        return False
+
+    def render(self, layout: Layout) -> Rendered:
+        history = (
+            piece for part in layout.history for piece in (header_piece(part.title), *map(entry_piece, part.entries))
+        )
+        return Rendered(text="".join((*layout.static, *history, *layout.block)))
+
+    def count(self, rendered: Rendered, counter: TokenCounter) -> int:
+        return counter(rendered.text or "")

@@ -1,0 +1,234 @@
+"""What a section holds: items in stored order, in units, with what their eviction depends on. Decides nothing."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kaosmem.errors import UnknownItemError
+from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
+from kaosmem.names import shown
+from kaosmem.types import Item, JSONValue
+from kaosmem.units import Link, Units
+
+
+@dataclass(slots=True)
+class _Holding:
+    item: Item
+    offset: int
+    uses: int = 0
+    last_use: int = 0
+
+
+class Holdings:
+    """The live items of a section, each under an ordinal: how many items the section had taken before it.
+
+    used: tokens held. taken, total: items and tokens ever taken, so that the next item's ordinal and offset.
+    clock: ticks of use so far. An item is as fresh when it comes as if it had been used at the last tick.
+    """
+
+    def __init__(self, policy: EvictionPolicy) -> None:
+        self.used = self.taken = self.total = self.clock = 0
+        self.units = Units()
+        self.queue = EvictionQueue(policy, firsts=lambda: self._held, standing=self._evictable)
+        # Linked, not hashed order: walking from either end never steps over what was taken out.
+        self._held: OrderedDict[int, _Holding] = OrderedDict()
+        self._ordinals: dict[str, int] = {}
+        self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._held)
+
+    def __reversed__(self) -> Iterator[int]:
+        return reversed(self._held)
+
+    def __contains__(self, item_id: object) -> bool:
+        return item_id in self._ordinals
+
+    def __getitem__(self, ordinal: int) -> Item:
+        return self._held[ordinal].item
+
+    def ordinal(self, item_id: str) -> int:
+        """Return the ordinal of a held item. Raises UnknownItemError."""
+        try:
+            return self._ordinals[item_id]
+        except KeyError:
+            raise UnknownItemError(f"no live item {shown(item_id)} in this section; check its id") from None
+
+    def offset(self, ordinal: int) -> int:
+        """Return how many tokens had been taken before an item."""
+        return self._held[ordinal].offset
+
+    def unit(self, first: int) -> tuple[Item, ...]:
+        """Return the items of a unit in stored order."""
+        return tuple(self._held[ordinal].item for ordinal in self.units.members(first))
+
+    def tokens(self, first: int) -> int:
+        """Return the tokens of a unit."""
+        shared = self._shared.get(first)
+        return self._held[first].item.tokens if shared is None else shared.tokens
+
+    def newest_first(self) -> Iterator[int]:
+        """Yield the first ordinal of each unit, the unit with the newest item first."""
+        for ordinal in reversed(self._held):
+            if self.units.last(ordinal) == ordinal:
+                yield self.units.first(ordinal)
+
+    def prospect(self, item: Item) -> tuple[Standing, set[int]]:
+        """Return what an item's unit would be with it, and the first ordinals of the units it would be made of."""
+        ordinal = self._ordinals.get(item.id, self.taken)
+        own = self.units.joins(ordinal, Link.of(item))
+        if ordinal in self._held:
+            own.add(self.units.first(ordinal))
+            members = (member for first in own for member in self.units.members(first))
+            parts = [self._alone(member) for member in members if member != ordinal]
+        else:
+            parts = [self._standing(first) for first in own]
+        return combined([*parts, _standing_of(ordinal, _Holding(item, self.total))]), own
+
+    def put(self, item: Item) -> int:
+        """Take a new item in and return its ordinal."""
+        ordinal = self.taken
+        link = Link.of(item)
+        joined = self.units.joins(ordinal, link)
+        self._held[ordinal] = _Holding(item, self.total, last_use=self.clock)
+        self._ordinals[item.id] = ordinal
+        self.taken += 1
+        self.total += item.tokens
+        self.used += item.tokens
+        self.units.add(ordinal, link)
+        if joined:
+            parts = [*map(self._standing, joined), self._alone(ordinal)]
+            for first in joined:
+                self._shared.pop(first, None)
+            self._shared[self.units.first(ordinal)] = combined(parts)
+        self.queue.push(self.units.first(ordinal))
+        return ordinal
+
+    def replace(self, item: Item) -> int:
+        """Put an item in the place of the held one with its id and return its ordinal."""
+        ordinal = self.ordinal(item.id)
+        link = Link.of(item)
+        for first in {self.units.first(ordinal)} | self.units.joins(ordinal, link):
+            self._shared.pop(first, None)
+        holding = self._held[ordinal]
+        self.used += item.tokens - holding.item.tokens
+        holding.item = item
+        self.units.replace(ordinal, link)
+        self._reckon(self.units.first(ordinal))
+        return ordinal
+
+    def take(self, ordinals: Iterable[int]) -> list[Item]:
+        """Take items out and return them; what is left of their units stays together."""
+        ordinals = dict.fromkeys(ordinals)
+        touched = {self.units.first(ordinal): None for ordinal in ordinals}
+        left = [ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals]
+        for first in touched:
+            self._shared.pop(first, None)
+        self.units.remove(ordinals)
+        items = [self._held.pop(ordinal).item for ordinal in ordinals]
+        for item in items:
+            del self._ordinals[item.id]
+            self.used -= item.tokens
+        for first in dict.fromkeys(map(self.units.first, left)):
+            self._reckon(first)
+        return items
+
+    def use(self, ordinals: Iterable[int]) -> None:
+        """Mark a use of each item, all at one tick."""
+        self.clock += 1
+        touched = set()
+        for ordinal in ordinals:
+            first = self.units.first(ordinal)
+            for used in (self._held[ordinal], self._shared.get(first)):
+                if used is not None:
+                    used.uses += 1
+                    used.last_use = self.clock
+            touched.add(first)
+        for first in touched:
+            self.queue.push(first)
+
+    def recount(self, count: Callable[[Item], int]) -> None:
+        """Measure all items anew, as if they alone had ever been taken."""
+        self.total = 0
+        for holding in self._held.values():
+            holding.item = replace(holding.item, tokens=count(holding.item))
+            holding.offset = self.total
+            self.total += holding.item.tokens
+        self.used = self.total
+        self._reckon_all()
+
+    def state(self) -> dict[str, JSONValue]:
+        """Return what must survive beside the entries, as JSON values."""
+        return {"taken": self.taken, "total": self.total, "clock": self.clock, "loop": self.units.loop}
+
+    def entries(self) -> Iterator[dict[str, JSONValue]]:
+        """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile."""
+        now = [(ordinal, self.units.first(ordinal), replace(held)) for ordinal, held in self._held.items()]
+        return (_stored(ordinal, first, holding) for ordinal, first, holding in now)
+
+    @classmethod
+    def restore(
+        cls,
+        policy: EvictionPolicy,
+        state: Mapping[str, JSONValue],
+        entries: Iterable[Mapping[str, JSONValue]],
+        section: str,
+    ) -> Holdings:
+        """Return holdings as they were stored."""
+        holdings = cls(policy)
+        holdings.taken, holdings.total, holdings.clock = state["taken"], state["total"], state["clock"]
+        places = []
+        for entry in entries:
+            item, ordinal = Item.from_dict(entry, section), entry["position"]
+            holdings._held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
+            holdings._ordinals[item.id] = ordinal
+            holdings.used += item.tokens
+            places.append((ordinal, Link.of(item), entry.get("unit", ordinal)))
+        holdings.units = Units.restore(places, loop=state["loop"])
+        holdings._reckon_all()
+        return holdings
+
+    def _reckon_all(self) -> None:
+        self._shared.clear()
+        self.queue.clear()
+        for ordinal in self._held:
+            if self.units.last(ordinal) == ordinal:
+                self._reckon(self.units.first(ordinal))
+
+    def _reckon(self, first: int) -> None:
+        members = self.units.members(first)
+        if len(members) > 1:
+            self._shared[first] = combined(map(self._alone, members))
+        self.queue.push(first)
+
+    def _standing(self, first: int) -> Standing:
+        return self._shared.get(first) or self._alone(first)
+
+    def _alone(self, ordinal: int) -> Standing:
+        return _standing_of(ordinal, self._held[ordinal])
+
+    def _evictable(self, first: int) -> Standing | None:
+        if first not in self._held or self.units.first(first) != first or self.units.is_open(first):
+            return None
+        standing = self._standing(first)
+        return None if standing.pinned else standing
+
+
+def _standing_of(ordinal: int, holding: _Holding) -> Standing:
+    item = holding.item
+    return Standing(ordinal, ordinal, 1, item.tokens, item.priority, holding.uses, holding.last_use, int(item.pinned))
+
+
+def _stored(ordinal: int, first: int, holding: _Holding) -> dict[str, JSONValue]:
+    """Return a holding as JSON values; `unit` is the first ordinal of its unit, left out where that is its own."""
+    stored = holding.item.to_dict() | {"position": ordinal, "offset": holding.offset}
+    if first != ordinal:
+        stored["unit"] = first
+    if holding.uses or holding.last_use:
+        stored |= {"uses": holding.uses, "last_use": holding.last_use}
+    return stored

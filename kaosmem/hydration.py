@@ -1,0 +1,155 @@
+"""A session's sections, to and from its log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.persistence import FORMAT_VERSION, Change, Recovered
+from kaosmem.retrieval import Ranker
+from kaosmem.sections import Section, SectionSpec
+from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.types import Item, JSONValue
+
+OPEN = "open"
+REPLACE = "replace"
+
+
+@dataclass
+class Hydrated:
+    """Sections as they were saved, by name, how the log describes them, and what is worth saying about them."""
+
+    sections: dict[str, Section]
+    description: Mapping[str, JSONValue]
+    notices: list[str]
+
+
+def hydrate(
+    recovered: Recovered, specs: Sequence[SectionSpec], counter: TokenCounter, ranker: Ranker | None
+) -> Hydrated:
+    """Return the sections that a log holds, under today's specs.
+
+    A stored section that no spec names is kept but not shown. Another counter than the stored one counts all again.
+    Raises CorruptionError for records that make no sense.
+    """
+    try:
+        return _hydrate(recovered, specs, counter, ranker)
+    except (InvalidContentError, AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, CorruptionError):
+            raise
+        raise CorruptionError(
+            f"the session's records are intact but cannot be replayed: {type(error).__name__}; "
+            "open it with the version of kaosmem that wrote it"
+        ) from error
+
+
+def _hydrate(
+    recovered: Recovered, specs: Sequence[SectionSpec], counter: TokenCounter, ranker: Ranker | None
+) -> Hydrated:
+    header = recovered.header or {}
+    descriptions = [header] if header else []
+    descriptions += [record.data for record in recovered.records if record.op == OPEN]
+    known = {spec.name: spec for spec in specs}
+    unknown = {
+        name: replace(SectionSpec.from_dict(stored), in_context=False)
+        for description in descriptions
+        for name, stored in description["sections"].items()
+        if name not in known
+    }
+    entries: dict[str, list[dict[str, JSONValue]]] = {}
+    for name, entry in recovered.items:
+        entries.setdefault(name, []).append(entry)
+    states = header.get("states", {})
+    sections = {
+        name: Section.restore(spec, states[name], entries.get(name, ()), ranker=ranker)
+        if name in states
+        else Section(spec, ranker=ranker)
+        for name, spec in (known | unknown).items()
+    }
+    for record in recovered.records:
+        if record.op != OPEN:
+            _replay(sections, record.section, record.op, record.data, ranker)
+    notices = list(recovered.damage)
+    notices += [
+        f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are kept, not shown"
+        for name in unknown
+    ]
+    others = {description["counter"] for description in descriptions} - {counter.name}
+    if others:
+        notices.append(f"counted again with {counter.name}: the session was counted with {min(others)}")
+        for section in sections.values():
+            section.recount(lambda item: count_content(item.content, counter))
+    described = descriptions[-1] if descriptions else {}
+    return Hydrated(sections, {name: value for name, value in described.items() if name != "states"}, notices)
+
+
+def _replay(
+    sections: dict[str, Section], name: str, op: str, data: Mapping[str, JSONValue], ranker: Ranker | None
+) -> None:
+    if op != REPLACE:
+        sections[name].apply(op, data)
+        return
+    archive = sections[name].archive
+    for version in data["archived"]:
+        archive.put(Item.from_dict(version, name))
+    sections[name] = Section.restore(sections[name].spec, data["state"], data["entries"], ranker=ranker)
+    sections[name].archive = archive
+
+
+def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JSONValue]:
+    """Return how a session is counted and which sections it has, as its log is told before it is told of items."""
+    specs = {section.spec.name: section.spec.to_dict() for section in sections}
+    return {"version": FORMAT_VERSION, "counter": counter.name, "sections": specs}
+
+
+def drain(sections: Iterable[Section]) -> list[Change]:
+    """Return what has changed since the last drain, as each section persists."""
+    changes: list[Change] = []
+    for section in sections:
+        name, journal = section.spec.name, section.drain_journal()
+        versions = [version.to_dict() for version in section.archive.drain()]
+        if section.spec.persistence == "stream":
+            changes += [Change(name, op, data) for op, data in journal]
+        elif section.spec.persistence == "snapshot" and journal:
+            whole = {"state": section.state(), "entries": list(section.entries()), "archived": versions}
+            changes.append(Change(name, REPLACE, whole))
+    return changes
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The state of a session at one moment, to be written while the session goes on.
+
+    items: live ones with their sections. archived: versions that no archive file holds yet.
+    """
+
+    header: Mapping[str, JSONValue]
+    items: Iterable[tuple[str, dict[str, JSONValue]]]
+    archived: Sequence[Item]
+
+    @property
+    def archived_entries(self) -> Iterator[tuple[str, dict[str, JSONValue]]]:
+        """Yield the archived versions with their sections, as JSON values."""
+        return ((item.section, item.to_dict()) for item in self.archived)
+
+
+def freeze(sections: Iterable[Section], counter: TokenCounter) -> Frozen:
+    """Return the state of all sections that are kept on disk, as it is now."""
+    sections = list(sections)
+    kept = [section for section in sections if section.spec.persistence != "none"]
+    states = {section.spec.name: section.state() for section in kept}
+    entries = [(section.spec.name, section.entries()) for section in kept]
+    return Frozen(
+        header={**describe(sections, counter), "states": states},
+        items=((name, entry) for name, each in entries for entry in each),
+        archived=[version for section in kept for version in section.archive.in_memory()],
+    )
+
+
+def release(sections: Iterable[Section], written: Sequence[Item]) -> None:
+    """Let go of archived versions that an archive file holds now."""
+    counts = Counter(item.section for item in written)
+    for section in sections:
+        section.archive.release(counts[section.spec.name])

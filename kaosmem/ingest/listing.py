@@ -1,0 +1,191 @@
+"""What a folder holds that can be ingested, and what is skipped."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kaosmem.errors import MissingExtraError, NothingToIngestError
+from kaosmem.ingest.files import Skipped, SourceFile, trouble
+from kaosmem.ingest.kinds import kind_of, why_not_entered, why_unknown
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+_SHOWN = 5
+
+# What listings call a digest of the content and, where they have none, the time of its last change.
+_DIGESTS = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "sha", "hex", "CRC")
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created", "date_time")
+
+_NOT_IN_SOURCE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def find_files(
+    path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+) -> tuple[list[SourceFile], list[Skipped]]:
+    """Return the files that can be ingested and what is skipped, each in order of source, without opening any.
+
+    path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken from its root.
+    Hidden files and folders, and folders of dependencies or build output, are skipped as a whole; links are
+    followed only to files inside the folder.
+    Raises NothingToIngestError where no file is left, MissingExtraError where a URL needs a driver.
+    """
+    named = repr(path_or_fs if not isinstance(path_or_fs, os.PathLike) else os.fspath(path_or_fs))
+    fs, root = _filesystem(path_or_fs)
+    fs.invalidate_cache()  # an object store's filesystem would repeat the listing of the last time
+    try:
+        info = fs.info(root)
+    except FileNotFoundError:
+        raise NothingToIngestError(f"{named} does not exist; check the path") from None
+    except (OSError, ValueError) as error:
+        raise NothingToIngestError(f"{named} {trouble(error)}") from error
+    listing = _Listing(fs, root)
+    if info["type"] == "directory":
+        listing.walk()
+    else:
+        listing.take_file(posixpath.basename(root), info)
+    files, skipped = sorted(listing.files, key=lambda file: file.source), sorted(listing.skipped)
+    if not files:
+        raise NothingToIngestError(
+            f"nothing to ingest in {named}: {_summary(skipped)}; "
+            "give a file or folder of text, Markdown, reStructuredText, source code or JSONL"
+        )
+    return files, skipped
+
+
+def _filesystem(
+    path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+) -> tuple[AbstractFileSystem, str]:
+    from fsspec import AbstractFileSystem
+    from fsspec.core import url_to_fs
+    from fsspec.implementations.local import LocalFileSystem
+
+    if isinstance(path_or_fs, AbstractFileSystem):
+        return path_or_fs, path_or_fs.root_marker
+    path = os.fspath(path_or_fs)
+    if not path:
+        raise NothingToIngestError("the path to ingest is empty; '.' is the current folder")
+    if "://" not in path:
+        # Not through fsspec, which takes `::` in a file's name for a chain of filesystems.
+        return LocalFileSystem(), LocalFileSystem._strip_protocol(path)
+    try:
+        fs, root = url_to_fs(path)
+    except ImportError as error:
+        raise MissingExtraError(f"{path!r} needs a package that is not installed: {error}") from error
+    except ValueError as error:
+        raise NothingToIngestError(f"{path!r} is not a URL that fsspec knows: {error}") from error
+    return fs, root
+
+
+def _summary(skipped: list[Skipped]) -> str:
+    if not skipped:
+        return "it is empty"
+    shown = ", ".join(f"{source!r} is skipped ({reason})" for source, reason in skipped[:_SHOWN])
+    return shown + (f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else "")
+
+
+class _Listing:
+    """One walk over a folder."""
+
+    def __init__(self, fs: AbstractFileSystem, root: str) -> None:
+        self.fs, self.root = fs, root
+        self.files: list[SourceFile] = []
+        self.skipped: list[Skipped] = []
+        self._links: list[tuple[str, str]] = []
+
+    def walk(self) -> None:
+        folders = [""]
+        while folders:
+            folders += self._subfolders(folders.pop())
+        self._take_links()
+
+    def _subfolders(self, folder: str) -> Iterator[str]:
+        """Take the files of a folder and yield its folders."""
+        path = posixpath.join(self.root, folder) if folder else self.root
+        try:
+            listed = self.fs.ls(path, detail=True)
+        except OSError as error:
+            self._skip(folder + "/", trouble(error))
+            return
+        # An object store may list a marker of the folder itself among what is in it.
+        entries = [entry for entry in listed if entry["name"].rstrip("/") != path.rstrip("/")]
+        names = [posixpath.basename(entry["name"].rstrip("/")) for entry in entries]
+        reason = folder and why_not_entered(posixpath.basename(folder), names)
+        if reason:
+            self._skip(folder + "/", reason)
+            return
+        for name, entry in zip(names, entries, strict=True):
+            relative = posixpath.join(folder, name)
+            is_folder = entry["type"] == "directory"
+            if name.startswith("."):
+                self._skip(relative + "/" * is_folder, "hidden")
+            elif entry.get("islink") or entry["type"] == "link":
+                self._links.append((relative, entry["name"]))
+            elif is_folder:
+                yield relative
+            else:
+                self.take_file(relative, entry)
+
+    def _take_links(self) -> None:
+        from fsspec.implementations.local import LocalFileSystem
+
+        can_resolve = isinstance(self.fs, LocalFileSystem)
+        root = Path(self.root).resolve() if can_resolve else Path()
+        taken = {Path(file.path).resolve() for file in self.files} if can_resolve and self._links else set()
+        for relative, path in sorted(self._links):
+            target = Path(os.path.realpath(path)) if can_resolve else Path()
+            if not can_resolve:
+                self._skip(relative, "a link")
+            elif not target.exists():
+                self._skip(relative, "a broken link")
+            elif not target.is_relative_to(root):
+                self._skip(relative, "a link out of the folder")
+            elif target.is_dir():
+                self._skip(relative, "a link to a folder")
+            elif target in taken:
+                self._skip(relative, "a link to a file that is ingested itself")
+            else:
+                taken.add(target)
+                self.take_file(relative, self.fs.info(target.as_posix()))
+
+    def take_file(self, relative: str, info: dict[str, Any]) -> None:
+        """Keep the file that `info` describes, or say why it is skipped."""
+        name, size = posixpath.basename(relative), info.get("size")
+        kind = kind_of(name)
+        if kind is None:
+            self._skip(relative, why_unknown(name))
+        elif info["type"] != "file":
+            self._skip(relative, "not a regular file")
+        elif size == 0:
+            self._skip(relative, "empty")
+        elif size is not None and size > MAX_FILE_BYTES:
+            self._skip(relative, f"too large: {size:,} bytes of {MAX_FILE_BYTES:,}; split it")
+        else:
+            source = _storable(relative)
+            self.files.append(SourceFile(source, info["name"], kind, size or 0, _stamp(info), self.fs))
+
+    def _skip(self, relative: str, reason: str) -> None:
+        self.skipped.append(Skipped(_storable(relative), reason))
+
+
+def _stamp(info: dict[str, Any]) -> str:
+    for names in (_DIGESTS, _TIMES):
+        values = [(name, str(info[name])) for name in names if info.get(name)]
+        if values:
+            return hashlib.sha256(repr((info.get("size"), values)).encode()).hexdigest()[:16]
+    return ""
+
+
+def _storable(relative: str) -> str:
+    """Return a path as it is, or, where it can't be stored or shown, cleaned and with a digest of the original."""
+    if not _NOT_IN_SOURCE.search(relative):
+        return relative
+    digest = hashlib.sha256(relative.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{_NOT_IN_SOURCE.sub('�', relative)}~{digest}"

@@ -1,0 +1,143 @@
+"""Cutting a text into pieces of a bounded size, at its strongest boundaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from kaosmem.ingest.code import code_segments
+from kaosmem.ingest.kinds import Kind
+from kaosmem.ingest.prose import markdown_segments, rst_segments, text_segments
+from kaosmem.ingest.segments import GLUED, MAX_CHARS, PARAGRAPH, Path, Segment, shared_path
+
+TARGET_CHARS = 1_200
+"""Neighbours are put together up to this size."""
+SMALL_CHARS = 300
+"""What is smaller is put with its neighbour even across a heading, or past the target."""
+
+_SEGMENTS: dict[Kind, Callable[[str], Iterable[Segment]]] = {
+    Kind.TEXT: text_segments,
+    Kind.MARKDOWN: markdown_segments,
+    Kind.RST: rst_segments,
+    Kind.CODE: code_segments,
+    Kind.BRACES: partial(code_segments, braces=True),
+    Kind.PYTHON: partial(code_segments, triple_quotes=True),
+}
+
+_SENTENCE = re.compile(r"(?s:.*)(?:[.!?][\"')\]”’]*\s|[。！？])")
+_WORD = re.compile(r"(?s:.*)[\s;,}>]")
+
+
+class Piece(NamedTuple):
+    """A part of a text, between blank lines at its ends.
+
+    first, last: its lines, from 1.
+    part: from 1, where it is a part of one line; else 0.
+    title: the headings or definitions that all of it is under.
+    """
+
+    first: int
+    last: int
+    part: int
+    text: str
+    title: str
+
+
+def cut(text: str, kind: Kind) -> Iterator[Piece]:
+    """Yield a text's pieces in order, of MAX_CHARS at most; each line that is not blank is in one of them."""
+    segments = list(_SEGMENTS[kind](text))
+    if not segments:
+        return
+    separator = " > " if kind in (Kind.TEXT, Kind.MARKDOWN, Kind.RST) else "."
+    for begin, end in _spans(segments):
+        (first, _, start, *_), (_, last, _, stop, *_) = segments[begin], segments[end - 1]
+        title = separator.join(_title([segment.path for segment in segments[begin:end]]))
+        if stop - start <= MAX_CHARS:
+            yield Piece(first, last, 0, text[start:stop], title)
+            continue
+        for part, sentences in enumerate(_parts(text[start:stop]), 1):
+            yield Piece(first, last, part, sentences, title)
+
+
+def _spans(segments: list[Segment]) -> list[tuple[int, int]]:
+    """Return where pieces begin and end among the segments; only a single one is larger than MAX_CHARS."""
+    strengths = [segment.strength for segment in segments]
+    spans: list[tuple[int, int]] = []
+    to_cut = [(0, len(segments))]
+    while to_cut:
+        begin, end = to_cut.pop()
+        if end - begin == 1 or segments[end - 1].end - segments[begin].start <= MAX_CHARS:
+            spans.append((begin, end))
+            continue
+        strongest = max(strengths[begin + 1 : end])
+        edges = [begin, *(at for at in range(begin + 1, end) if strengths[at] == strongest), end]
+        to_cut += reversed(_joined(segments, strengths, edges))
+    return spans
+
+
+def _joined(segments: list[Segment], strengths: list[int], edges: list[int]) -> list[tuple[int, int]]:
+    """Return the spans between edges, which are of one strength, with small neighbours joined.
+
+    A small span inside something, beside one that will have to be cut, becomes its beginning or its end: the
+    boundary between them is removed.
+    """
+    strength = strengths[edges[1]]
+    limit = SMALL_CHARS if strength > PARAGRAPH else TARGET_CHARS
+    is_inside = GLUED < strength < PARAGRAPH
+    spans: list[tuple[int, int]] = []
+
+    def chars(begin: int, end: int) -> int:
+        return segments[end - 1].end - segments[begin].start
+
+    def join_back() -> bool:
+        """Join the last span to the one before, if it is small and that can be."""
+        if len(spans) < 2 or chars(*spans[-1]) >= SMALL_CHARS:
+            return False
+        (before, begin), (_, end) = spans[-2:]
+        is_cut = is_inside and chars(before, begin) > MAX_CHARS
+        if is_cut:
+            strengths[begin] = GLUED
+        if is_cut or chars(before, end) <= MAX_CHARS:
+            spans[-2:] = [(before, end)]
+            return True
+        return False
+
+    for begin, end in pairwise(edges):
+        if spans:
+            first, last = spans[-1]
+            is_small = chars(first, last) < SMALL_CHARS
+            joins = chars(first, end) <= (MAX_CHARS if is_small else limit)
+            if not joins and is_small and not join_back():
+                joins = is_inside and chars(begin, end) > MAX_CHARS
+            if joins:
+                strengths[first + 1 : begin + 1] = [GLUED] * (begin - first)
+                spans[-1] = (first, end)
+                continue
+        spans.append((begin, end))
+    join_back()
+    return spans
+
+
+def _title(paths: list[Path]) -> Path:
+    """Return what the paths that are not empty have in common."""
+    named = list(filter(None, paths))
+    return shared_path(min(named), max(named)) if named else ()
+
+
+def _parts(line: str) -> Iterator[str]:
+    """Yield the parts of one enormous line: whole sentences, else whole words, else TARGET_CHARS each."""
+    begin = 0
+    while len(line) - begin > MAX_CHARS:
+        window = line[begin : begin + TARGET_CHARS]
+        end = next((at for at in map(partial(_end, window), (_SENTENCE, _WORD)) if at > SMALL_CHARS), TARGET_CHARS)
+        yield line[begin : begin + end]
+        begin += end
+    yield line[begin:]
+
+
+def _end(window: str, last: re.Pattern[str]) -> int:
+    found = last.match(window)
+    return found.end() if found else 0

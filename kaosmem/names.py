@@ -1,0 +1,89 @@
+"""Which names and ids are valid, and their form on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from kaosmem.errors import InvalidNameError
+
+MAX_NAME_CHARS = 128
+MAX_ITEM_ID_CHARS = 256
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]*", re.ASCII)
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._@:+-]+", re.ASCII)
+_NOT_IN_ITEM_ID = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
+
+
+def check_name(name: object, kind: str) -> str:
+    """Return `name` if it may name a session, namespace or section.
+
+    kind: what is being named, for the message.
+    Raises InvalidNameError for anything but 1 to 128 of `A-Z a-z 0-9 . _ - @ : +`, beginning with a
+    letter or digit, without `..`.
+    """
+    if isinstance(name, str) and len(name) <= MAX_NAME_CHARS and _NAME.fullmatch(name) and ".." not in name:
+        return name
+    raise InvalidNameError(
+        f"{kind} {shown(name)} is not valid: use 1 to {MAX_NAME_CHARS} letters, digits and . _ - @ : +, "
+        "beginning with a letter or digit, without '..'; safe_id() makes a valid one of any text"
+    )
+
+
+def check_item_id(item_id: object) -> str:
+    """Return `item_id` if it may name an item: 1 to 256 characters, no control characters or lone surrogates.
+
+    Raises InvalidNameError.
+    """
+    if isinstance(item_id, str) and 1 <= len(item_id) <= MAX_ITEM_ID_CHARS and not _NOT_IN_ITEM_ID.search(item_id):
+        return item_id
+    raise InvalidNameError(
+        f"item id {shown(item_id)} is not valid: use 1 to {MAX_ITEM_ID_CHARS} characters "
+        "without control characters or lone surrogates"
+    )
+
+
+def safe_id(text: str) -> str:
+    """Return a valid name made of `text`; different texts give different names.
+
+    A valid text is returned as it is; any other keeps what it can and ends in `+` and 16 hexadecimal digits
+    of its SHA-256.
+    """
+    try:
+        return check_name(text, "id")
+    except InvalidNameError:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        kept = re.sub(r"\.{2,}", ".", _NOT_IN_NAME.sub("-", text)).strip("._-@:+")[: MAX_NAME_CHARS - 18]
+        return f"{kept or 'id'}+{digest}"
+
+
+def path_of(name: str) -> str:
+    """Return the path segment of a valid name: no two names share one, on any filesystem.
+
+    Lower case with `:` as `=` and a final `.` as `~`; where letters were upper case, or Windows reserves the
+    name, `%<mask of upper-case positions, hexadecimal>%` stands before it.
+    """
+    mask = sum(1 << position for position, char in enumerate(name) if char.isupper())
+    segment = name.lower().replace(":", "=")
+    if segment.endswith("."):
+        segment = segment[:-1] + "~"
+    return f"%{mask:x}%{segment}" if mask or _WINDOWS_DEVICE.match(name) else segment
+
+
+def name_of(segment: str) -> str | None:
+    """Return the name whose `path_of` is this path segment, or None for a foreign one."""
+    mask_digits, name = re.fullmatch(r"(?:%([0-9a-f]{1,32})%)?(.*)", segment, re.DOTALL).groups()  # type: ignore[union-attr]
+    mask = int(mask_digits or "0", 16)
+    name = re.sub(r"~$", ".", name).replace("=", ":")
+    name = "".join(char.upper() if mask >> position & 1 else char for position, char in enumerate(name))
+    try:
+        return name if path_of(check_name(name, "name")) == segment else None
+    except InvalidNameError:
+        return None
+
+
+def shown(value: object) -> str:
+    """Return `repr(value)` cut to 80 characters, for messages."""
+    text = repr(value[:100] if isinstance(value, str) else value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,57 @@
+"""Where a session's files are, relative to its folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kaosmem.errors import CorruptionError
+
+LOG, SNAP, ARCHIVE, QUARANTINE, BLOB, LOCK = "log", "snap", "archive", "quarantine", "blob", "lock"
+FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, BLOB)
+
+_NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
+
+
+def log_file(seq: int) -> str:
+    """Return the segment whose first record is number `seq`."""
+    return f"{LOG}/{seq:020d}.jsonl"
+
+
+def snapshot_file(seq: int) -> str:
+    """Return the snapshot of the state after record `seq`."""
+    return f"{SNAP}/{seq:020d}.jsonl"
+
+
+def archive_file(seq: int) -> str:
+    """Return the items evicted or replaced up to record `seq`, since the snapshot before."""
+    return f"{ARCHIVE}/{seq:020d}.jsonl"
+
+
+def quarantine_file(segment: int, start: int, crc: int) -> str:
+    """Return where bytes cut from a segment go: named by what they are, so that a retry writes the same file."""
+    return f"{QUARANTINE}/{segment:020d}-{start}-{crc:08x}"
+
+
+def numbers(names: Iterable[str]) -> list[int]:
+    """Return the numbers of the numbered files among `names`, ascending."""
+    return sorted(number for name in names if (number := _number(name)))
+
+
+def segments(names: Iterable[str]) -> list[int]:
+    """Return the seq of the first record of each segment of the log, ascending.
+
+    names: of the files in the log. Raises CorruptionError for one that is no segment.
+    """
+    names = sorted(names)
+    if foreign := [name for name in names if not _number(name)]:
+        raise CorruptionError(
+            f"{LOG + '/' + foreign[0]!r} is not a segment of a session log; move it elsewhere, or open another session",
+            file=f"{LOG}/{foreign[0]}",
+        )
+    return numbers(names)
+
+
+def _number(name: str) -> int:
+    match = _NUMBERED.fullmatch(name)
+    return int(match[1]) if match else 0

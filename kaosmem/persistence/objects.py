@@ -1,0 +1,216 @@
+"""A session on any other fsspec filesystem: whole objects, and a commit is the first under its name."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kaosmem.errors import DurabilityError, KaosmemError
+from kaosmem.persistence.commit import Append, Create, Delete, Step, Truncate, Write
+from kaosmem.persistence.layout import FOLDERS, LOCK, QUARANTINE
+from kaosmem.persistence.storage import TakenError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+RETENTION_S = 24 * 3600.0
+"""How long what is no longer needed stays, so that no slow reader misses it and no slow writer finds its name free."""
+
+_TRIES = 3
+_creating = threading.Lock()
+_conditional: set[tuple[int, str]] = set()
+
+
+class ObjectStorage:
+    """The files of one session under a prefix of a filesystem."""
+
+    appends = False
+
+    def __init__(
+        self,
+        filesystem: AbstractFileSystem,
+        prefix: str,
+        *,
+        single_writer: bool = False,
+        retention_s: float = RETENTION_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._filesystem = filesystem
+        self._prefix = prefix
+        self._single_writer = single_writer
+        self._retention_s = retention_s
+        self._clock = clock
+        self._in_memory = _is_in_memory(filesystem)
+
+    def list(self, folder: str) -> dict[str, int]:
+        """Return the size of each file in a folder, by name. Dot files belong to others."""
+        return {
+            name: info.get("size") or 0
+            for name, info in _entries(self._filesystem, f"{self._prefix}/{folder}")
+            if info["type"] == "file" and not name.startswith(".")
+        }
+
+    def foreign(self) -> str | None:
+        """Return the name of something under the prefix that kaosmem did not put there, or None."""
+        names = sorted(name for name, _ in _entries(self._filesystem, self._prefix))
+        return next((name for name in names if name not in (*FOLDERS, LOCK) and not name.startswith(".")), None)
+
+    def read(self, path: str, start: int = 0) -> bytes:
+        """Return a file's bytes from `start` on."""
+        data: bytes = self._filesystem.cat_file(f"{self._prefix}/{path}")
+        return data[start:]
+
+    def perform(self, step: Step) -> None:
+        """Do a step, durably. Raises TakenError for a Create that came second."""
+        with _as_durability_error(step.path):
+            match step:
+                case Create(path, data):
+                    self._create(path, data)
+                case Write(path, chunks):
+                    self._put(path, b"".join(chunks))
+                case Truncate(path, 0):
+                    self._filesystem.rm_file(f"{self._prefix}/{path}")
+                case Truncate(path, size):
+                    self._put(path, self.read(path)[:size])
+                case Delete(path):
+                    self._delete(path)
+                case Append(path):
+                    raise ValueError(f"{path!r} is not on a local disk, where alone commits are appended")
+
+    def lock(self, *, create: bool) -> AbstractContextManager[None]:
+        """Lock nothing: the name of a commit is the compare-and-swap."""
+        return nullcontext()
+
+    def delete(self) -> None:
+        """Delete the session, snapshots first and then the oldest of the log: no part of it looks whole."""
+        for folder in FOLDERS:
+            for name in sorted(self.list(folder)):
+                with _as_durability_error(f"{folder}/{name}"):
+                    self._filesystem.rm_file(f"{self._prefix}/{folder}/{name}")
+        with _as_durability_error(self._prefix), suppress(FileNotFoundError):
+            self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
+
+    def _create(self, path: str, data: bytes) -> None:
+        """Store a file if nothing is stored there; what is stored afterwards decides, not the answer.
+
+        An answer may be lost, and servers refuse in different words.
+        """
+        if not (self._single_writer or self._in_memory):
+            self._check_conditional()
+        failure: Exception | None = None
+        for _ in range(_TRIES):
+            try:
+                return self._put_if_absent(path, data)
+            except Exception as error:
+                failure = error
+                try:
+                    stored = self.read(path)
+                except FileNotFoundError:
+                    continue
+                if stored == data:
+                    return None
+                raise TakenError(path) from error
+        raise DurabilityError(f"{path!r} could not be stored: {failure}; save again") from failure
+
+    def _put_if_absent(self, path: str, data: bytes) -> None:
+        if not (self._single_writer or self._in_memory):
+            return self._put(path, data, mode="create")
+        with _creating:
+            if self._filesystem.isfile(f"{self._prefix}/{path}"):
+                raise FileExistsError(path)
+            return self._put(path, data)
+
+    def _put(self, path: str, data: bytes, **options: str) -> None:
+        whole = f"{self._prefix}/{path}"
+        try:
+            self._filesystem.pipe_file(whole, data, **options)
+        except FileNotFoundError:  # a filesystem with real folders
+            self._filesystem.makedirs(whole.rpartition("/")[0], exist_ok=True)
+            self._filesystem.pipe_file(whole, data, **options)
+
+    def _delete(self, path: str) -> None:
+        try:
+            modified = self._filesystem.modified(f"{self._prefix}/{path}")
+            if self._clock() - _timestamp(modified) >= self._retention_s:
+                self._filesystem.rm_file(f"{self._prefix}/{path}")
+        except (FileNotFoundError, NotImplementedError):
+            pass  # gone already, or of unknown age: then it stays
+
+    def _check_conditional(self) -> None:
+        """Raise DurabilityError if the filesystem lets a second writer overwrite a commit; found out once."""
+        token = hash(self._filesystem), self._prefix.partition("/")[0]
+        if token in _conditional:
+            return
+        probe = f"{QUARANTINE}/probe-{secrets.token_hex(8)}"
+        refused = _is_overridden(self._filesystem)
+        if refused:
+            self._put(probe, b"1", mode="create")
+            with suppress(Exception):  # what is stored says whether it was refused
+                self._put(probe, b"2", mode="create")
+            refused = self.read(probe) == b"1"
+            self._filesystem.rm_file(f"{self._prefix}/{probe}")
+        if not refused:
+            raise DurabilityError(
+                f"{type(self._filesystem).__name__} does not store a file only if it is absent, so two writers could "
+                "lose each other's commits; use storage that does, or open with single_writer=True"
+            )
+        _conditional.add(token)
+
+
+def list_prefixes(filesystem: AbstractFileSystem, prefix: str) -> list[str]:
+    """Return the names of the folders under a prefix."""
+    return sorted(name for name, info in _entries(filesystem, prefix) if info["type"] == "directory")
+
+
+def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and details of what is in a folder now, whatever the filesystem has cached."""
+    filesystem.invalidate_cache()
+    try:
+        infos = filesystem.ls(folder, detail=True)
+    except FileNotFoundError:
+        return
+    for info in infos:
+        path = info["name"].rstrip("/")
+        if path.strip("/") != folder.strip("/"):  # some stores list a folder's marker in the folder
+            yield path.rpartition("/")[2], info
+
+
+def _is_in_memory(filesystem: AbstractFileSystem) -> bool:
+    from fsspec.implementations.dirfs import DirFileSystem
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    while isinstance(filesystem, DirFileSystem):
+        filesystem = filesystem.fs
+    return isinstance(filesystem, MemoryFileSystem)
+
+
+def _is_overridden(filesystem: AbstractFileSystem) -> bool:
+    """Return whether the filesystem stores files in its own way: fsspec's looks first and then overwrites."""
+    from fsspec import AbstractFileSystem
+    from fsspec.implementations.dirfs import DirFileSystem
+
+    while isinstance(filesystem, DirFileSystem):
+        filesystem = filesystem.fs
+    return filesystem.async_impl or type(filesystem).pipe_file is not AbstractFileSystem.pipe_file
+
+
+def _timestamp(modified: datetime | float) -> float:
+    if isinstance(modified, datetime):
+        return (modified if modified.tzinfo else modified.replace(tzinfo=UTC)).timestamp()
+    return modified
+
+
+@contextmanager
+def _as_durability_error(path: str) -> Iterator[None]:
+    """Raise what a filesystem raises, of whatever kind, as DurabilityError."""
+    try:
+        yield
+    except (KaosmemError, TakenError):
+        raise
+    except Exception as error:
+        raise DurabilityError(f"{path!r} could not be stored or deleted: {error}; try again") from error

@@ -1,0 +1,237 @@
+"""The lines of a session's files: strict JSON objects, chained by checksums; in the log, one record each."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NoReturn
+from zlib import crc32
+
+from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
+from kaosmem.names import shown
+from kaosmem.types import MAX_JSON_DEPTH, JSONValue, json_text
+
+FORMAT_VERSION = 1
+
+MAX_LINE_BYTES = 64 * 2**20
+MAX_CONTAINERS = 500_000
+# A record, its data and an item stand around metadata that may itself be MAX_JSON_DEPTH deep.
+MAX_DEPTH = MAX_JSON_DEPTH + 8
+
+_CRC = slice(8, 16)
+_BODY = 18  # where the checksummed bytes begin: after `{"crc":"7c13880a",`
+_FIELDS = frozenset({"crc", "seq", "k", "txn", "sec", "op", "d"})
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a caller wants logged.
+
+    section: "" for the session itself.
+    op: the caller's word for what happened.
+    """
+
+    section: str
+    op: str
+    data: Mapping[str, JSONValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A change as committed.
+
+    seq: its place in the session, from 1, without gaps.
+    k: the records still to come in its commit.
+    txn: the id of its commit.
+    """
+
+    seq: int
+    k: int
+    txn: str
+    section: str
+    op: str
+    data: dict[str, JSONValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Changes encoded to follow one record: their lines, and the checksum of the last."""
+
+    txn: str
+    lines: tuple[bytes, ...]
+    crc: int
+
+    @property
+    def data(self) -> bytes:
+        """Return the bytes to store."""
+        return b"".join(self.lines)
+
+
+def encode_commit(changes: Sequence[Change], txn: str, *, seq: int, crc: int) -> Commit:
+    """Return the lines of `changes`, as the records after number `seq`, whose checksum is `crc`.
+
+    Raises InvalidContentError for what could not be read back.
+    """
+    lines = []
+    for number, change in enumerate(changes, 1):
+        fields = {
+            "seq": seq + number,
+            "k": len(changes) - number,
+            "txn": txn,
+            "sec": change.section,
+            "op": change.op,
+            "d": change.data,
+        }
+        line, crc = encode_line(fields, crc)
+        lines.append(line)
+    return Commit(txn, tuple(lines), crc)
+
+
+def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
+    """Return the record of a line without its newline, and its checksum.
+
+    seq: the number that the record must have; crc: the checksum of the record before.
+    Raises CorruptionError, or UnsupportedVersionError for a whole record with fields that are not known here.
+    """
+    fields, crc = decode_line(line, crc)
+    record = _record(fields)
+    if record.seq != seq:
+        raise CorruptionError(f"record {record.seq} stands where record {seq} belongs")
+    return record, crc
+
+
+def claimed_txn(line: bytes) -> str | None:
+    """Return the txn of a line that has a record's form, whatever its checksum, or None."""
+    try:
+        return _record(parse_object(line)).txn
+    except CorruptionError:
+        return None
+
+
+def encode_line(fields: Mapping[str, JSONValue], crc: int) -> tuple[bytes, int]:
+    """Return `fields` as a line that is chained to the checksum `crc`, and the line's own checksum.
+
+    Raises InvalidContentError for what `decode_line` would refuse.
+    """
+    try:
+        body = json_text({**fields, "d": dict(fields["d"])} if "d" in fields else fields)[1:].encode()
+        crc = crc32(body, crc)
+        line = b'{"crc":"%08x",%b' % (crc, body)
+        parse_object(line)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidContentError(
+            f"a record of section {shown(fields.get('sec', ''))} could not be read back: {error}; "
+            "store plain JSON values"
+        ) from error
+    return line + b"\n", crc
+
+
+def decode_line(line: bytes, crc: int) -> tuple[dict[str, Any], int]:
+    """Return the fields of a line, `crc` included, and its checksum. Raises CorruptionError."""
+    found = crc32(line[_BODY:] if len(line) < 4096 else memoryview(line)[_BODY:], crc)
+    if line[:_BODY] != b'{"crc":"%08x",' % found:
+        raise CorruptionError("the checksum does not fit")
+    return parse_object(line), found
+
+
+def stated_crc(line: bytes) -> int:
+    """Return the checksum that a line states. Raises CorruptionError."""
+    try:
+        return int(line[_CRC], 16)
+    except ValueError:
+        raise CorruptionError("there is no checksum") from None
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """Return the JSON object that `line` is, read strictly.
+
+    Raises CorruptionError for anything but UTF-8 JSON with finite floats, integers within 64 bits, no lone
+    surrogates, no key twice, and within MAX_LINE_BYTES, MAX_DEPTH and MAX_CONTAINERS.
+    """
+    _check_size(line)
+    try:
+        text = line.decode()
+        value, end = _strict.raw_decode(text)
+    except ValueError as error:
+        raise CorruptionError(f"it is not strict JSON: {error}") from None
+    if end != len(text) or type(value) is not dict:
+        raise CorruptionError("it is not one JSON object")
+    if "\\u" in text and _SURROGATE_ESCAPE.search(text):
+        _check_surrogates(value)
+    return value
+
+
+def _record(fields: dict[str, Any]) -> Record:
+    match fields:
+        case {
+            "seq": int(seq),
+            "k": int(k),
+            "txn": str(txn),
+            "sec": str(section),
+            "op": str(op),
+            "d": dict(data),
+        } if seq > 0 and k >= 0 and type(seq) is type(k) is int:
+            if len(fields) == len(_FIELDS):
+                return Record(seq, k, txn, section, op, data)
+            unknown = ", ".join(sorted(map(shown, fields.keys() - _FIELDS)))
+            version = shown(fields.get("v", data.get("version", "newer")))
+            raise UnsupportedVersionError(
+                f"record {seq} has fields of a version ({version}) that is not known here: {unknown}; "
+                "open the session with a newer kaosmem"
+            )
+    raise CorruptionError("a record's field is missing or of the wrong type")
+
+
+def _check_size(line: bytes) -> None:
+    if len(line) > MAX_LINE_BYTES:
+        raise CorruptionError(f"a line of {len(line)} bytes is over the limit of {MAX_LINE_BYTES}")
+    if line.count(b"{") + line.count(b"[") <= MAX_DEPTH:
+        return
+    brackets = _STRING.sub(b"", line).translate(None, _NOT_BRACKETS)
+    if len(brackets) > 2 * MAX_CONTAINERS:
+        raise CorruptionError(f"it holds more than {MAX_CONTAINERS} objects and lists")
+    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH:
+        raise CorruptionError(f"it is nested deeper than {MAX_DEPTH} levels")
+
+
+def _check_surrogates(value: dict[str, Any]) -> None:
+    try:
+        json_text(value).encode()
+    except UnicodeEncodeError:
+        raise CorruptionError("a string holds a lone surrogate") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) < 19 or (len(digits) <= 20 and -(2**63) <= int(digits) < 2**63):
+        return int(digits)
+    raise ValueError("an integer is beyond 64 bits")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isfinite(value):
+        return value
+    raise ValueError("a number is too large")
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+_strict = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)

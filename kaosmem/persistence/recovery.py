@@ -1,0 +1,299 @@
+"""What a session's stored bytes say: which records are committed, where a tail is torn, what is damaged."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kaosmem.errors import CorruptionError, UnsupportedVersionError
+from kaosmem.names import shown
+from kaosmem.persistence.items import ItemFile, decode_items
+from kaosmem.persistence.layout import log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.records import FORMAT_VERSION, Record, claimed_txn, decode_record
+from kaosmem.types import JSONValue
+
+TXNS_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where the log ends.
+
+    seq, crc: of the last committed record.
+    segment: the segment that a next record would follow in, by the seq of its first record; 0 for none.
+    size: that segment's bytes up to the end of the last committed record.
+    last: where the line of that record begins in it; `size` if it stands elsewhere.
+    whole: the record has its newline.
+    txns: ids of the newest commits, oldest first.
+    """
+
+    seq: int = 0
+    crc: int = 0
+    segment: int = 0
+    size: int = 0
+    last: int = 0
+    whole: bool = True
+    txns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What stands after a known record in a segment.
+
+    records: the committed ones.
+    head: the log's end with them.
+    torn: bytes of a commit that was never finished.
+    fault: damage that no crash explains; what stands after it is in neither.
+    """
+
+    records: list[Record]
+    head: Head
+    torn: bytes = b""
+    fault: CorruptionError | None = None
+
+    @property
+    def commits(self) -> int:
+        """Return how many commits the records are."""
+        return sum(record.k == 0 for record in self.records)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What opening a session found.
+
+    header, items: of the newest sound snapshot: the caller's state, and (section, data) in stored order;
+    None and empty without one.
+    records: committed after that snapshot.
+    damage: what was left out, a sentence each.
+    """
+
+    header: dict[str, JSONValue] | None = None
+    items: list[tuple[str, dict[str, JSONValue]]] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening a session found, with what a writer needs to go on.
+
+    torn: bytes at the log's end to be cut at the next commit, in segment `head.segment` after `head.size`.
+    segments: the segments read, each the seq of its first record and its number of commits.
+    snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after it.
+    """
+
+    recovered: Recovered
+    head: Head
+    torn: bytes
+    segments: tuple[tuple[int, int], ...]
+    snapshot: int
+    snapshot_bytes: int
+    log_bytes: int
+
+
+def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
+    """Return what `data`, the bytes of segment `head.segment` from `start` on, adds to `head`.
+
+    A commit is torn if no newline follows what is there of it, or if bytes that were never written (NULs) stand
+    before that newline, and nothing of another commit comes after. A last line whole but for its newline is a
+    record. Source: the design's section on recovery.
+    """
+    lines = data.split(b"\n")
+    records: list[Record] = []
+    unfinished: list[Record] = []
+    seq, crc, offset = head.seq, head.crc, start
+    for index, line in enumerate(lines):
+        is_rest = index == len(lines) - 1
+        if is_rest:
+            line = line[: line.rfind(b"}") + 1]
+            if not line:
+                break
+        try:
+            record, next_crc = decode_record(line, seq=seq + 1, crc=crc)
+            _check_commit(record, unfinished)
+        except CorruptionError as error:
+            if is_rest or _is_torn(line, lines[index + 1 :], unfinished):
+                break
+            fault = located(str(error), path, offset, seq + 1)
+            return Tail(records, head, fault=fault)
+        seq, crc = record.seq, next_crc
+        last, offset = offset, offset + len(line) + (not is_rest)
+        unfinished.append(record)
+        if record.k == 0:
+            records += unfinished
+            unfinished = []
+            txns = (*head.txns, record.txn)[-TXNS_KEPT:]
+            head = Head(seq, crc, head.segment, offset, last, not is_rest, txns)
+    return Tail(records, head, torn=data[head.size - start :])
+
+
+def recover(
+    log: Iterable[str], snapshots: Sequence[int], read: Callable[[str], bytes], *, lenient: bool = False
+) -> Recovery:
+    """Return the state of a session.
+
+    log: names of the files in its log; snapshots: seqs, ascending.
+    read: the bytes of a file of the session.
+    lenient: stop before damage and name it, instead of raising.
+    Raises CorruptionError, UnsupportedVersionError, and what `read` raises.
+    """
+    damage: list[str] = []
+    base, snapshot_bytes = _newest_snapshot(snapshots, read, damage)
+    walk = _Walk(read, Head(base.seq, base.crc, txns=base.txns) if base else Head())
+    try:
+        walk.run(numbers(log))
+        segments(log)
+    except CorruptionError as error:
+        if not lenient:
+            raise _with(error, damage) from error
+        damage.append(str(error))
+    if walk.torn:
+        path = log_file(walk.head.segment)
+        damage.append(f"{path!r} ends in {len(walk.torn)} bytes of an unfinished commit, which are left out")
+    return Recovery(
+        Recovered(base.header if base else None, base.items if base else [], walk.records, damage),
+        walk.head,
+        walk.torn,
+        tuple(walk.commits.items()),
+        base.seq if base else 0,
+        snapshot_bytes,
+        walk.log_bytes,
+    )
+
+
+def located(reason: str, path: str, byte: int, seq: int) -> CorruptionError:
+    """Return the error for damage at a place in the log."""
+    return CorruptionError(
+        f"{path!r} is damaged at byte {byte}, record {seq}: {reason}; "
+        "read_only=True opens what stands before it, a copy of the file brings back the rest",
+        file=path,
+        byte=byte,
+        seq=seq,
+    )
+
+
+class _Walk:
+    """The segments read in order, from a known record on."""
+
+    def __init__(self, read: Callable[[str], bytes], head: Head) -> None:
+        self.firsts: Sequence[int] = ()
+        self.read = read
+        self.head = head
+        self.records: list[Record] = []
+        self.torn = b""
+        self.commits: dict[int, int] = {}
+        self.log_bytes = 0
+
+    def run(self, firsts: Sequence[int]) -> None:
+        """Read these segments until the log ends. Raises CorruptionError; what was read before it stands."""
+        self.firsts = firsts
+        while (segment := self._next()) is not None:
+            path = log_file(segment)
+            data = self.read(path)
+            start, last = _skip_lines(data, self.head.seq + 1 - segment)
+            begin = replace(self.head, segment=segment, size=start, last=last, whole=True)
+            tail = read_tail(data[start:], begin, start=start, path=path)
+            self.records += tail.records
+            self.head, self.torn = tail.head, tail.torn
+            self.commits[segment] = tail.commits
+            self.log_bytes += self.head.size - start
+            if begin.seq == 0:
+                _check_first(tail)
+            if tail.fault:
+                raise tail.fault
+            if self.torn and self.firsts[-1] > max(self.head.seq, segment):
+                self.torn = b""
+                raise located("a commit is incomplete", path, self.head.size, self.head.seq + 1)
+
+    def _next(self) -> int | None:
+        """Return the segment to read for the next record, or None at the log's end.
+
+        Segments that begin before it hold what another holds too: they were rolled up.
+        """
+        wanted = self.head.seq + 1
+        following = bisect_right(self.firsts, wanted)
+        nearest = self.firsts[following - 1] if following else 0
+        if nearest and nearest not in self.commits and (nearest == wanted or not self.commits):
+            return nearest
+        if following == len(self.firsts):
+            return None
+        if not self.records:
+            for first in reversed(self.firsts[:following]):
+                if first not in self.commits:
+                    return first
+        path = log_file(self.firsts[following])
+        raise CorruptionError(
+            f"there is a gap in the log: record {wanted} is in no file, {path!r} comes next; "
+            "bring back the missing file from a copy",
+            file=path,
+            byte=0,
+            seq=wanted,
+        )
+
+
+def _with(error: CorruptionError, damage: Sequence[str]) -> CorruptionError:
+    """Return the error with other damage that led to it."""
+    message = "; ".join((str(error), *damage))
+    return CorruptionError(message, file=error.file, byte=error.byte, seq=error.seq)
+
+
+def _newest_snapshot(
+    snapshots: Sequence[int], read: Callable[[str], bytes], damage: list[str]
+) -> tuple[ItemFile | None, int]:
+    for seq in reversed(snapshots):
+        path = snapshot_file(seq)
+        data = read(path)
+        try:
+            found = decode_items(data, path)
+            if found.seq != seq:
+                raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}")
+            return found, len(data)
+        except CorruptionError as error:
+            damage.append(f"{error}; the snapshot before and more of the log are used")
+    return None, 0
+
+
+def _check_first(tail: Tail) -> None:
+    """Raise unless the log begins as one of ours, in a version that is known here."""
+    version = tail.records[0].data.get("version") if tail.records else FORMAT_VERSION
+    if type(version) is not int or version < 1 or (not tail.records and tail.torn[:1] not in (b"", b"{", b"\0")):
+        raise CorruptionError(
+            f"{log_file(1)!r} does not begin with the version of its format, so it is no kaosmem session",
+            file=log_file(1),
+            byte=0,
+            seq=1,
+        )
+    if version > FORMAT_VERSION:
+        raise UnsupportedVersionError(
+            f"the session was stored in version {shown(version)} of its format, and {FORMAT_VERSION} is the newest "
+            "known here; open it with a newer kaosmem"
+        )
+
+
+def _check_commit(record: Record, unfinished: Sequence[Record]) -> None:
+    if unfinished and (record.k, record.txn) != (unfinished[-1].k - 1, unfinished[-1].txn):
+        raise CorruptionError(f"another commit begins before {shown(unfinished[-1].txn)} is complete")
+
+
+def _is_torn(line: bytes, after: Sequence[bytes], unfinished: Sequence[Record]) -> bool:
+    """Return whether a crash while one commit was being written explains a bad line with a newline.
+
+    What a crash leaves unwritten reads as NULs, in whole sectors; a lone NUL elsewhere is a damaged byte.
+    """
+    if not line.startswith(b"\0") and b"\0\0" not in line:
+        return False
+    txns = {record.txn for record in unfinished}
+    txns.update(txn for other in after if (txn := claimed_txn(other)) is not None)
+    return len(txns) <= 1
+
+
+def _skip_lines(data: bytes, count: int) -> tuple[int, int]:
+    """Return where the first line after `count` lines begins, and where the last of those did."""
+    start = last = 0
+    for _ in range(count):
+        end = data.find(b"\n", start) + 1
+        if not end:
+            return len(data), len(data)
+        start, last = end, start
+    return start, last

@@ -1,0 +1,107 @@
+"""Where sessions are kept: what any storage does, and which one a URL or filesystem means."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from kaosmem.names import check_name, path_of
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+    from kaosmem.persistence.commit import Step
+
+Location: TypeAlias = "str | os.PathLike[str] | AbstractFileSystem"
+
+
+class TakenError(Exception):
+    """A file was to be created under a name that is taken."""
+
+
+class Storage(Protocol):
+    """The files of one session. Paths are relative to its folder."""
+
+    @property
+    def appends(self) -> bool:
+        """Return whether a commit is appended under a lock, instead of stored under a name of its own."""
+
+    def list(self, folder: str) -> dict[str, int]:
+        """Return the size of each file in a folder, by name; {} if there is none. Raises CorruptionError."""
+
+    def foreign(self) -> str | None:
+        """Return the name of something in the session's folder that kaosmem did not put there, or None."""
+
+    def read(self, path: str, start: int = 0) -> bytes:
+        """Return a file's bytes from `start` on. Raises FileNotFoundError, CorruptionError."""
+
+    def perform(self, step: Step) -> None:
+        """Do a step, durably. Raises TakenError for a Create that came second, and OSError."""
+
+    def lock(self, *, create: bool) -> AbstractContextManager[None]:
+        """Keep other writers out of `appends` storages.
+
+        create: make the session's folder if it is missing, instead of raising ConflictError.
+        """
+
+    def delete(self) -> None:
+        """Delete the session."""
+
+
+def open_storage(location: Location, namespace: str, session_id: str, *, single_writer: bool = False) -> Storage:
+    """Return the storage of a session. Raises InvalidNameError before any I/O."""
+    names = path_of(check_name(namespace, "namespace")), path_of(check_name(session_id, "session id"))
+    root = _root(location)
+    if isinstance(root, Path):
+        from kaosmem.persistence.local import LocalStorage
+
+        return LocalStorage(root, *names)
+    from kaosmem.persistence.objects import ObjectStorage
+
+    filesystem, path = root
+    return ObjectStorage(filesystem, "/".join(filter(None, (path, *names))), single_writer=single_writer)
+
+
+def session_folders(location: Location, namespace: str) -> list[str]:
+    """Return the folder names of a namespace's sessions. Raises InvalidNameError before any I/O."""
+    folder = path_of(check_name(namespace, "namespace"))
+    root = _root(location)
+    if isinstance(root, Path):
+        from kaosmem.persistence.local import list_folders
+
+        return list_folders(root, folder)
+    from kaosmem.persistence.objects import list_prefixes
+
+    filesystem, path = root
+    return list_prefixes(filesystem, "/".join(filter(None, (path, folder))))
+
+
+def filesystem_of(location: Location) -> AbstractFileSystem:
+    """Return a filesystem whose root is the location."""
+    if not isinstance(location, str | os.PathLike):
+        return location
+    from fsspec.implementations.dirfs import DirFileSystem
+    from fsspec.implementations.local import LocalFileSystem
+
+    root = _root(location)
+    filesystem, path = (LocalFileSystem(), str(root)) if isinstance(root, Path) else root
+    return DirFileSystem(path=path, fs=filesystem)
+
+
+def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
+    """Return the local folder that a location is, or else its filesystem and the path in it."""
+    if isinstance(location, os.PathLike) or (isinstance(location, str) and "://" not in location):
+        return Path(location).expanduser().resolve()
+    from fsspec.core import url_to_fs
+    from fsspec.implementations.dirfs import DirFileSystem
+    from fsspec.implementations.local import LocalFileSystem
+
+    filesystem, path = url_to_fs(location) if isinstance(location, str) else (location, "")
+    below, inner = path, filesystem
+    while isinstance(inner, DirFileSystem):
+        below, inner = "/".join(filter(None, (inner.path.rstrip("/"), below))), inner.fs
+    if isinstance(inner, LocalFileSystem):
+        return Path(below or "/").resolve()
+    return filesystem, path.rstrip("/")

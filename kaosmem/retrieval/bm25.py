@@ -1,0 +1,87 @@
+"""The BM25 rankers: our incremental index, and the rank_bm25 package as its reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kaosmem.retrieval.analysis import analyze
+
+if TYPE_CHECKING:
+    from kaosmem.retrieval.bm25_index import BM25Index
+    from kaosmem.retrieval.rank_bm25_index import RankBM25Index
+
+
+@dataclass(frozen=True)
+class BM25Ranker:
+    """Ranks by BM25 with our incremental index: the cost of a change does not grow with the section.
+
+    idf: "lucene" is never negative and ranks better; "okapi" gives exactly the scores of `rank_bm25.BM25Okapi`.
+    k1, b: how soon a term's repetition stops counting, and how much a long text is held back, 0 to 1.
+    epsilon: the share of the average idf that "okapi" gives terms in more than half of the entries.
+    analyze: text to terms. It must always give a text the same terms: the index asks again on removal.
+    Raises ValueError for a parameter out of range.
+    Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
+    """
+
+    idf: Literal["lucene", "okapi"] = "lucene"
+    _: KW_ONLY
+    k1: float = 1.5
+    b: float = 0.75
+    epsilon: float = 0.25
+    analyze: Callable[[str], list[str]] = analyze
+
+    def __post_init__(self) -> None:
+        if self.idf not in ("lucene", "okapi"):
+            raise ValueError(f"idf {self.idf!r} is not known; use 'lucene' or 'okapi'")
+        _check_parameters(self.k1, self.b, self.epsilon)
+
+    @property
+    def name(self) -> str:
+        """Return what ranks and how."""
+        return f"bm25-{self.idf}"
+
+    def index(self) -> BM25Index:
+        """Return a new, empty index."""
+        from kaosmem.retrieval.bm25_index import BM25Index
+
+        return BM25Index(idf=self.idf, k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze)
+
+
+@dataclass(frozen=True)
+class RankBM25Ranker:
+    """Ranks with the rank_bm25 package: the reference for `BM25Ranker("okapi")`, rebuilt after every change.
+
+    Parameters as there.
+    """
+
+    _: KW_ONLY
+    k1: float = 1.5
+    b: float = 0.75
+    epsilon: float = 0.25
+    analyze: Callable[[str], list[str]] = analyze
+
+    def __post_init__(self) -> None:
+        _check_parameters(self.k1, self.b, self.epsilon)
+
+    @property
+    def name(self) -> str:
+        """Return what ranks and how."""
+        return "rank-bm25"
+
+    def index(self) -> RankBM25Index:
+        """Return a new, empty index."""
+        from kaosmem.retrieval.rank_bm25_index import RankBM25Index
+
+        return RankBM25Index(k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze)
+
+
+def _check_parameters(k1: float, b: float, epsilon: float) -> None:
+    if not 0 < k1 < math.inf:
+        raise ValueError(f"k1 is {k1!r}; give a number above 0, such as 1.5")
+    if not 0 <= b <= 1:
+        raise ValueError(f"b is {b!r}; give a number from 0 to 1, such as 0.75")
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon is {epsilon!r}; give a number from 0 up, such as 0.25")

@@ -1,0 +1,64 @@
+"""What orders candidates for a query: two protocols, and what every index does the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Protocol
+
+
+class Index(Protocol):
+    """The texts of one section, each under its ordinal: an int from 0 up, larger for a newer entry."""
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        ...
+
+    def add(self, entries: Iterable[tuple[int, str]]) -> None:
+        """Add entries of (ordinal, text). Raises ValueError for an ordinal that is negative or taken."""
+        ...
+
+    def update(self, ordinal: int, text: str) -> None:
+        """Replace an entry's text. Raises KeyError for an unknown ordinal."""
+        ...
+
+    def remove(self, ordinal: int) -> None:
+        """Remove an entry. Raises KeyError for an unknown ordinal."""
+        ...
+
+    def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score), best first; none if no entry has a word of the query.
+
+        Scores are above 0 and rounded to 1e-9; of equal ones the newest comes first. The same entries and query
+        give the same answer, whatever changes led to the entries.
+        """
+        ...
+
+
+class Ranker(Protocol):
+    """Orders candidates for a query, by an index of its own for each section."""
+
+    @property
+    def name(self) -> str:
+        """Return what ranks and how, such as `bm25-lucene`."""
+        ...
+
+    def index(self) -> Index:
+        """Return a new, empty index."""
+        ...
+
+
+def check_new(entries: Iterable[tuple[int, str]], taken: Container[int]) -> list[tuple[int, str]]:
+    """Return the entries as a list. Raises ValueError for an ordinal that is negative, taken or given twice."""
+    checked = dict[int, str]()
+    for ordinal, text in entries:
+        if not 0 <= ordinal < 1 << 63:
+            raise ValueError(f"ordinal {ordinal} is out of range; number entries from 0 up")
+        if ordinal in taken or ordinal in checked:
+            raise ValueError(f"ordinal {ordinal} is taken; give a new one, or update the entry")
+        checked[ordinal] = text
+    return list(checked.items())
+
+
+def unknown(ordinal: int) -> KeyError:
+    """Return the error for an ordinal that no entry has."""
+    return KeyError(f"no entry has ordinal {ordinal}; add it first")

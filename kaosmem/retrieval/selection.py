@@ -1,0 +1,29 @@
+"""The few best of many scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def best(ordinals: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[tuple[int, float]]:
+    """Return the `limit` best (ordinal, score) in the order that `Index.rank` promises.
+
+    ordinals, scores: shape (n,). Scores are rounded to 1e-9, and those that are not above 0 are left out.
+    """
+    if limit < 1 or not len(scores):
+        return []
+    # The limit-th best of the maxima of blocks is at most the limit-th best score, and much cheaper to find.
+    width = max(1, len(scores) // (8 * limit))
+    maxima = scores[: len(scores) // width * width].reshape(width, -1).max(axis=0)
+    floor = np.partition(maxima, -limit)[-limit] if limit <= len(maxima) else 0.0
+    # A little below the floor, so that what equals the last one once rounded is compared by ordinal.
+    (kept,) = np.nonzero(scores >= max(floor - 1e-9, 1e-10))
+    kept_ordinals, rounded = ordinals[kept], np.round(scores[kept], 9)
+    order = np.lexsort((kept_ordinals, rounded))[: -limit - 1 : -1]
+    order = order[rounded[order] > 0]
+    return list(zip(kept_ordinals[order].tolist(), rounded[order].tolist(), strict=True))

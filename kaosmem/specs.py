@@ -1,0 +1,152 @@
+"""How a section is to be kept, budgeted and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Literal
+
+from kaosmem.errors import InvalidBudgetError, UnsupportedVersionError
+from kaosmem.eviction import POLICIES
+from kaosmem.names import check_name
+
+if TYPE_CHECKING:
+    from kaosmem.retrieval import Ranker
+    from kaosmem.types import JSONValue
+
+PLACEMENTS = ("static", "history", "query")
+PERSISTENCE = ("stream", "snapshot", "none")
+
+
+@dataclass(frozen=True)
+class SectionSpec:
+    """What is fixed about a section.
+
+    budget: tokens that it may hold and take of a window; None is unbounded.
+    priority: higher is served first in a window and trimmed last.
+    floor: share of the window, 0 to 1, that it is sure of.
+    placement: `static` (the system message), `history` (a tail of messages) or `query` (the last block).
+    eviction: a name in `POLICIES`.
+    retrieval_threshold: with more items than this, the query chooses among them.
+    recent: newest units that come before what the query chooses.
+    low_water: share of its cap that a history keeps when its tail moves.
+    recall: share of its cap that earlier messages may take.
+    persistence: `stream` (a record per change), `snapshot` (a record per save) or `none`.
+    explicit_only: written by the application alone, never by extraction.
+    in_context: whether it is ever shown.
+    header: shown instead of the name.
+    Raises InvalidNameError for the name, InvalidBudgetError for the budget, ValueError for the rest.
+    """
+
+    name: str
+    budget: int | None = None
+    priority: int = 0
+    floor: float = 0.0
+    placement: Literal["static", "history", "query"] = "query"
+    eviction: str = "fifo"
+    retrieval_threshold: int = 20
+    recent: int = 0
+    low_water: float = 1.0
+    recall: float = 0.25
+    persistence: Literal["stream", "snapshot", "none"] = "stream"
+    max_items: int | None = None
+    explicit_only: bool = False
+    in_context: bool = True
+    ranker: Ranker | None = None
+    header: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "section")
+        if self.budget is not None and not _is_count(self.budget):
+            raise InvalidBudgetError(
+                f"section {self.name!r} has the budget {self.budget!r}; use a whole number of tokens from 0 up, "
+                "or None for no bound"
+            )
+        for field, known in (("placement", PLACEMENTS), ("eviction", POLICIES), ("persistence", PERSISTENCE)):
+            self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
+        for field in ("floor", "low_water", "recall"):
+            self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
+        for field in ("retrieval_threshold", "recent"):
+            self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
+        self._require("priority", type(self.priority) is int, "a whole number")
+        self._require(
+            "max_items",
+            self.max_items is None or (_is_count(self.max_items) and self.max_items > 0),
+            "a whole number from 1 up, or None for no bound",
+        )
+        self._require(
+            "header",
+            self.header is None or (bool(self.header.strip()) and self.header.isprintable()),
+            "one line of text, or None for the name",
+        )
+        if self.max_items is not None and not POLICIES[self.eviction].bounded:
+            raise ValueError(
+                f"section {self.name!r} has max_items, but eviction {self.eviction!r} makes no room; choose a "
+                "policy that evicts, or 'refuse'"
+            )
+
+    def _require(self, field: str, valid: bool, remedy: str) -> None:
+        if not valid:
+            raise ValueError(f"section {self.name!r} has {field} {getattr(self, field)!r}; use {remedy}")
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return the spec as JSON values, without its ranker."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "ranker"}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, JSONValue], *, ranker: Ranker | None = None) -> SectionSpec:
+        """Return the spec that `to_dict` stored. Raises UnsupportedVersionError for a field it does not know."""
+        unknown = stored.keys() - {field.name for field in fields(cls)}
+        if unknown:
+            raise UnsupportedVersionError(
+                f"a stored section spec has the unknown field {min(unknown)!r}; open it with a newer kaosmem"
+            )
+        return cls(**stored, ranker=ranker)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
+    """Return specs by name, in order. Raises ValueError for a repeated name and for floors above 1 in sum."""
+    by_name: dict[str, SectionSpec] = {}
+    for spec in specs:
+        if spec.name in by_name:
+            raise ValueError(f"two sections are named {spec.name!r}; rename one")
+        by_name[spec.name] = spec
+    floors = sum(spec.floor for spec in by_name.values())
+    if floors > 1 + 1e-9:  # tenths do not add up exactly
+        raise ValueError(f"the sections' floors add up to {floors:g} of the window; lower them to 1 or less")
+    return by_name
+
+
+DEFAULT_SECTIONS: tuple[SectionSpec, ...] = (
+    SectionSpec("role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", explicit_only=True),
+    SectionSpec(
+        "playbooks",
+        8_000,
+        80,
+        placement="static",
+        eviction="none",
+        persistence="snapshot",
+        explicit_only=True,
+    ),
+    SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, low_water=0.5, recall=0.25),
+    SectionSpec("last_intent", 2_000, 85, max_items=1),
+    SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
+    SectionSpec("lessons", 16_000, 60),
+    SectionSpec("documents", None, 50, 0.35, eviction="none"),
+    SectionSpec("graph", None, 45, eviction="none"),
+    SectionSpec("actions", 16_000, 40, eviction="lru"),
+    SectionSpec("plan_history", 8_000, 35, eviction="lru"),
+    SectionSpec("reflection", 8_000, 30),
+    SectionSpec("working", 16_000, 75, persistence="none"),
+    SectionSpec("planning_context", 16_000, 75, persistence="none"),
+    SectionSpec("audit", None, 0, eviction="none", in_context=False),
+)

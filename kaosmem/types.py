@@ -1,0 +1,312 @@
+"""What a session is made of: items, messages and content blocks. All are frozen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+
+from kaosmem.errors import InvalidContentError
+from kaosmem.names import shown
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+JSONValue: TypeAlias = Any
+"""None, bool, int within 64 bits, finite float, str, or a list or str-keyed mapping of these."""
+
+MAX_JSON_DEPTH = 64
+
+# How pydantic reads the blocks below: it is imported when the first block is checked, not with kaosmem.
+_CHECKED: dict[str, Any] = {"extra": "forbid", "revalidate_instances": "always"}
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Plain text."""
+
+    text: str
+    type: Literal["text"] = "text"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingBlock:
+    """A model's reasoning; `signature` is the provider's seal, without which it may not be sent back."""
+
+    thinking: str
+    signature: str = ""
+    type: Literal["thinking"] = "thinking"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseBlock:
+    """A call of a tool. `arguments` is JSON text as the model wrote it, so that it goes back unchanged."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+    type: Literal["tool_use"] = "tool_use"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultBlock:
+    """The result of the call with the id `tool_use_id`."""
+
+    tool_use_id: str
+    content: str = ""
+    is_error: bool = False
+    type: Literal["tool_result"] = "tool_result"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """An image: a URL, `data:` URLs included."""
+
+    url: str
+    media_type: str = ""
+    type: Literal["image"] = "image"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBlock:
+    """A document inside a message."""
+
+    text: str
+    title: str = ""
+    type: Literal["document"] = "document"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+
+
+ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock
+Content: TypeAlias = str | tuple[ContentBlock, ...]
+
+
+def block_text(block: ContentBlock) -> str:
+    """Return a block as the text that is counted, searched and shown where a format has no blocks."""
+    match block:
+        case TextBlock() | DocumentBlock(title=""):
+            return block.text
+        case DocumentBlock():
+            return f"{block.title}\n{block.text}"
+        case ThinkingBlock():
+            return block.thinking
+        case ToolUseBlock():
+            return f"{block.name}({block.arguments})"
+        case ToolResultBlock():
+            return block.content
+        case ImageBlock():
+            return f"[image {block.media_type}]".replace(" ]", "]")
+
+
+def content_text(content: Content) -> str:
+    """Return content as one text, a block a paragraph."""
+    return content if isinstance(content, str) else "\n".join(map(block_text, content))
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message of a conversation. A role outside system, user, assistant and tool is a user of that name."""
+
+    role: str
+    content: Content
+
+    @property
+    def blocks(self) -> tuple[ContentBlock, ...]:
+        """Return the content as blocks."""
+        return (TextBlock(self.content),) if isinstance(self.content, str) else self.content
+
+    @property
+    def text(self) -> str:
+        """Return the content as one text."""
+        return content_text(self.content)
+
+
+class Trust(IntEnum):
+    """Where a text comes from, least trusted first."""
+
+    EXTERNAL = 0
+    TOOL = 1
+    MODEL = 2
+    USER = 3
+    APPLICATION = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One unit of memory.
+
+    tokens: of the content alone, as the session's counter counts it.
+    created_at: aware, in UTC.
+    key: items of one section with the same key are versions of one thing.
+    sources: ids of the items that this one was derived from.
+    """
+
+    id: str
+    section: str
+    role: str
+    content: Content
+    tokens: int
+    created_at: datetime
+    priority: int = 0
+    pinned: bool = False
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, JSONValue] = field(default_factory=dict)
+    key: str | None = None
+    sources: tuple[str, ...] = ()
+    trust: Trust = Trust.EXTERNAL
+    _sizes: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def message(self) -> ChatMessage:
+        """Return the item as a message."""
+        return ChatMessage(self.role, self.content)
+
+    @property
+    def text(self) -> str:
+        """Return the content as one text."""
+        return content_text(self.content)
+
+    def size(self, form: str, measure: Callable[[Item], int]) -> int:
+        """Return `measure(self)`, measured once for each `form` in the item's life."""
+        size = self._sizes.get(form)
+        if size is None:
+            size = self._sizes[form] = measure(self)
+        return size
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return the item as JSON values; what has its default is left out."""
+        stored: dict[str, JSONValue] = {
+            "id": self.id,
+            "role": self.role,
+            "content": self.content if isinstance(self.content, str) else _blocks().dump_python(self.content),
+            "tokens": self.tokens,
+            "created_at": self.created_at.isoformat(),
+            "trust": int(self.trust),
+        }
+        if self.priority:
+            stored["priority"] = self.priority
+        if self.pinned:
+            stored["pinned"] = True
+        if self.tags:
+            stored["tags"] = list(self.tags)
+        if self.metadata:
+            stored["metadata"] = dict(self.metadata)
+        if self.key is not None:
+            stored["key"] = self.key
+        if self.sources:
+            stored["sources"] = list(self.sources)
+        return stored
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Item:
+        """Return the item that `to_dict` stored. Raises InvalidContentError."""
+        try:
+            content = stored["content"]
+            return cls(
+                id=stored["id"],
+                section=section,
+                role=stored["role"],
+                content=content if isinstance(content, str) else _blocks().validate_python(content),
+                tokens=stored["tokens"],
+                created_at=datetime.fromisoformat(stored["created_at"]),
+                priority=stored.get("priority", 0),
+                pinned=stored.get("pinned", False),
+                tags=tuple(stored.get("tags", ())),
+                metadata=stored.get("metadata", {}),
+                key=stored.get("key"),
+                sources=tuple(stored.get("sources", ())),
+                trust=Trust(stored["trust"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidContentError(f"not a stored item: {type(error).__name__}") from error
+
+
+@cache
+def _blocks() -> TypeAdapter[tuple[ContentBlock, ...]]:
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(tuple[Annotated[ContentBlock, Field(discriminator="type")], ...])
+
+
+def check_text(text: str, what: str) -> str:
+    """Return `text` if UTF-8 can hold it. Raises InvalidContentError that names the first lone surrogate."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidContentError(
+                f"{what} has a lone surrogate {text[error.start]!a} at position {error.start}, which UTF-8 cannot "
+                "hold; decode the text with errors='replace', or repair it with "
+                "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+            ) from None
+    return text
+
+
+def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Content:
+    """Return content as a str or a tuple of blocks. Raises InvalidContentError."""
+    if isinstance(content, str):
+        return check_text(content, "content")
+    try:
+        given = tuple(content)
+    except TypeError:
+        raise InvalidContentError(
+            f"content is a {type(content).__name__}; give a str or content blocks, such as TextBlock"
+        ) from None
+    for index, block in enumerate(given):
+        values = block.items() if isinstance(block, Mapping) else _fields(block)
+        for name, value in values:
+            if isinstance(value, str):
+                check_text(value, f"block {index} of content, {name},")
+    try:
+        return _blocks().validate_python(given)
+    except ValueError as error:
+        reason = error.errors()[0]["msg"] if hasattr(error, "errors") else str(error)
+        raise InvalidContentError(f"content is neither a str nor content blocks: {reason}") from None
+
+
+def _fields(block: object) -> Iterable[tuple[str, object]]:
+    return ((name, getattr(block, name)) for name in getattr(block, "__slots__", ()))
+
+
+def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
+    """Return a copy of `value` that JSON holds exactly. Raises InvalidContentError that says where it can't."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return check_text(value, what)
+    if isinstance(value, int):
+        if -(2**63) <= value < 2**63:
+            return int(value)
+        raise InvalidContentError(f"{what} is an integer beyond 64 bits; store it as text")
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        raise InvalidContentError(f"{what} is {value!r}, which JSON cannot hold; store None or text")
+    if depth >= MAX_JSON_DEPTH:
+        raise InvalidContentError(f"{what} is nested deeper than {MAX_JSON_DEPTH} levels; flatten it")
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise InvalidContentError(f"{what} has a key {shown(key)} that is not a str; convert it with str()")
+        return {
+            check_text(key, what): check_json(member, f"{what}[{shown(key)}]", depth + 1)
+            for key, member in value.items()
+        }
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [check_json(member, f"{what}[{index}]", depth + 1) for index, member in enumerate(value)]
+    raise InvalidContentError(f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first")
+
+
+def json_text(value: JSONValue) -> str:
+    """Return strict, compact JSON text: no NaN, characters as they are."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,206 @@
+"""A session on a local disk: crashes, full disks, links."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kaosmem.errors import CorruptionError, DurabilityError
+from kaosmem.persistence import SessionLog, delete_session, list_sessions
+from tests.persistence.worlds import add, ids, snapshot, started
+
+
+def segment(root: Path, seq: int = 1) -> Path:
+    return root / "default" / "s" / "log" / f"{seq:020d}.jsonl"
+
+
+def tree(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root / "default" / "s")) for path in root.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("tail", [b'{"crc":"00', b"\0" * 512, b'\0\0"m"}\n{"', b"x"])
+def test_bi_029_a_torn_tail_is_cut_at_the_next_commit(tail: bytes, tmp_path: Path) -> None:
+    """Opening leaves a torn tail where it is; the next commit moves it to quarantine and stands in its place."""
+    started(tmp_path, "a")
+    with segment(tmp_path).open("ab") as file:
+        file.write(tail)
+    torn = segment(tmp_path).read_bytes()
+    log, found = SessionLog.open(tmp_path, "s")
+    assert "unfinished" in found.damage[0]
+    assert segment(tmp_path).read_bytes() == torn
+    log.commit([add("b")])
+    _, found = SessionLog.open(tmp_path, "s")
+    assert (ids(found), found.damage) == (["a", "b"], [])
+    (cut,) = (tmp_path / "default" / "s" / "quarantine").iterdir()
+    assert cut.read_bytes() == tail
+
+
+def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> None:
+    """Wherever a crash cut the last commit, also the first of a segment, the next one makes the log whole again."""
+    for session in ("plain", "rolled"):
+        log = started(tmp_path, "a", session_id=session)
+        path = tmp_path / "default" / session / "log"
+        start = (path / f"{1:020d}.jsonl").stat().st_size
+        if session == "rolled":
+            snapshot(log, ["a"])
+            start = 0
+        log.commit([add("b"), add("c")])
+        file = max(path.iterdir())
+        whole = file.read_bytes()
+        for size in range(start, len(whole) + 1):
+            file.write_bytes(whole[:size])
+            log, found = SessionLog.open(tmp_path, session)
+            survived = ["a", "b", "c"] if size >= len(whole) - 1 else ["a"]
+            assert ids(found) == survived
+            log.commit([add("d")])
+            log.commit([add("e")])
+            _, found = SessionLog.open(tmp_path, session)
+            assert (ids(found), found.damage) == ([*survived, "d", "e"], [])
+
+
+def test_a_writer_cuts_what_another_left_torn(tmp_path: Path) -> None:
+    """A tail that another writer's crash tore after this one opened is cut, not taken for a commit."""
+    log = started(tmp_path, "a")
+    with segment(tmp_path).open("ab") as file:
+        file.write(b'{"crc":"12')
+    log.commit([add("b")])
+    snapshot(log, ["a", "b"])
+    segment(tmp_path, log.seq + 1).write_bytes(b'{"crc":"12')
+    log.commit([add("c")])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    """A commit that can't be written whole is cut back and raises DurabilityError; the same log goes on later."""
+    log = started(tmp_path, "a")
+    before = segment(tmp_path).read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
+    try:
+        with pytest.raises(DurabilityError) as caught:
+            log.commit([add("b", "x" * 1000)])
+        with pytest.raises(DurabilityError):
+            log.snapshot({}, [("m", {"id": "a", "content": "x" * 1000})], seq=log.seq)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.errno is not None
+    assert segment(tmp_path).read_bytes() == before
+    assert [path for path in tree(tmp_path) if "tmp" in path] == []
+    log.commit([add("b", "x" * 1000)])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
+
+
+def test_what_is_unneeded_is_deleted(tmp_path: Path) -> None:
+    """Two snapshots and the log since the older one stay, and every archive."""
+    log = started(tmp_path)
+    ends = []
+    for number in range(5):
+        log.commit([add(f"i{number}")])
+        snapshot(log, [f"i{n}" for n in range(number + 1)], archived=[f"old{number}"])
+        ends.append(log.seq)
+    log.commit([add("last")])
+    assert [path for path in tree(tmp_path) if not path.startswith("archive")] == [
+        "lock",
+        f"log/{ends[-2] + 1:020d}.jsonl",
+        f"log/{ends[-1] + 1:020d}.jsonl",
+        f"snap/{ends[-2]:020d}.jsonl",
+        f"snap/{ends[-1]:020d}.jsonl",
+    ]
+    assert log.archived("old0") == ("messages", {"id": "old0"})
+
+
+def test_nothing_is_deleted_while_only_one_snapshot_is_sound(tmp_path: Path) -> None:
+    """A snapshot that was found damaged does not count as one to fall back on."""
+    log = started(tmp_path, "a")
+    snapshot(log, ["a"])
+    (tmp_path / "default" / "s" / "snap" / f"{log.seq:020d}.jsonl").write_bytes(b"x")
+    log, _ = SessionLog.open(tmp_path, "s")
+    log.commit([add("b")])
+    snapshot(log, ["a", "b"])
+    assert segment(tmp_path).exists()
+    (tmp_path / "default" / "s" / "snap" / f"{log.seq:020d}.jsonl").write_bytes(b"x")
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """Every file is 0600."""
+    snapshot(started(tmp_path / "root", "a"), ["a"], archived=["b"])
+    files = [path for path in (tmp_path / "root").rglob("*") if path.is_file()]
+    assert len(files) == 4
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+@pytest.mark.parametrize("path", ["log/{}", "snap/{}", "archive/{}", "lock"])
+def test_bi_025_027_only_regular_files_are_opened(kind: str, path: str, tmp_path: Path) -> None:
+    """A link or FIFO in a file's place is refused: nothing hangs, and the link's target is neither read nor changed."""
+    log = started(tmp_path / "root", "a")
+    snapshot(log, ["a"], archived=["b"])
+    target = tmp_path / "target"
+    target.write_bytes(b"secret")
+    file = tmp_path / "root" / "default" / "s" / path.format(f"{1 if 'log' in path else log.seq:020d}.jsonl")
+    file.unlink()
+    file.symlink_to(target) if kind == "link" else os.mkfifo(file)
+    with pytest.raises(CorruptionError):
+        SessionLog.open(tmp_path / "root", "s")[0].commit([add("b")])
+        log.archived("b")
+    assert target.read_bytes() == b"secret"
+
+
+@pytest.mark.parametrize("below", ["default", "default/s", "default/s/log", "default/s/snap"])
+def test_bi_026_a_linked_folder_is_refused(below: str, tmp_path: Path) -> None:
+    """A link in place of a folder below the root is refused; the root itself may be one."""
+    snapshot(started(tmp_path / "real", "a"), ["a"])
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert ids(SessionLog.open(tmp_path / "link", "s")[1]) == ["a"]
+    folder = tmp_path / "root" / below
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(tmp_path / "real" / below)
+    with pytest.raises(CorruptionError, match="link"):
+        SessionLog.open(tmp_path / "root", "s")
+    with suppress(CorruptionError):  # a linked folder inside a session goes with it, as a link
+        delete_session(tmp_path / "root", "s")
+    assert ids(SessionLog.open(tmp_path / "real", "s")[1]) == ["a"]
+
+
+def test_a_linked_session_is_not_listed(tmp_path: Path) -> None:
+    """Listing does not follow links."""
+    started(tmp_path, "a")
+    (tmp_path / "default" / "linked").symlink_to(tmp_path / "default" / "s")
+    assert list_sessions(tmp_path) == ["s"]
+
+
+def test_an_interrupted_deletion_is_completed(tmp_path: Path) -> None:
+    """What a deletion that was killed left is no session, and goes when the session is deleted again."""
+    started(tmp_path, "a")
+    (tmp_path / "default" / "s").rename(tmp_path / "default" / ".deleted-s")
+    assert list_sessions(tmp_path) == []
+    delete_session(tmp_path, "s")
+    assert list((tmp_path / "default").iterdir()) == []
+
+
+def test_dot_files_of_others_are_passed_over(tmp_path: Path) -> None:
+    """What a file browser or a sync tool drops into the folders does no harm."""
+    log = started(tmp_path, "a")
+    (segment(tmp_path).parent / ".DS_Store").write_bytes(b"x")
+    log.commit([add("b")])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
+
+
+def test_other_processes_see_the_commits(tmp_path: Path) -> None:
+    """A process that opens the session without this one closing it goes on where it stood."""
+    started(tmp_path, "a")
+    code = (
+        "import sys; from kaosmem.persistence import Change, SessionLog; "
+        "SessionLog.open(sys.argv[1], 's')[0].commit([Change('messages', 'add', {'id': 'b'})]); "
+        "assert 'fsspec' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]

@@ -1,0 +1,298 @@
+"""The session log, on a local disk and on a filesystem of objects."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem.errors import ConflictError, CorruptionError, InvalidContentError, ReadOnlyError
+from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence.log import MIN_LOG_BYTES
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
+
+
+def test_a_commit_is_there_when_opened_again(place: Any) -> None:
+    """What was committed comes back in order, with its sections, operations and numbers."""
+    log = started(place, "a")
+    assert log.commit([add("b"), Change("findings", "remove", {"id": "a"})]) == 4
+    again, found = SessionLog.open(place, "s")
+    assert [(r.seq, r.k, r.section, r.op) for r in found.records] == [
+        (1, 0, "", "open"),
+        (2, 0, "messages", "add"),
+        (3, 1, "messages", "add"),
+        (4, 0, "findings", "remove"),
+    ]
+    assert again.seq == 4
+    assert again.txns == log.txns == tuple(r.txn for r in found.records if r.k == 0)
+
+
+def test_a_filesystem_opens_the_session_again(place: Any) -> None:
+    """`fs` is a place that opens the same session."""
+    log = started(place, "a")
+    assert ids(SessionLog.open(log.fs, "s")[1]) == ["a"]
+
+
+def test_opening_a_missing_session_creates_nothing(place: Any, tmp_path: Path) -> None:
+    """Until the first commit there is nothing, read-only or not."""
+    for read_only in (False, True):
+        log, found = SessionLog.open(place, "s", read_only=read_only)
+        assert (log.seq, found.header, found.items, found.records, found.damage) == (0, None, [], [], [])
+    assert list(tmp_path.iterdir()) == []
+    assert not isinstance(place, IsolatedMemoryFileSystem) or place.store == {}
+
+
+def test_an_empty_commit_writes_nothing(place: Any, tmp_path: Path) -> None:
+    """Committing no changes is no record."""
+    log, _ = SessionLog.open(place, "s")
+    assert log.commit([]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_begins_with_its_version(place: Any) -> None:
+    """A first change without the format's version is a caller's mistake."""
+    log, _ = SessionLog.open(place, "s")
+    with pytest.raises(ValueError, match="version"):
+        log.commit([add("a")])
+
+
+def test_read_only_never_writes(place: Any) -> None:
+    """A log opened read-only, or closed, refuses commits and snapshots."""
+    started(place, "a").close()
+    log, _ = SessionLog.open(place, "s", read_only=True)
+    closed, _ = SessionLog.open(place, "s")
+    closed.close()
+    for refusing in (log, closed):
+        with pytest.raises(ReadOnlyError):
+            refusing.commit([add("b")])
+        with pytest.raises(ReadOnlyError):
+            snapshot(refusing, [])
+
+
+def test_a_commit_on_a_head_that_moved_is_a_conflict(place: Any) -> None:
+    """The second of two writers gets ConflictError, nothing of it is written, and it can go on when it reopens."""
+    first = started(place, "a")
+    second, _ = SessionLog.open(place, "s")
+    first.commit([add("b")])
+    before = contents(place)
+    for _ in range(2):
+        with pytest.raises(ConflictError, match="open the session again"):
+            second.commit([add("c"), add("d")])
+    assert contents(place) == before
+    second, _ = SessionLog.open(place, "s")
+    second.commit([add("c")])
+    with pytest.raises(ConflictError):
+        first.commit([add("e")])
+    assert ids(SessionLog.open(place, "s")[1]) == ["a", "b", "c"]
+
+
+def test_two_first_commits_are_a_conflict(place: Any) -> None:
+    """Of two writers that make the same session one makes it."""
+    first, _ = SessionLog.open(place, "s")
+    second, _ = SessionLog.open(place, "s")
+    first.commit([OPENING])
+    with pytest.raises(ConflictError):
+        second.commit([OPENING])
+
+
+def test_a_snapshot_by_another_writer_keeps_the_head(place: Any) -> None:
+    """A snapshot moves nothing: a writer that was open before it goes on."""
+    first = started(place, "a")
+    second, _ = SessionLog.open(place, "s")
+    snapshot(first, ["a"])
+    second.commit([add("b")])
+    with pytest.raises(ConflictError):
+        first.commit([add("c")])
+    assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
+
+
+def test_racing_writers_lose_nothing(place: Any) -> None:
+    """Whatever threads do at once, each acknowledged commit is there once and each refused one isn't."""
+    started(place)
+    acknowledged: list[str] = []
+
+    def write(name: str) -> None:
+        for number in range(15):
+            log, _ = SessionLog.open(place, "s")
+            try:
+                log.commit([add(f"{name}{number}"), add(f"{name}{number}'")])
+            except ConflictError:
+                continue
+            acknowledged.extend([f"{name}{number}", f"{name}{number}'"])
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = ids(SessionLog.open(place, "s")[1])
+    assert sorted(found) == sorted(acknowledged)
+    assert len(found) >= 30
+
+
+def test_a_snapshot_replaces_the_log_before_it(place: Any) -> None:
+    """A session opens from its newest snapshot and the records after it."""
+    log = started(place, "a", "b")
+    snapshot(log, ["b"], archived=["a"])
+    log.commit([add("c")])
+    _, found = SessionLog.open(place, "s")
+    assert found.header == {"count": 1}
+    assert ids(found) == ["b", "c"]
+    assert log.txns == SessionLog.open(place, "s")[0].txns
+
+
+def test_a_snapshot_may_be_older_than_the_log(place: Any) -> None:
+    """The state after an earlier commit can be stored while the log has gone on."""
+    log = started(place, "a")
+    seq = log.seq
+    log.commit([add("b")])
+    log.snapshot({}, [("messages", {"id": "a"})], seq=seq)
+    log.commit([add("c")])
+    log.commit([add("d")])
+    _, found = SessionLog.open(place, "s")
+    assert ids(found) == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="not the last of a commit"):
+        log.snapshot({}, [], seq=seq - 1)
+
+
+def test_a_damaged_snapshot_costs_nothing(place: Any) -> None:
+    """With the newest snapshot damaged the session opens with the same items, says so, and goes on."""
+    log = started(place, "a")
+    snapshot(log, ["a"])
+    log.commit([add("b")])
+    snapshot(log, ["a", "b"])
+    log.commit([add("c")])
+    damage(place, f"snap/{log.seq - 1:020d}.jsonl")
+    log, found = SessionLog.open(place, "s")
+    assert ids(found) == ["a", "b", "c"]
+    assert "damaged" in found.damage[0]
+    log.commit([add("d")])
+    snapshot(log, ["a", "b", "c", "d"])
+    _, found = SessionLog.open(place, "s")
+    assert (ids(found), found.damage) == (["a", "b", "c", "d"], [])
+
+
+def test_what_cannot_be_stored_leaves_the_log_as_it_was(place: Any) -> None:
+    """A change or snapshot item that JSON can't hold is refused whole, and the next commit works."""
+    log = started(place, "a")
+    before = contents(place)
+    with pytest.raises(InvalidContentError):
+        log.commit([add("b"), Change("m", "add", {"id": float("nan")})])
+    with pytest.raises(InvalidContentError):
+        log.snapshot({}, [("m", {"id": "\ud800"})], seq=log.seq)
+    assert contents(place) == before
+    log.commit([add("b")])
+    assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
+
+
+def test_the_archive_gives_the_newest_version(place: Any) -> None:
+    """An archived item is found by id, its newest version first, by any later reader; others are None."""
+    log = started(place, "a")
+    assert log.archived("a") is None
+    log.snapshot({}, [], archived=[("m", {"id": "a", "n": 1}), ("m", {"id": "a", "n": 2})], seq=log.seq)
+    log.commit([add("b")])
+    log.snapshot({}, [], archived=[("m", {"id": "b", "n": 3})], seq=log.seq)
+    reader, _ = SessionLog.open(place, "s", read_only=True)
+    assert reader.archived("a") == ("m", {"id": "a", "n": 2})
+    assert reader.archived("b") == ("m", {"id": "b", "n": 3})
+    assert reader.archived("c") is None
+
+
+def test_a_snapshot_is_due_when_the_log_is_as_long(place: Any) -> None:
+    """Small logs need none; then each time the log has grown by as much as the last snapshot."""
+    log = started(place)
+    big = [("messages", {"id": f"i{n}", "content": "x" * 1000}) for n in range(600)]
+    assert not log.snapshot_due
+    log.commit([Change("messages", "add", item) for _, item in big[:300]])
+    assert log.snapshot_due
+    log.snapshot({}, big, seq=log.seq)
+    assert not log.snapshot_due
+    log.commit([Change("messages", "add", item) for _, item in big[:300]])
+    assert not log.snapshot_due
+    assert not SessionLog.open(place, "s")[0].snapshot_due
+    log.commit([Change("messages", "add", item) for _, item in big[:300]])
+    assert log.snapshot_due
+    assert SessionLog.open(place, "s")[0].snapshot_due
+    assert MIN_LOG_BYTES < 300_000
+
+
+def test_bi_039_files_of_others_are_refused_and_kept(tmp_path: Path) -> None:
+    """A folder that holds anything but a session is refused by the name of the file, and left alone."""
+    folder = tmp_path / "default" / "s"
+    (folder / "log").mkdir(parents=True)
+    (folder / "log" / "notes.txt").write_text("mine")
+    with pytest.raises(CorruptionError, match=r"notes\.txt"):
+        SessionLog.open(tmp_path, "s")
+    assert "notes.txt" in SessionLog.open(tmp_path, "s", read_only=True)[1].damage[0]
+    (folder / "log" / "notes.txt").rename(folder / "main.py")
+    with pytest.raises(CorruptionError, match=r"main\.py"):
+        SessionLog.open(tmp_path, "s")
+    (folder / "main.py").rename(folder / "log" / f"{1:020d}.jsonl")
+    with pytest.raises(CorruptionError):
+        SessionLog.open(tmp_path, "s")
+    assert (folder / "log" / f"{1:020d}.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize("held", [10, 5000])
+def test_one_message_costs_one_append_of_its_size(held: int, tmp_path: Path) -> None:
+    """A commit of one message writes its own size and a few field names, whatever the session holds."""
+    message = add("new", "x" * 500)
+    memory = CountingFileSystem()
+    for place in (memory, tmp_path):
+        log = started(place)
+        log.commit([add(f"i{n}", "y" * 100) for n in range(held)])
+        log, _ = SessionLog.open(place, "s")
+        before = memory.stored, written(), memory.reads
+        log.commit([message])
+        if place is memory:
+            assert 500 < memory.stored - before[0] < 700
+            assert memory.reads == before[2]
+        elif before[1]:
+            assert 500 < written() - before[1] < 700
+
+
+def test_many_small_objects_are_rolled_up() -> None:
+    """Opening a session of hundreds of commits reads well under a hundred files, and finds them all."""
+    place = CountingFileSystem()
+    log = started(place, *(f"i{n}" for n in range(600)))
+    total = place.stored
+    before = place.reads
+    _, found = SessionLog.open(place, "s")
+    assert ids(found) == [f"i{n}" for n in range(600)]
+    assert place.reads - before < 40
+    assert total < 4 * sum(len(value.getvalue()) for value in place.store.values())
+    snapshot(log, ids(found))
+    log.commit([add("last")])
+    before = place.reads
+    assert ids(SessionLog.open(place, "s")[1])[-2:] == ["i599", "last"]
+    assert place.reads - before == 2
+
+
+def contents(place: Any) -> dict[str, bytes]:
+    if isinstance(place, IsolatedMemoryFileSystem):
+        return {path: file.getvalue() for path, file in place.store.items()}
+    return {str(path): path.read_bytes() for path in Path(place).rglob("*") if path.is_file()}
+
+
+def damage(place: Any, path: str) -> None:
+    """Flip a bit in the middle of a file of session "s"."""
+    if isinstance(place, IsolatedMemoryFileSystem):
+        data = bytearray(place.cat_file(f"default/s/{path}"))
+        data[len(data) // 2] ^= 1
+        place.pipe_file(f"default/s/{path}", bytes(data))
+    else:
+        file = Path(place, "default", "s", path)
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+
+
+def written() -> int:
+    """Bytes that this process has written, or 0 where the system does not say."""
+    counters = Path("/proc/self/io")
+    if not counters.exists():
+        return 0
+    return int(dict(line.split(": ") for line in counters.read_text().splitlines())["wchar"])

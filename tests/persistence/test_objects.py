@@ -1,0 +1,206 @@
+"""A session on filesystems of objects that answer late, wrongly or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fsspec import AbstractFileSystem
+
+from kaosmem.errors import ConflictError, DurabilityError
+from kaosmem.persistence import SessionLog, delete_session, list_sessions
+from kaosmem.persistence.commit import Delete
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import RETENTION_S, ObjectStorage
+from tests.persistence.worlds import OPENING, add, ids, snapshot, started
+
+
+class Bucket(AbstractFileSystem):  # type: ignore[misc]
+    """A store of objects, not known to be in memory. Subclasses misbehave in one way each."""
+
+    cachable = False
+    protocol = "bucket"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = IsolatedMemoryFileSystem()
+        self.puts: list[str] = []
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        if mode == "create" and self.inner.isfile(path):
+            raise OSError(22, "PreconditionFailed")
+        self.puts.append(path)
+        self.inner.pipe_file(path, value)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        return self.inner.cat_file(path)[start:end]
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        return self.inner.ls(path, detail)
+
+    def rm_file(self, path: str) -> None:
+        self.inner.rm_file(path)
+
+    def modified(self, path: str) -> Any:
+        return self.inner.modified(path)
+
+
+class Overwriting(Bucket):
+    """Ignores that a file is only to be created."""
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        super().pipe_file(path, value)
+
+
+class LookingFirst(Bucket):
+    """Stores as fsspec does by itself: looks whether the file is there, then overwrites."""
+
+    pipe_file = AbstractFileSystem.pipe_file
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        return self.inner.open(path, mode)
+
+
+class Answering(Bucket):
+    """Fails as told, before or after storing."""
+
+    before = after = 0
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        if self.before:
+            self.before -= 1
+            raise TimeoutError("no answer")
+        super().pipe_file(path, value, mode)
+        if self.after:
+            self.after -= 1
+            raise TimeoutError("no answer")
+
+
+def test_a_bucket_keeps_sessions() -> None:
+    """Any filesystem that creates only what is absent keeps a session, lists it and deletes it."""
+    bucket = Bucket()
+    log = started(bucket, "a")
+    snapshot(log, ["a"], archived=["z"])
+    log.commit([add("b")])
+    log, found = SessionLog.open(bucket, "s")
+    assert ids(found) == ["a", "b"]
+    assert log.archived("z") is not None
+    assert list_sessions(bucket) == ["s"]
+    delete_session(bucket, "s")
+    assert list_sessions(bucket) == []
+    assert bucket.inner.store == {}
+
+
+@pytest.mark.parametrize("kind", [Overwriting, LookingFirst])
+def test_a_filesystem_that_lets_both_writers_win_is_refused(kind: type[Bucket]) -> None:
+    """Where a second writer would overwrite the first's commit none is made, unless the caller is the only writer."""
+    bucket = kind()
+    log, _ = SessionLog.open(bucket, "s")
+    with pytest.raises(DurabilityError, match="single_writer=True"):
+        log.commit([OPENING])
+    assert not [path for path in bucket.inner.store if "/log/" in path]
+    log, _ = SessionLog.open(bucket, "s", single_writer=True)
+    log.commit([OPENING])
+    assert SessionLog.open(bucket, "s")[0].seq == 1
+
+
+def test_the_probe_is_made_once_and_leaves_nothing() -> None:
+    """Whether a filesystem can be trusted is found out at its first commit, in three puts at most."""
+    bucket = Bucket()
+    started(bucket, "a", "b")
+    started(bucket, "a", session_id="other")
+    assert len([path for path in bucket.puts if "probe" in path]) == 1
+    assert not [path for path in bucket.inner.store if "probe" in path]
+
+
+def test_a_lost_answer_is_no_conflict() -> None:
+    """A commit that was stored though the answer was lost is acknowledged, once."""
+    bucket = Answering()
+    log = started(bucket, "a")
+    bucket.after = 1
+    log.commit([add("b")])
+    bucket.before = 2
+    log.commit([add("c")])
+    assert ids(SessionLog.open(bucket, "s")[1]) == ["a", "b", "c"]
+
+
+def test_a_failed_commit_can_be_tried_again() -> None:
+    """A commit that got no answer raises DurabilityError; the same one again is stored once, landed or not."""
+    bucket = Answering()
+    log = started(bucket, "a")
+    bucket.before = 10
+    with pytest.raises(DurabilityError):
+        log.commit([add("b")])
+    bucket.before = 0
+    stolen, _ = SessionLog.open(bucket, "s")
+    log.commit([add("b")])
+    with pytest.raises(ConflictError):
+        stolen.commit([add("b")])
+    assert ids(SessionLog.open(bucket, "s")[1]) == ["a", "b"]
+
+
+def test_a_commit_that_lands_late_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit given up on that was stored after all is taken for its own when it is tried again."""
+    bucket = Answering()
+    log = started(bucket, "a")
+    given_up: list[tuple[str, bytes]] = []
+
+    def slow(path: str, value: bytes, **options: Any) -> None:
+        given_up.append((path, value))
+        raise TimeoutError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bucket, "pipe_file", slow)
+        with pytest.raises(DurabilityError):
+            log.commit([add("b")])
+    bucket.inner.pipe_file(*given_up[0])
+    log.commit([add("b")])
+    log.commit([add("c")])
+    assert ids(SessionLog.open(bucket, "s")[1]) == ["a", "b", "c"]
+
+
+def test_a_torn_object_is_cut_at_the_next_commit() -> None:
+    """Where a filesystem can leave half a file, its torn commit is left out, then moved to quarantine."""
+    for torn in (b'{"crc":"12', b'{"crc"'):
+        bucket = Bucket()
+        started(bucket, "a")
+        path = f"default/s/log/{3:020d}.jsonl"
+        bucket.inner.pipe_file(path, torn)
+        log, found = SessionLog.open(bucket, "s")
+        assert "unfinished" in found.damage[0]
+        log.commit([add("b")])
+        _, found = SessionLog.open(bucket, "s")
+        assert (ids(found), found.damage) == (["a", "b"], [])
+        assert [file.getvalue() for name, file in bucket.inner.store.items() if "quarantine" in name] == [torn]
+
+
+def test_nothing_young_is_deleted() -> None:
+    """What a snapshot makes unneeded stays for a day, for readers and writers that are slow."""
+    bucket, now = Bucket(), 0.0
+    bucket.pipe_file("p/log/x", b"1")
+    created = bucket.modified("p/log/x").timestamp()
+    storage = ObjectStorage(bucket, "p", clock=lambda: now)
+    now = created + RETENTION_S - 1
+    storage.perform(Delete("log/x"))
+    assert storage.list("log") == {"x": 1}
+    now = created + RETENTION_S
+    storage.perform(Delete("log/x"))
+    storage.perform(Delete("log/x"))
+    assert storage.list("log") == {}
+
+
+def test_a_writer_that_slept_looks_before_it_writes() -> None:
+    """After so long that the next name may have been taken and freed again, a moved head is still a conflict."""
+    bucket, now = Bucket(), 0.0
+    started(bucket, "a")
+    sleeper, _ = SessionLog.open(bucket, "s", clock=lambda: now)
+    log, _ = SessionLog.open(bucket, "s")
+    log.commit([add("b")])
+    log.commit([add("c")])
+    bucket.inner.rm_file(f"default/s/log/{3:020d}.jsonl")  # as a pruning does after a day
+    now = RETENTION_S
+    with pytest.raises(ConflictError):
+        sleeper.commit([add("d")])

@@ -1,0 +1,187 @@
+"""The lines of the log."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
+from kaosmem.persistence.items import decode_items, encode_items, find_item
+from kaosmem.persistence.records import Change, decode_record, encode_commit, parse_object
+from tests.persistence.worlds import changes, data
+
+
+def line_of(**fields: Any) -> bytes:
+    """A line with a good checksum, whatever it holds."""
+    return seal(json.dumps({"seq": 1, "k": 0, "txn": "t", "sec": "s", "op": "add", "d": {}} | fields).encode()[1:])
+
+
+def seal(body: bytes, crc: int = 0) -> bytes:
+    return b'{"crc":"%08x",' % crc32(body, crc) + body
+
+
+def test_a_line_is_as_the_design_shows_it() -> None:
+    """A line names its checksum first, then seq, k, txn, section, operation and data, without white space."""
+    (line,) = encode_commit([Change("messages", "add", {"é": 1})], "2834", seq=24, crc=7).lines
+    body = '"seq":25,"k":0,"txn":"2834","sec":"messages","op":"add","d":{"é":1}}'.encode()
+    assert line == b'{"crc":"%08x",' % crc32(body, 7) + body + b"\n"
+
+
+@given(st.lists(changes, min_size=1, max_size=4), st.integers(0, 2**62), st.integers(0, 2**32 - 1))
+def test_what_is_encoded_is_decoded(given: list[Change], seq: int, crc: int) -> None:
+    """Records come back as they were committed, numbered, counted down and chained."""
+    commit = encode_commit(given, "t", seq=seq, crc=crc)
+    for number, (change, line) in enumerate(zip(given, commit.lines, strict=True), 1):
+        record, crc = decode_record(line[:-1], seq=seq + number, crc=crc)
+        assert (record.section, record.op, record.data) == (change.section, change.op, change.data)
+        assert (record.k, record.txn) == (len(given) - number, "t")
+    assert crc == commit.crc
+
+
+@pytest.mark.parametrize("text", ["\u2028\u0085\x0b\x0c\x1c\x1e", "\x00", "\r\n", "\\u0041 \\", "🙂\ufeff"], ids=ascii)
+def test_bi_041_047_odd_characters_come_back(text: str) -> None:
+    """Characters that other line splitters stumble over stay in their line and come back."""
+    (line,) = encode_commit([Change("m", "add", {"t": text})], "t", seq=0, crc=0).lines
+    assert line.count(b"\n") == 1
+    assert decode_record(line[:-1], seq=1, crc=0)[0].data == {"t": text}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**63, -(2**63) - 1, 2**70, math.nan, math.inf, -math.inf, "\ud800", b"x", {1, 2}, {1: 0, "1": 0}],
+    ids=["BI-044", "BI-044-neg", "BI-044-2**70", "BI-045-nan", "BI-045-inf", "BI-045-neg", "BI-046", "b", "set", "key"],
+)
+def test_what_could_not_be_read_back_is_not_written(value: Any) -> None:
+    """Values that strict JSON can't hold are refused before anything is stored."""
+    with pytest.raises(InvalidContentError):
+        encode_commit([Change("m", "add", {"v": value})], "t", seq=0, crc=0)
+
+
+def test_bi_042_deep_data_is_neither_written_nor_read() -> None:
+    """Nesting past the limit is a typed error in both directions, and a fast one."""
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(InvalidContentError):
+        encode_commit([Change("m", "add", {"v": deep})], "t", seq=0, crc=0)
+    began = time.perf_counter()
+    for bomb in (b"[" * 100_000, b'{"a":' * 100_000, b'"\\"' + b"[" * 100_000, b'["[",' * 100_000):
+        with pytest.raises(CorruptionError):
+            decode_record(seal(b'"seq":1,"d":' + bomb), seq=1, crc=0)
+    assert time.perf_counter() - began < 2
+
+
+def test_brackets_inside_text_are_no_depth() -> None:
+    """Text full of brackets and quotes is as good as any."""
+    text = '[{"' * 10_000
+    (line,) = encode_commit([Change("m", "add", {"t": text})], "t", seq=0, crc=0).lines
+    assert decode_record(line[:-1], seq=1, crc=0)[0].data["t"] == text
+
+
+def test_bi_052_a_million_objects_are_refused() -> None:
+    """More objects than any record needs are refused before they are built."""
+    with pytest.raises(CorruptionError, match="more than"):
+        parse_object(b'{"d":[' + b",".join([b"{}"] * 1_000_000) + b"]}")
+
+
+def test_bi_051_a_huge_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line over the limit is refused by its length, before it is parsed."""
+    monkeypatch.setattr("kaosmem.persistence.records.MAX_LINE_BYTES", 100)
+    with pytest.raises(CorruptionError, match="over the limit"):
+        parse_object(b"x" * 101)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b'"seq":1,"k":0,"txn":"t","sec":"s","op":"o","d":{"v":%s}}' % value for value in
+          (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"18446744073709551616", b'"\\ud800"', b'"\\uDFff"', b"01",
+           b"\xff\xfe", b'"\x01"', b"1" * 5000)),
+        b'"seq":1,"k":0,"txn":"t","sec":"s","op":"o","d":{"a":1,"a":1}}',
+        b'"seq":1,"seq":1,"k":0,"txn":"t","sec":"s","op":"o","d":{}}',
+        b'"seq":1,"k":0,"txn":"t","sec":"s","op":"o","d":{}} ',
+        b'"seq":1,"k":0,"txn":"t","sec":"s","op":"o","d":{}}\r',
+        b'"seq":1,"k":0,"txn":"t","sec":"s","op":"o","d":{}',
+        b"", b"}", b"[]",
+    ],
+)  # fmt: skip
+def test_bi_040_044_045_046_only_strict_json_is_read(body: bytes) -> None:
+    """A line with a good checksum that is not strict JSON is corruption."""
+    with pytest.raises(CorruptionError):
+        decode_record(seal(body), seq=1, crc=0)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"seq": "1"}, {"seq": True}, {"seq": 1.0}, {"seq": 0}, {"seq": 2}, {"k": -1}, {"k": False}, {"k": None},
+               {"txn": 5}, {"sec": None}, {"op": []}, {"d": []}, {"d": None}]
+)  # fmt: skip
+def test_bi_049_fields_have_their_types(fields: dict[str, Any]) -> None:
+    """A field of the wrong type is corruption, never a KeyError or TypeError."""
+    with pytest.raises(CorruptionError):
+        decode_record(line_of(**fields), seq=1, crc=0)
+
+
+@pytest.mark.parametrize("missing", ["seq", "k", "txn", "sec", "op", "d"])
+def test_bi_049_every_field_is_needed(missing: str) -> None:
+    """A record without one of its fields is corruption."""
+    fields = {"seq": 1, "k": 0, "txn": "t", "sec": "s", "op": "add", "d": {}}
+    del fields[missing]
+    with pytest.raises(CorruptionError):
+        decode_record(seal(json.dumps(fields).encode()[1:]), seq=1, crc=0)
+
+
+def test_bi_050_an_unknown_field_is_of_a_newer_version() -> None:
+    """A whole record with a field more was written by a newer version, and the error names it."""
+    with pytest.raises(UnsupportedVersionError, match="99"):
+        decode_record(line_of(v=99), seq=1, crc=0)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_record_or_corruption(noise: bytes) -> None:
+    """Noise, checksummed or not, raises CorruptionError and nothing else."""
+    for line in (noise, seal(noise)):
+        with pytest.raises(CorruptionError):
+            decode_record(line, seq=1, crc=0)
+
+
+@given(data, st.lists(st.tuples(st.sampled_from(["a", "b"]), data), max_size=5), st.integers(1, 2**62))
+def test_a_file_of_items_comes_back(header: dict[str, Any], items: list[tuple[str, dict[str, Any]]], seq: int) -> None:
+    """Header, items and their order come back from a snapshot."""
+    stored = b"".join(encode_items(header, items, seq=seq, crc=5, txns=["t"]))
+    found = decode_items(stored, "snap")
+    assert (found.seq, found.crc, found.txns) == (seq, 5, ("t",))
+    assert (found.header, found.items) == (header, items)
+
+
+def test_a_file_of_items_is_whole_or_damaged() -> None:
+    """Any cut and any flipped bit makes a snapshot invalid as a whole."""
+    stored = b"".join(encode_items({"n": 2}, [("a", {"id": "x"}), ("a", {"id": "y"})], seq=3))
+    damaged = [stored[:size] for size in range(len(stored))]
+    damaged += [flipped(stored, bit) for bit in range(8 * len(stored))]
+    for bad in damaged:
+        with pytest.raises(CorruptionError):
+            decode_items(bad, "snap")
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=3), max_size=6), st.data())
+def test_the_last_version_of_an_item_is_found(item_ids: list[str], draw: st.DataObject) -> None:
+    """The archive finds the last item with an id, and none by text that only looks like it."""
+    items = [("s", {"content": f'"id":"{i}"', "m": {"id": "zz"}, "id": i, "n": n}) for n, i in enumerate(item_ids)]
+    stored = b"".join(encode_items({"id": "zz"}, items, seq=1))
+    for item_id in {*item_ids, "zz", draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))}:
+        expected = [item for item in items if item[1]["id"] == item_id]
+        assert find_item(stored, item_id, "archive") == (expected[-1] if expected else None)
+
+
+def flipped(stored: bytes, bit: int) -> bytes:
+    """`stored` with one bit the other way."""
+    changed = bytearray(stored)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)

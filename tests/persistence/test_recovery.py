@@ -1,0 +1,249 @@
+"""What stored bytes say after crashes and damage."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import pytest
+
+from kaosmem.errors import CorruptionError, UnsupportedVersionError
+from kaosmem.persistence.items import encode_items
+from kaosmem.persistence.layout import log_file, snapshot_file
+from kaosmem.persistence.records import Change, Record, encode_commit
+from kaosmem.persistence.recovery import Recovery, recover
+from tests.persistence.test_records import flipped
+from tests.persistence.worlds import OPENING, add
+
+COMMITS = [[OPENING, add("a")], [add("b")], [add("c"), add("d"), add("e")], [add("f")]]
+NAME = "00000000000000000001.jsonl"
+
+
+def stored(commits: list[list[Change]] = COMMITS, *, txn: str = "t") -> list[bytes]:
+    """The bytes of each commit."""
+    seq = crc = 0
+    parts = []
+    for number, changes in enumerate(commits):
+        commit = encode_commit(changes, f"{txn}{number}", seq=seq, crc=crc)
+        seq, crc = seq + len(changes), commit.crc
+        parts.append(commit.data)
+    return parts
+
+
+def opened(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None, lenient: bool = False) -> Recovery:
+    files = {log_file(first): data for first, data in segments}
+    files |= {snapshot_file(seq): data for seq, data in (snapshots or {}).items()}
+    names = [path.removeprefix("log/") for path in files if path.startswith("log/")]
+    return recover(names, sorted(snapshots or {}), files.__getitem__, lenient=lenient)
+
+
+def committed(records: list[Record]) -> int:
+    """How many whole commits the records are; they must be the first of COMMITS."""
+    sizes = [0]
+    for changes in COMMITS:
+        sizes.append(sizes[-1] + len(changes))
+    assert [(r.seq, r.data) for r in records] == [
+        (seq, change.data)
+        for seq, change in enumerate((c for changes in COMMITS for c in changes), 1)
+        if seq <= len(records)
+    ]
+    return sizes.index(len(records))
+
+
+def test_every_truncation_leaves_the_commits_before_it() -> None:
+    """A log cut anywhere, as a crash does it, opens with each commit whose bytes are there, newline or not."""
+    parts = stored()
+    whole = b"".join(parts)
+    ends = [sum(map(len, parts[:n])) for n in range(len(parts) + 1)]
+    for size in range(len(whole) + 1):
+        found = opened((1, whole[:size]))
+        expected = max(n for n, end in enumerate(ends) if end - 1 <= size) if size else 0
+        assert committed(found.recovered.records) == expected
+        assert bool(found.torn) == bool(found.recovered.damage) == (size not in ends and size + 1 not in ends)
+
+
+def test_bi_032_every_flipped_bit_is_noticed() -> None:
+    """One flipped bit is corruption, or, in the last commit's newline, loses nothing."""
+    whole = b"".join(stored())
+    for bit in range(8 * len(whole)):
+        try:
+            found = opened((1, flipped(whole, bit)))
+        except CorruptionError as error:
+            assert error.file == log_file(1)
+            assert error.byte is not None and error.byte <= bit // 8 + 1
+            assert error.seq is not None and "read_only" in str(error)
+        else:
+            assert bit // 8 == len(whole) - 1
+            assert committed(found.recovered.records) == len(COMMITS)
+
+
+@pytest.mark.parametrize(
+    "case", ["BI-034-swapped", "BI-034-deleted", "BI-034-duplicated", "BI-035-foreign", "CRLF", "BOM"]
+)
+def test_lines_out_of_place_are_corruption(case: str) -> None:
+    """Lines that were swapped, deleted, repeated, brought from elsewhere or re-encoded don't fit the chain."""
+    lines = b"".join(stored()).splitlines(keepends=True)
+    foreign = b"".join(stored([[OPENING, add("a")], [add("x")], [add("c"), add("d"), add("e")], [add("f")]], txn="u"))
+    for at in range(len(lines) - 1):
+        changed = list(lines)
+        if case == "BI-034-swapped":
+            changed[at : at + 2] = reversed(lines[at : at + 2])
+        elif case == "BI-034-deleted":
+            del changed[at]
+        elif case == "BI-034-duplicated":
+            changed.insert(at + 1, lines[at])
+        elif case == "BI-035-foreign":
+            changed[at + 1 :] = foreign.splitlines(keepends=True)[at + 1 :]
+        elif case == "CRLF":
+            changed[at] = lines[at].replace(b"\n", b"\r\n")
+        else:
+            changed[at] = b"\xef\xbb\xbf" + lines[at]
+        with pytest.raises(CorruptionError):
+            opened((1, b"".join(changed)))
+
+
+@pytest.mark.parametrize(
+    "tail", [b'{"crc":"00', b"\0" * 512, b"x", b'{"a":1}', b"\0\0\0"], ids=["BI-029", "BI-030", "1", "json", "nuls"]
+)
+def test_bi_029_030_a_torn_tail_is_left_out(tail: bytes) -> None:
+    """Bytes without a newline after the last commit are left out, and said."""
+    whole = b"".join(stored())
+    found = opened((1, whole + tail))
+    assert committed(found.recovered.records) == len(COMMITS)
+    assert found.torn == tail
+    assert f"{len(tail)} bytes" in found.recovered.damage[0]
+
+
+def test_bi_031_an_incomplete_commit_is_invisible() -> None:
+    """Whole records of a commit that lacks its last are left out."""
+    parts = stored()
+    lines = parts[2].splitlines(keepends=True)
+    found = opened((1, b"".join(parts[:2] + lines[:2])))
+    assert committed(found.recovered.records) == 2
+    assert found.torn == b"".join(lines[:2])
+
+
+def test_a_hole_in_the_last_commit_is_torn() -> None:
+    """A commit of which a crash left any part unwritten is torn, whatever of it comes after the hole."""
+    before, last = b"".join(stored()[:2]), stored()[2]
+    for start in range(len(last)):
+        for end in {start + 2, start + 40, len(last) - 30, len(last)} - set(range(start + 2)):
+            found = opened((1, before + last[:start] + b"\0" * (min(end, len(last)) - start) + last[end:]))
+            assert committed(found.recovered.records) == (3 if start == len(last) - 1 else 2)
+
+
+def test_a_hole_in_an_acknowledged_commit_is_corruption() -> None:
+    """A hole with another commit after it is no crash's doing."""
+    parts = stored()
+    with pytest.raises(CorruptionError):
+        opened((1, parts[0] + b"\0" * 40 + parts[1][40:] + parts[2] + parts[3]))
+
+
+@pytest.mark.parametrize("content", [b"x", b"\n", b"\n\n", b"x\n", b"\xef\xbb\xbf\n"])
+def test_bi_039_a_line_that_is_nothing_is_corruption(content: bytes) -> None:
+    """A file of lines that are no records is corruption."""
+    with pytest.raises(CorruptionError):
+        opened((1, content))
+
+
+def test_bi_039_an_empty_segment_is_fine() -> None:
+    """A segment that was made and never written holds nothing."""
+    assert opened((1, b"")).recovered.records == []
+    parts = stored()
+    assert committed(opened((1, b"".join(parts[:2])), (4, b"")).recovered.records) == 2
+
+
+def test_bi_036_a_missing_segment_is_a_gap() -> None:
+    """A segment missing at the start or in the middle is corruption, never a shorter history."""
+    one, two, three, four = stored()
+    for segments in ([(3, two), (4, three)], [(1, one), (4, three), (7, four)], [(1, one), (3, two), (7, four)]):
+        with pytest.raises(CorruptionError, match="gap"):
+            opened(*segments)
+
+
+def test_a_closed_segment_has_no_torn_tail() -> None:
+    """A torn tail with a segment after it is corruption: the next commit would have cut it."""
+    one, two, *_ = stored()
+    with pytest.raises(CorruptionError):
+        opened((1, one + b'{"crc'), (3, two))
+
+
+def test_a_rolled_up_segment_stands_for_those_it_holds() -> None:
+    """Segments that another holds as well are passed over."""
+    one, two, three, four = stored()
+    assert committed(opened((1, one + two + three), (3, two), (4, three), (7, four)).recovered.records) == 4
+    found = opened((1, one + two + three), (3, two), (4, three), (7, four))
+    assert found.segments == ((1, 3), (7, 1))
+
+
+def test_a_snapshot_stands_for_the_log_before_it() -> None:
+    """What a snapshot holds is not read again, wherever in a segment it ends, or if that segment is gone."""
+    parts = stored()
+    for segments in (
+        [(1, b"".join(parts))],
+        [(1, parts[0] + parts[1]), (4, parts[2] + parts[3])],
+        [(4, parts[2] + parts[3])],
+    ):
+        whole = opened((1, b"".join(parts[:2])))
+        snap = b"".join(encode_items({"n": 3}, [("messages", {"id": "a"})], seq=3, crc=whole.head.crc))
+        found = opened(*segments, snapshots={3: snap})
+        assert found.recovered.header == {"n": 3}
+        assert found.recovered.items == [("messages", {"id": "a"})]
+        assert [record.seq for record in found.recovered.records] == [4, 5, 6, 7]
+        assert found.head.crc == opened((1, b"".join(parts))).head.crc
+
+
+def test_bi_037_a_damaged_snapshot_is_passed_over() -> None:
+    """With the newest snapshot damaged the one before and more of the log give the same state, and it is said."""
+    parts = stored()
+    snaps = {}
+    for seq, upto in ((3, 2), (6, 3)):
+        crc = opened((1, b"".join(parts[:upto]))).head.crc
+        snaps[seq] = b"".join(encode_items({"n": seq}, [], seq=seq, crc=crc))
+    sound = opened((1, b"".join(parts)), snapshots=snaps)
+    assert (sound.recovered.header, len(sound.recovered.records), sound.recovered.damage) == ({"n": 6}, 1, [])
+    snaps[6] = snaps[6][:-1]
+    found = opened((1, b"".join(parts)), snapshots=snaps)
+    assert (found.recovered.header, len(found.recovered.records)) == ({"n": 3}, 4)
+    assert snapshot_file(6) in found.recovered.damage[0]
+    assert found.head.crc == sound.head.crc
+
+
+def test_bi_050_a_newer_version_is_refused() -> None:
+    """A session of a newer format is refused by its version, even if its later records are of another form."""
+    (first,) = stored([[Change("", "open", {"version": 99})]])
+    for rest in (b"", b"binary\n"):
+        with pytest.raises(UnsupportedVersionError, match="99"):
+            opened((1, first + rest))
+
+
+def test_a_log_without_a_version_is_no_session() -> None:
+    """A log that does not begin with a version is refused."""
+    (first,) = stored([[add("a")]])
+    with pytest.raises(CorruptionError, match="no kaosmem session"):
+        opened((1, first))
+
+
+def test_read_only_serves_what_precedes_damage() -> None:
+    """Reading leniently keeps to what stands before the damage and says where that is."""
+    parts = stored()
+    whole = bytearray(b"".join(parts))
+    whole[len(parts[0]) + 30] ^= 1
+    found = opened((1, bytes(whole)), lenient=True)
+    assert committed(found.recovered.records) == 1
+    assert f"byte {len(parts[0])}" in found.recovered.damage[0]
+    gap = opened((1, parts[0]), (4, parts[2]), lenient=True)
+    assert committed(gap.recovered.records) == 1
+    assert "gap" in gap.recovered.damage[0]
+
+
+def test_noise_in_the_middle_is_never_read() -> None:
+    """Any stretch of random bytes in the middle of a log is corruption or torn, never another state."""
+    rng = random.Random(5)
+    whole = b"".join(stored())
+    for _ in range(2000):
+        start, size = rng.randrange(len(whole)), rng.randrange(1, 60)
+        noisy = whole[:start] + rng.randbytes(size) + whole[start + rng.choice([0, size]) :]
+        if noisy != whole:
+            with suppress(CorruptionError):
+                committed(opened((1, noisy)).recovered.records)

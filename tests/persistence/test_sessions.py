@@ -1,0 +1,167 @@
+"""Names, listing and deletion of sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem.errors import ConflictError, CorruptionError, InvalidNameError
+from kaosmem.persistence import SessionLog, delete_session, list_sessions
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from tests.persistence.worlds import OPENING, add, ids, snapshot, started
+
+BAD_NAMES = {
+    "BI-001": "../../etc/cron.d/x",
+    "BI-002": "a/../../b",
+    "BI-004": "..",
+    "BI-004-dot": ".",
+    "BI-005": "",
+    "BI-005-blank": "   ",
+    "BI-006": "a\0b",
+    "BI-007": "a\nb",
+    "BI-009": "s[12]",
+    "BI-009-any": "s?",
+    "BI-010": "s3://evil-bucket/x",
+    "BI-010-file": "file:///etc/passwd",
+    "BI-011": "simplecache::s3://b/k",
+    "BI-012": "~root",
+    "BI-014": "..\\..\\x",
+    "BI-017": "café",
+    "BI-019": "a" * 129,
+    "BI-019-10MB": "a" * 10_000_000,
+    "BI-020": "-rf",
+    "BI-020-hidden": ".hidden",
+    "BI-021": None,
+    "BI-021-int": 5,
+    "BI-021-bytes": b"x",
+    "BI-024": "b/c",
+}
+
+
+@pytest.mark.parametrize("name", BAD_NAMES.values(), ids=BAD_NAMES)
+def test_a_bad_name_is_refused_before_any_io(name: Any, tmp_path: Path) -> None:
+    """Names that could leave their place are refused as session and as namespace, and nothing is made."""
+    for action in (
+        lambda: SessionLog.open(tmp_path / "root", name),
+        lambda: SessionLog.open(tmp_path / "root", "s", namespace=name),
+        lambda: delete_session(tmp_path / "root", name),
+        lambda: delete_session(tmp_path / "root", "s", name),
+        lambda: list_sessions(tmp_path / "root", name),
+    ):
+        with pytest.raises(InvalidNameError) as caught:
+            action()
+        assert len(str(caught.value)) < 300
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bi_015_016_names_keep_apart_on_every_filesystem(place: Any) -> None:
+    """Names that differ in case alone, or that Windows reserves, are sessions of their own with plain paths."""
+    names = ["Alice", "alice", "ALICE", "CON", "nul.txt", "a.", "a", "a:b", "a=b".replace("=", "-")]
+    for name in names:
+        started(place, name, session_id=name)
+    for name in names:
+        assert ids(SessionLog.open(place, name)[1]) == [name]
+    assert list_sessions(place) == sorted(names)
+    if isinstance(place, str):
+        folders = [folder.name for folder in Path(place, "default").iterdir()]
+        assert len({folder.casefold() for folder in folders}) == len(names)
+
+
+def test_deleting_a_session_leaves_its_neighbours(place: Any) -> None:
+    """Deleting `a` leaves `a.b`, `ab`, `A` and the `a` of another namespace; deleting it again is nothing."""
+    for name in ("a", "a.b", "ab", "A"):
+        snapshot(started(place, name, session_id=name), [name], archived=["x"])
+    other, _ = SessionLog.open(place, "a", namespace="other")
+    other.commit([OPENING])
+    for _ in range(2):
+        delete_session(place, "a")
+        assert list_sessions(place) == ["A", "a.b", "ab"]
+        assert list_sessions(place, "other") == ["a"]
+        assert SessionLog.open(place, "a")[1].records == []
+    assert ids(SessionLog.open(place, "a.b")[1]) == ["a.b"]
+    if isinstance(place, str):
+        assert not [path for path in Path(place).rglob("*") if path.name.startswith(".")]
+
+
+def test_a_deleted_session_can_be_made_again(place: Any) -> None:
+    """Nothing of a deleted session comes back under its name."""
+    snapshot(started(place, "old"), ["old"], archived=["older"])
+    delete_session(place, "s")
+    log = started(place, "new")
+    assert ids(SessionLog.open(place, "s")[1]) == ["new"]
+    assert log.archived("older") is None
+
+
+def test_nothing_is_listed_where_nothing_is(place: Any) -> None:
+    """A place that does not exist has no sessions; a session without a commit is none."""
+    assert list_sessions(place) == []
+    SessionLog.open(place, "s")
+    assert list_sessions(place) == []
+    delete_session(place, "s")
+
+
+def test_a_writer_of_a_deleted_session_does_not_bring_it_back(place: Any) -> None:
+    """A snapshot by a writer that missed the deletion is a conflict, and on a disk so is a commit."""
+    log = started(place, "a")
+    delete_session(place, "s")
+    with pytest.raises(ConflictError):
+        snapshot(log, ["a"])
+    if isinstance(place, str):
+        with pytest.raises(ConflictError):
+            log.commit([add("b")])
+    assert list_sessions(place) == []
+
+
+def test_a_writer_of_a_session_made_anew_is_refused(tmp_path: Path) -> None:
+    """A writer from before a deletion adds nothing to the session that has the name now, however long its log."""
+    for again in ([], ["x"], ["x", "y", "z"]):
+        log = started(tmp_path, "a", session_id=f"s{len(again)}")
+        delete_session(tmp_path, f"s{len(again)}")
+        started(tmp_path, *again, session_id=f"s{len(again)}")
+        with pytest.raises(ConflictError, match="replaced"):
+            log.commit([add("b")])
+        with pytest.raises(ConflictError, match="replaced"):
+            snapshot(log, ["a"])
+        assert ids(SessionLog.open(tmp_path, f"s{len(again)}")[1]) == again
+
+
+def test_a_folder_of_others_is_not_deleted(tmp_path: Path) -> None:
+    """Deleting by the name of a folder that is no session is refused, and the folder stays."""
+    (tmp_path / "default" / "src").mkdir(parents=True)
+    (tmp_path / "default" / "src" / "main.py").write_text("mine")
+    with pytest.raises(CorruptionError, match=r"main\.py"):
+        delete_session(tmp_path, "src")
+    assert (tmp_path / "default" / "src" / "main.py").exists()
+    assert list_sessions(tmp_path) == []
+
+
+def test_isolated_filesystems_share_nothing() -> None:
+    """Two isolated memories are different places, and neither is `memory://`."""
+    one, other = IsolatedMemoryFileSystem(), IsolatedMemoryFileSystem()
+    started(one, "a")
+    assert list_sessions(one) == ["s"]
+    assert list_sessions(other) == list_sessions("memory://") == []
+    assert one != other
+
+
+def test_urls_paths_and_filesystems_name_the_same_place(tmp_path: Path) -> None:
+    """A path, its file URL and a filesystem rooted there open the same session."""
+    from fsspec.implementations.dirfs import DirFileSystem
+    from fsspec.implementations.local import LocalFileSystem
+
+    started(str(tmp_path), "a")
+    for place in (tmp_path, tmp_path.as_uri(), DirFileSystem(path=str(tmp_path), fs=LocalFileSystem())):
+        assert ids(SessionLog.open(place, "s")[1]) == ["a"]
+        assert list_sessions(place) == ["s"]
+
+
+def test_a_url_of_objects_is_a_place() -> None:
+    """A `memory://` URL keeps a session until it is deleted."""
+    place = "memory://kaosmem-test/deep"
+    started(place, "a")
+    assert ids(SessionLog.open(place, "s")[1]) == ["a"]
+    assert list_sessions(place) == ["s"]
+    delete_session(place, "s")
+    assert list_sessions(place) == []

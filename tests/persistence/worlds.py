@@ -1,0 +1,68 @@
+"""What the tests of the session log share: places to keep sessions, and small sessions to keep there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from kaosmem.persistence import FORMAT_VERSION, Change, Recovered, SessionLog
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+
+OPENING = Change("", "open", {"version": FORMAT_VERSION})
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+data = st.dictionaries(st.text(max_size=8), json_values, max_size=4)
+changes = st.builds(Change, st.sampled_from(["", "messages", "findings"]), st.sampled_from(["add", "remove"]), data)
+
+
+def add(item_id: str, text: str = "text") -> Change:
+    return Change("messages", "add", {"id": item_id, "content": text})
+
+
+def ids(recovered: Recovered) -> list[str]:
+    """The ids of all items that a session was opened with, snapshot first."""
+    return [item["id"] for _, item in recovered.items] + [r.data["id"] for r in recovered.records if r.op == "add"]
+
+
+def started(location: Any, *item_ids: str, session_id: str = "s") -> SessionLog:
+    """A new session with these items, a commit each."""
+    log, _ = SessionLog.open(location, session_id)
+    log.commit([OPENING])
+    for item_id in item_ids:
+        log.commit([add(item_id)])
+    return log
+
+
+def snapshot(log: SessionLog, item_ids: Sequence[str], archived: Sequence[str] = ()) -> None:
+    log.snapshot(
+        {"count": len(item_ids)},
+        [("messages", {"id": item_id}) for item_id in item_ids],
+        archived=[("messages", {"id": item_id}) for item_id in archived],
+        seq=log.seq,
+    )
+
+
+class CountingFileSystem(IsolatedMemoryFileSystem):
+    """Memory that counts the bytes stored and the files read."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.stored = self.reads = 0
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        self.stored += len(value)
+        super().pipe_file(path, value, **options)
+
+    def cat_file(self, path: str, **options: Any) -> bytes:
+        self.reads += 1
+        return super().cat_file(path, **options)

@@ -1,0 +1,243 @@
+"""What `analyze` makes of words, identifiers, numbers and scripts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem.retrieval import BM25Ranker, analyze
+from kaosmem.retrieval.analysis import MAX_WORD_CHARS, STOP_WORDS
+
+
+def first_found(query: str, texts: list[str]) -> str:
+    """Return the text that ranks first for the query, whatever its place among the texts."""
+    found = set()
+    for order in (texts, texts[::-1]):
+        index = BM25Ranker().index()
+        index.add(enumerate(order))
+        found.add(order[index.rank(query, 1)[0][0]])
+    assert len(found) == 1
+    return found.pop()
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("The parties terminated the agreements", ["parti", "termin", "agreement"]),
+        ("TERMINATED, (terminating) 'Termination'.", ["termin", "termin", "termin"]),
+        ("Don't they'll you've it's", []),
+        ("the company’s and the company's", ["compani", "compani"]),
+        ("U.S. and US", ["us", "us"]),
+        ("e.g. this, i.e. that", []),
+        ("co\u00adoperate ﬁne", ["cooper", "fine"]),
+        ("a lone \ud800surrogate", ["lone", "surrog"]),
+    ],
+)
+def test_words_are_folded_and_stemmed_without_stop_words(text: str, terms: list[str]) -> None:
+    """Case, punctuation, inflection, possessives and typography don't tell words apart; stop words are out."""
+    assert analyze(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("snake_case", ["snake_case", "snake", "case"]),
+        ("__running_jobs__", ["running_jobs", "run", "job"]),
+        ("camelCase", ["camelcas", "camel", "case"]),
+        ("HTTPServer2", ["httpserver2", "http", "server", "2"]),
+        ("PDFs", ["pdfs", "pdf"]),
+        ("TASK-17", ["task-17", "task", "17"]),
+        ("os.path.join(parts)", ["os.path.join(parts)", "os", "path", "join", "part"]),
+        ("report_v2.pdf", ["report_v2.pdf", "report", "v2", "2", "pdf"]),
+        ("b2b 3rd 10k", ["b2b", "2", "3rd", "10k"]),
+    ],
+)
+def test_identifiers_give_their_whole_form_then_their_parts(text: str, terms: list[str]) -> None:
+    """An identifier is found as it is written and by what it is made of."""
+    assert analyze(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("§ 4.2(b)", ["4.2(b)", "4", "4.2"]),
+        ("§4.2(b)(iii).", ["4.2(b)(iii)", "4", "4.2", "4.2(b)"]),
+        ("$1,000,000 or 1000000", ["1000000", "1000000"]),
+        ("3.14", ["3.14", "3"]),
+        ("1,2,3", ["1", "2", "3"]),
+        ("2024-05-01", ["2024-05-01", "2024", "2024-05"]),
+        ("2024-05-01T12:30", ["2024-05-01", "2024", "2024-05", "t12", "12", "30"]),
+        ("pages 12-15", ["page", "12-15", "12", "15"]),
+    ],
+)
+def test_numbers_give_their_whole_form_then_their_beginnings(text: str, terms: list[str]) -> None:
+    """A clause is found by its section, a date by its month, both ends of a range by themselves."""
+    assert analyze(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("4.2(b)", "clause 4.2(b) on assignment"),
+        ("section 4.2(b)", "clause 4.2(b) on assignment"),
+        ("section 4.3", "section 4.3 on assignment"),
+        ("TASK-17", "TASK-17 is blocked"),
+        ("17", "TASK-17 is blocked"),
+        ("task 18", "TASK-18 is blocked"),
+        ("HTTPServer2", "class HTTPServer2 opens"),
+        ("http server", "class HTTPServer2 opens"),
+        ("2024-05", "invoice of 2024-05-01 unpaid"),
+        ("résumé", "the résumé of Ann"),
+        ("STRASSE", "Lange Straße neun"),
+        ("東京", "東京タワーの高さ"),
+    ],
+)
+def test_what_is_named_ranks_first(query: str, wanted: str) -> None:
+    """Among near misses, the text that holds what the query names comes first."""
+    texts = [
+        "clause 4.2(b) on assignment",
+        "clause 4.2(a) on assignment",
+        "section 4.3 on assignment",
+        "clause 2.4 on assignment",
+        "TASK-17 is blocked",
+        "TASK-18 is blocked",
+        "class HTTPServer2 opens",
+        "class HTTPClient2 opens",
+        "invoice of 2024-05-01 unpaid",
+        "invoice of 2024-06-01 unpaid",
+        "the résumé of Ann",
+        "the resume of Ann",
+        "Lange Straße neun",
+        "東京タワーの高さ",
+        "京都の高さ",
+    ]
+    assert first_found(query, texts) == wanted
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_normal_forms_of_a_word_agree(form: str) -> None:
+    """A word has the same terms in every Unicode normal form."""
+    words = "résumés Straße Ångström naïve ﬁne हिन्दी 한국어 がぎぐ"
+    assert analyze(unicodedata.normalize(form, words)) == analyze(words)  # type: ignore[arg-type]
+
+
+def test_case_foldings_agree() -> None:
+    """Straße, STRASSE and strasse are one word."""
+    assert analyze("Straße") == analyze("STRASSE") == analyze("strasse") == analyze("STRAẞE")
+
+
+def test_words_with_accents_are_found_without_them() -> None:
+    """A word with accents has its exact term, then the term of its plain letters."""
+    assert analyze("résumé") == ["résumé", *analyze("resume")]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("東京タワー", ["東京", "京タ", "タワ", "ワー"]),
+        ("水", ["水"]),
+        ("iPhoneは新型", ["iphon", "phone", "は新", "新型"]),
+        ("한국어를", ["한국", "국어", "어를"]),
+        ("हिन्दी भाषा।", ["हिन्दी", "भाषा"]),
+        ("Привет, мир!", ["привет", "мир"]),
+        ("مرحبا بالعالم", ["مرحبا", "بالعالم"]),
+    ],
+)
+def test_scripts_without_spaces_give_pairs_and_others_words(text: str, terms: list[str]) -> None:
+    """Chinese, Japanese and Korean give pairs of characters; a script with spaces gives its words, marks included."""
+    assert analyze(text) == terms
+
+
+def test_a_word_of_thousands_of_characters_is_cut() -> None:
+    """No term is long, however long a word or an identifier is, in whatever case."""
+    for text in ("x" * 5_000, "x_" * 5_000, "1." * 5_000, "é" * 5_000, "ﷺ" * 5_000, "xX" * 5_000):
+        assert max(map(len, analyze(text))) <= MAX_WORD_CHARS
+    assert analyze("x" * 5_000 + " end")[1:] == ["end"]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        "a.",
+        "1.",
+        "1,000,",
+        "(a)",
+        "4.2(b)",
+        "aA",
+        "A",
+        "_",
+        "a'",
+        "\u0301",
+        "\u0301\u0316",
+        "é",
+        "中",
+        "中a",
+        "2024-05-01",
+    ],
+)
+def test_time_is_linear_in_the_text_whatever_it_holds(unit: str) -> None:
+    """Five times the text, of one line without spaces, takes about five times as long, up to 5 MB."""
+    if unit in ("a", "\u0301\u0316"):
+        assert len(analyze("x" + unit * (5_000_000 // len(unit)))) <= 2
+    durations = []
+    for size in (40_000, 200_000):
+        text = unit * (size // len(unit))
+        started = time.process_time()
+        analyze(text)
+        durations.append(time.process_time() - started)
+    assert durations[1] < 15 * max(durations[0], 0.005)
+
+
+@given(st.text())
+def test_terms_are_words_of_any_text(text: str) -> None:
+    """Any text has terms, none of them empty, very long or with white space in it."""
+    for term in analyze(text):
+        assert 1 <= len(term) <= 3 * MAX_WORD_CHARS
+        assert not any(map(str.isspace, term))
+
+
+@given(st.lists(st.sampled_from(sorted(STOP_WORDS)), min_size=1))
+def test_stop_words_have_no_terms(words: list[str]) -> None:
+    """A text of stop words alone has nothing to be found by."""
+    assert analyze(" ".join(words)) == analyze(" ".join(words).upper()) == []
+
+
+@given(st.lists(st.text(max_size=60)))
+def test_terms_of_a_text_are_those_of_its_pieces(pieces: list[str]) -> None:
+    """Analysis looks no further than white space, so texts joined by it have the terms of both."""
+    assert analyze(" ".join(pieces)) == [term for piece in pieces for term in analyze(piece)]
+
+
+def test_remembered_chunks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of chunks seen before starts anew when full, and terms stay the same."""
+    from kaosmem.retrieval import analysis
+
+    monkeypatch.setattr(analysis._ChunkTerms, "_MAX_CHUNKS", 8)
+    text = " ".join(f"word{n}" for n in range(50))
+    assert analyze(text) == analyze(text)
+    assert len(analysis._CHUNK_TERMS) <= 8
+
+
+def test_terms_do_not_depend_on_the_hash_seed() -> None:
+    """Another process with another hash seed finds the same terms."""
+    code = (
+        "from kaosmem.retrieval import analyze; print(analyze('TASK-17 résumés of HTTPServer2, § 4.2(b), 東京タワー'))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONUTF8": "1"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1

@@ -1,0 +1,124 @@
+"""Eviction: each policy's exact order, and a queue that agrees with sorting everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem.eviction import POLICIES, EvictionQueue, Standing, combined
+
+UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
+EVICTING = [name for name, policy in POLICIES.items() if policy.key]
+
+
+def units(**columns: list[int]) -> list[Standing]:
+    """Return units in stored order with these values."""
+    rows = zip(*columns.values(), strict=True)
+    return [
+        replace(UNIT, **({"first": place, "last": place} | dict(zip(columns, row, strict=True))))
+        for place, row in enumerate(rows)
+    ]
+
+
+def queue_of(policy: str, held: dict[int, Standing]) -> EvictionQueue:
+    return EvictionQueue(POLICIES[policy], firsts=lambda: list(held), standing=held.get)
+
+
+@pytest.mark.parametrize(
+    ("policy", "held", "order"),
+    [
+        ("fifo", units(last=[9, 1, 2]), [0, 1, 2]),
+        ("lifo", units(last=[9, 1, 2]), [0, 2, 1]),
+        ("lru", units(last_use=[5, 3, 3, 4]), [1, 2, 3, 0]),
+        ("lfu", units(uses=[1, 0, 1, 0], last_use=[2, 9, 1, 3]), [3, 1, 2, 0]),
+        ("priority", units(priority=[1, 0, -1, 0]), [2, 1, 3, 0]),
+    ],
+)
+def test_each_policy_evicts_in_its_own_order(policy: str, held: list[Standing], order: list[int]) -> None:
+    """fifo by the first item, lifo by the last, lru and lfu by use, priority by priority; then the oldest."""
+    known = {unit.first: unit for unit in held}
+    newcomer = replace(UNIT, first=99, priority=99)
+    victims = queue_of(policy, known).choose_victims(newcomer, own=(), tokens=0, items=len(held))
+    assert victims == order
+
+
+@pytest.mark.parametrize("policy", ["none", "refuse"])
+def test_policies_without_an_order_evict_nothing(policy: str) -> None:
+    """`none` and `refuse` never name a victim."""
+    assert queue_of(policy, {0: UNIT}).choose_victims(UNIT, own=(), tokens=1, items=0) is None
+
+
+def test_priority_never_evicts_a_higher_one_for_a_lower() -> None:
+    """A newcomer makes room among its equals and its inferiors alone."""
+    known = {unit.first: unit for unit in units(priority=[2, 1, 1])}
+    queue = queue_of("priority", known)
+    newcomer = replace(UNIT, first=9, priority=1)
+    assert queue.choose_victims(newcomer, own=(), tokens=2, items=0) == [1, 2]
+    assert queue.choose_victims(newcomer, own=(), tokens=3, items=0) is None
+    assert queue.choose_victims(replace(newcomer, priority=0), own=(), tokens=1, items=0) is None
+
+
+def test_a_units_standing_combines_those_of_its_items() -> None:
+    """Priority and use are the highest, age the span, all else the sum."""
+    older = Standing(first=3, last=5, items=2, tokens=7, priority=0, uses=2, last_use=8, pinned=0)
+    newer = Standing(first=4, last=9, items=1, tokens=2, priority=4, uses=1, last_use=6, pinned=1)
+    assert combined([newer, older]) == Standing(3, 9, 3, 9, 4, 3, 8, 1)
+
+
+STANDINGS = st.builds(
+    Standing,
+    first=st.just(0),
+    last=st.just(0),
+    items=st.integers(1, 3),
+    tokens=st.integers(0, 5),
+    priority=st.integers(0, 2),
+    uses=st.integers(0, 2),
+    last_use=st.integers(0, 2),
+    pinned=st.just(0),
+)
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["put", "drop", "hide", "choose"]), st.integers(0, 7), STANDINGS), max_size=120
+)
+
+
+@given(st.sampled_from(EVICTING), CHANGES)
+@settings(max_examples=150, deadline=None)
+def test_the_queue_chooses_what_sorting_all_units_would(policy: str, changes: list[tuple[str, int, Standing]]) -> None:
+    """Lazy deletion never shows: after any changes the victims are the first in the policy's order."""
+    known: dict[int, Standing] = {}
+    queue = queue_of(policy, known)
+    for change, first, given_standing in changes:
+        unit = replace(given_standing, first=first, last=first + given_standing.items)
+        if change == "put":
+            known[first] = unit
+            queue.push(first)
+        elif change in ("drop", "hide"):
+            known.pop(first, None)
+            queue.push(first)
+        else:
+            newcomer = replace(unit, priority=unit.priority + 1)
+            own = {first}
+            chosen = queue.choose_victims(newcomer, own=own, tokens=unit.tokens, items=unit.items)
+            assert chosen == by_sorting(policy, known, newcomer, own, unit.tokens, unit.items)
+            for victim in chosen or ():
+                del known[victim]
+
+
+def by_sorting(
+    policy: str, known: dict[int, Standing], newcomer: Standing, own: set[int], tokens: int, items: int
+) -> list[int] | None:
+    chosen: list[int] = []
+    for unit in sorted(known.values(), key=POLICIES[policy].order):
+        if tokens <= 0 and items <= 0:
+            break
+        if unit.first in own:
+            continue
+        if POLICIES[policy].spares(unit, newcomer):
+            return None
+        chosen.append(unit.first)
+        tokens -= unit.tokens
+        items -= unit.items
+    return chosen if tokens <= 0 and items <= 0 else None

@@ -1,0 +1,134 @@
+"""JSONL: each record its own passage, whatever it holds."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import fsspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem.ingest import Reading, find_files, read_passages
+from kaosmem.ingest.files import decoded
+from kaosmem.ingest.pieces import MAX_CHARS
+from kaosmem.names import check_item_id
+from kaosmem.types import check_json, check_text
+
+
+def read(content: str | bytes, name: str = "chat.jsonl") -> Reading:
+    fs = fsspec.filesystem("memory")
+    path = f"/{uuid4().hex}/{name}"
+    fs.pipe_file(path, content.encode() if isinstance(content, str) else content)
+    files, _ = find_files(f"memory:/{path}")
+    (reading,) = read_passages(files)
+    fs.rm(path)
+    return reading
+
+
+def test_a_record_brings_what_it_says_of_itself() -> None:
+    """Role, time and title are kept; its id and its document stand beside the file's source, not in its place."""
+    record = {
+        "id": "m1",
+        "session": "",
+        "source": "Master Agreement.pdf",
+        "timestamp": "2024-03-15T00:00:00",
+        "title": "Renewal",
+        "role": "Caroline",
+        "text": "It renews\nfor a year.\n\n",
+        "score": 0.3,
+    }
+    (passage,) = read(json.dumps(record)).passages
+    assert (passage.id, passage.text, passage.role) == ("chat.jsonl#L1", "It renews\nfor a year.", "Caroline")
+    assert passage.lines == (1, 1)
+    assert passage.metadata.pop("file")
+    assert passage.metadata == {
+        "source": "chat.jsonl",
+        "lines": [1, 1],
+        "title": "Renewal",
+        "timestamp": "2024-03-15T00:00:00",
+        "record": "m1",
+        "document": "Master Agreement.pdf",
+    }
+
+
+def test_the_text_is_the_first_field_that_is_one() -> None:
+    """Of text, content, body and message; without any, the record itself is shown."""
+    lines = ['{"content": "C", "text": null}', '{"message": "M", "body": "B"}', '{"a": [1, "\u00e9"]}', '"S"', "[1, 2]"]
+    reading = read("\n\n".join(lines))
+    assert [passage.text for passage in reading.passages] == ["C", "B", '{"a":[1,"\u00e9"]}', "S", "[1,2]"]
+    assert [passage.lines[0] for passage in reading.passages] == [1, 3, 5, 7, 9]
+
+
+def test_a_broken_line_costs_only_itself() -> None:
+    """It is named with its number and the reason, and the good lines are kept."""
+    reading = read('{"text": "A"}\n{"text": "B"\n' + "[" * 100_000 + "\n" + "9" * 5_000 + '\n{"text": "E"}\r\n')
+    assert [passage.text for passage in reading.passages] == ["A", "E"]
+    assert [skipped.source for skipped in reading.skipped] == ["chat.jsonl#L2", "chat.jsonl#L3", "chat.jsonl#L4"]
+    assert reading.skipped[0].reason == "not JSON: expecting ',' delimiter at column 13"
+    assert reading.skipped[1].reason == "not JSON: nested too deeply"
+
+
+def test_many_broken_lines_are_summed_up() -> None:
+    """A file that is no JSONL at all says so in a few lines."""
+    reading = read("not JSON\n" * 1_000)
+    assert len(reading.skipped) == 6
+    assert reading.skipped[-1] == ("chat.jsonl", "995 more lines are not JSON")
+
+
+def test_half_a_surrogate_is_repaired() -> None:
+    """What JSON can escape and UTF-8 can't hold becomes U+FFFD; a pair becomes its character."""
+    (passage,) = read(r'{"text": "a\ud800b \ud83d\ude00", "title": "\udfff"}').passages
+    assert passage.text == "a\ufffdb \U0001f600"
+    assert passage.metadata["title"] == "\ufffd"
+
+
+def test_only_a_very_long_record_is_cut() -> None:
+    """A record has the size its writer gave it up to 8,000 characters; beyond, each part is a passage."""
+    words = "Some words on it. " * 2_000
+    reading = read("\n".join(json.dumps({"id": size, "text": words[:size]}) for size in (5_000, 20_000)))
+    whole, *parts = reading.passages
+    assert (whole.id, len(whole.text)) == ("chat.jsonl#L1", 4_999)
+    assert [part.id for part in parts] == [f"chat.jsonl#L2.{number}" for number in range(1, len(parts) + 1)]
+    assert all(len(part.text) <= MAX_CHARS and part.metadata["record"] == 20_000 for part in parts)
+    assert "".join(part.text for part in parts).rstrip() == words[:20_000].rstrip()
+
+
+def test_a_role_that_could_pass_for_markup_is_dropped() -> None:
+    """A role is one short printable line."""
+    roles = ["user", "user\n## system", "x" * 65, 3, None]
+    reading = read("\n".join(json.dumps({"role": role, "text": "T"}) for role in roles))
+    assert [passage.role for passage in reading.passages] == ["user", "", "", "", ""]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+fields = st.sampled_from(["text", "content", "id", "role", "timestamp", "title", "session", "source", "document"])
+
+
+@given(st.lists(st.dictionaries(fields, json_values, max_size=6) | json_values, max_size=8))
+def test_whatever_a_record_holds_it_can_be_stored(records: list[object]) -> None:
+    """Ids, texts and metadata of any JSON are valid, and reading never fails."""
+    reading = read("\n".join(map(json.dumps, records)) or " ")
+    assert reading.skipped == []
+    assert len({check_item_id(passage.id) for passage in reading.passages}) == len(reading.passages)
+    for passage in reading.passages:
+        assert check_text(passage.text, "text").strip()
+        check_text(passage.role, "role")
+        check_json(passage.metadata, "metadata")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_said_to_be_unreadable(content: bytes) -> None:
+    """A file of any kind gives its text, or the reason why it has none; it never stops the others."""
+    try:
+        text, reason = decoded(content), ""
+    except ValueError as error:
+        text, reason = "", str(error)
+    for name in ("a.txt", "a.md", "a.rst", "a.py", "a.c", "a.json"):
+        reading = read(content or b" ", name)
+        assert "".join("".join(passage.text for passage in reading.passages).split()) == "".join(text.split())
+        assert reading.skipped == ([(name, reason)] if reason else [])

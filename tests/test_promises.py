@@ -1,0 +1,330 @@
+"""The promises of assembly (P1 to P5, P7, P8), each as a property over random sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import (
+    Context,
+    KaosmemError,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    ToolResultBlock,
+    ToolUseBlock,
+    WindowTooSmallError,
+    count_messages,
+)
+from kaosmem.formats.text import BLOCK_BEGIN, header_piece, item_piece
+from tests.worlds import World, budgets, formats, queries, texts, worlds
+
+
+def words(text: str) -> int:
+    """Count as a user's own counter might: not additive, and nothing said about it."""
+    return -(-len(text) // 4)
+
+
+COUNTERS = (None, None, "estimate", "cl100k_base", words)
+
+
+def assembled(
+    world: World, query: str | None, budget: int, format: str, **options: object
+) -> Context | WindowTooSmallError:
+    try:
+        return asyncio.run(
+            world.memory.assemble_context(query, budget=budget, format=format, **options)  # type: ignore[arg-type]
+        )
+    except WindowTooSmallError as error:
+        return error
+
+
+def handed_over(context: Context) -> object:
+    return context.text if context.format == "text" else context.messages
+
+
+@given(worlds(counters=COUNTERS), queries, budgets, formats, st.integers(0, 20))
+def test_p1_what_is_handed_over_counts_what_it_says_and_fits(world, query, budget, format, reserve):
+    """Counted again from scratch a context is exactly `used`, within the budget, and each section within its cap."""
+    reserve = min(reserve, budget)
+    context = assembled(world, query, budget, format, reserve=reserve)
+    if isinstance(context, WindowTooSmallError):
+        assert sum(context.need.values()) > min(
+            [
+                budget - reserve,
+                *(spec.budget for spec in world.memory.sections if spec.name in context.need and spec.budget),
+            ]
+        )
+        return
+    assert count_messages(handed_over(context), format, counter=world.memory.counter) == context.used
+    assert context.used <= context.budget == budget - reserve
+    assert context.frame + sum(use.used for use in context.by_section.values()) == context.used
+    for name, use in context.by_section.items():
+        cap = world.memory[name].budget
+        assert cap is None or use.used <= cap
+
+
+@given(worlds(counters=COUNTERS), queries, budgets, formats)
+def test_p2_assembling_loses_and_changes_nothing(world, query, budget, format):
+    """Every accepted item is live or in the archive, before and after, and the sections are as they were."""
+    before = {
+        spec.name: (list(world.memory[spec.name]), len(world.memory[spec.name].archive))
+        for spec in world.memory.sections
+    }
+    assembled(world, query, budget, format)
+    after = {
+        spec.name: (list(world.memory[spec.name]), len(world.memory[spec.name].archive))
+        for spec in world.memory.sections
+    }
+    assert before == after
+    for item_id in world.accepted:
+        assert asyncio.run(_fetched(world.memory, item_id)) == item_id
+
+
+async def _fetched(memory: SessionMemory, item_id: str) -> str:
+    return (await memory.fetch(item_id)).id
+
+
+@given(worlds(), queries, budgets, formats)
+def test_p3_the_same_gives_the_same(world, query, budget, format):
+    """Assembling twice gives the same context and the same decisions."""
+    first, second = (assembled(world, query, budget, format) for _ in range(2))
+    if isinstance(first, Context):
+        assert isinstance(second, Context)
+        assert handed_over(first) == handed_over(second)
+        assert first.decisions == second.decisions
+        assert first == second
+
+
+SCENARIO = """
+import asyncio, json, random
+from kaosmem import SessionMemory
+rng = random.Random(7)
+words = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
+memory = SessionMemory.test_mode()
+memory.add("role", "You are a careful analyst.")
+for n in range(300):
+    memory.add(rng.choice(["messages", "documents", "findings", "actions"]), " ".join(rng.choices(words, k=rng.randint(3, 40))),
+               priority=rng.randint(0, 3))
+for format in ("text", "openai"):
+    context = asyncio.run(memory.assemble_context("notice and term of TASK-17", budget=1500, format=format))
+    print(json.dumps([context.text if format == "text" else context.messages, [str(d) for d in context.decisions]]))
+"""
+
+
+def test_p3_any_process_and_hash_seed_gives_the_same():
+    """Two processes with different hash seeds print byte-identical contexts and decisions."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", SCENARIO],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1]
+    assert len(printed[0]) > 3_000
+
+
+@given(worlds(), queries, budgets, formats)
+def test_p4_calls_and_results_come_together(world, query, budget, format):
+    """A call and its results are in or out together, and messages obey the provider's order."""
+    context = assembled(world, query, budget, format)
+    if isinstance(context, WindowTooSmallError):
+        return
+    included = {item.id for item in context.items}
+    for spec in world.memory.sections:
+        proposal = world.memory[spec.name].propose(context.query, cap=context.budget)
+        for unit in (*proposal.candidates, *proposal.earlier):
+            assert len({item.id in included for item in unit.items}) == 1
+    if format == "openai":
+        assert_calls_are_answered(context.messages)
+
+
+def assert_calls_are_answered(messages: list[dict[str, object]]) -> None:
+    """Each call is followed at once by its one result; no result stands alone.
+
+    Source: OpenAI, "Function calling": every tool_call_id of an assistant message needs a tool message after it.
+    """
+    due: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == due.pop(0)
+            continue
+        assert not due
+        due = [call["id"] for call in message.get("tool_calls") or ()]  # type: ignore[index, attr-defined]
+    assert not due
+
+
+@given(worlds(counters=COUNTERS), queries, budgets, formats)
+def test_p5_every_candidate_has_a_decision(world, query, budget, format):
+    """What is in is decided to be in, every proposed item is decided once, and any other can be asked about."""
+    context = assembled(world, query, budget, format)
+    if isinstance(context, WindowTooSmallError):
+        return
+    decided = {decision.item_id: decision for decision in context.decisions}
+    assert len(decided) == len(context.decisions)
+    assert {item.id for item in context.items} == {
+        item_id for item_id, decision in decided.items() if decision.included
+    }
+    assert len({item.id for item in context.items}) == len(context.items)
+    for name in context.by_section:
+        spec = world.memory[name].spec
+        cap = context.budget if spec.budget is None else min(spec.budget, context.budget)
+        proposal = world.memory[name].propose(context.query, cap=cap)
+        for unit in (*proposal.candidates, *proposal.earlier):
+            assert {item.id for item in unit.items} <= decided.keys()
+    for item_id in world.accepted:
+        decision = context.decision(item_id)
+        assert decision.item_id == item_id
+        if item_id not in decided:
+            assert decision.reason in (Reason.OUTRANKED, Reason.NOT_SHOWN, Reason.ARCHIVED)
+    with pytest.raises(KaosmemError, match="no item"):
+        context.decision("no such id")
+    assert str(context.used) in context.explain()
+    assert all(len(line) <= 80 for line in context.explain().splitlines())
+
+
+@given(worlds(), queries, budgets, formats)
+def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, format):
+    """A unit that had no room costs more than is left of the budget or of its section's cap."""
+    context = assembled(world, query, budget, format)
+    if isinstance(context, WindowTooSmallError):
+        return
+    count = world.memory.counter
+    block_sections = [
+        name for name, use in context.by_section.items() if use.items and world.memory[name].spec.placement == "query"
+    ]
+    block_is_open = bool(block_sections) or any(d.reason is Reason.RECALLED for d in context.decisions)
+    for name, use in context.by_section.items():
+        spec = world.memory[name].spec
+        if spec.placement == "history":
+            assert Reason.NO_ROOM not in {d.reason for d in context.decisions if d.section == name}
+            continue
+        cap = context.budget if spec.budget is None else min(spec.budget, context.budget)
+        for unit in world.memory[name].propose(context.query, cap=cap).candidates:
+            if context.decision(unit.items[0].id).reason is not Reason.NO_ROOM:
+                continue
+            cost = sum(count(item_piece(item)) for item in unit.items)
+            cost += 0 if use.items else count(header_piece(spec.header or name))
+            frame = 0
+            if format == "openai" and not (context.used and (block_is_open or spec.placement == "static")):
+                frame = count(BLOCK_BEGIN)  # at least: a block, or a first message, would have to be opened
+            assert (
+                use.used + cost > cap
+                or context.used + cost + frame > context.budget
+                or (format == "openai" and spec.placement == "static" and not use.items)
+            )
+
+
+@given(worlds(), queries, budgets, formats)
+def test_p7_the_newest_is_there_and_the_tail_has_no_holes(world, query, budget, format):
+    """Of each history the newest user message and the newest unit are in, and what is in of the rest is a tail."""
+    context = assembled(world, query, budget, format)
+    if isinstance(context, WindowTooSmallError):
+        return
+    for name in context.by_section:
+        section = world.memory[name]
+        if section.spec.placement != "history":
+            continue
+        decisions = {item.id: context.decision(item.id) for item in section}
+        sound = [item for item in section if decisions[item.id].reason is not Reason.ORPHAN]
+        if not sound:
+            continue
+        assert decisions[sound[-1].id].included
+        users = [item for item in sound if item.role == "user"]
+        if users:
+            assert decisions[users[-1].id].included
+        tail = [decisions[item.id].reason in (Reason.TAIL, Reason.MUST) for item in sound]
+        first = [decisions[item.id].reason is Reason.TAIL for item in sound]
+        if True in first:
+            assert all(tail[first.index(True) :])
+
+
+@given(worlds(), budgets.filter(bool), formats)
+def test_p7_a_query_without_a_known_word_gives_the_newest(world, budget, format):
+    """Where no word of the query is known, what is in of a section of equal items is its newest."""
+    context = assembled(world, "zzyzx", budget, format)
+    if isinstance(context, WindowTooSmallError):
+        return
+    assert all(decision.reason is not Reason.RELEVANT for decision in context.decisions)
+    for name, use in context.by_section.items():
+        spec = world.memory[name].spec
+        if spec.placement == "query" and use.items:
+            candidates = world.memory[name].propose("zzyzx", cap=budget).candidates
+            rest = [unit.position for unit in candidates if not unit.must]
+            assert rest[spec.recent :] == sorted(rest[spec.recent :], reverse=True)
+
+
+UNCUT = (
+    SectionSpec("role", placement="static", eviction="none"),
+    SectionSpec("messages", placement="history", eviction="none", low_water=0.5),
+    SectionSpec("documents", eviction="none", retrieval_threshold=2),
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["user", "assistant", "critic", "tools"]), texts), min_size=1, max_size=12),
+    texts,
+    formats,
+    queries,
+)
+def test_p8_appending_leaves_the_prefix_as_it_was(turns, document, format, query):
+    """While the history is not cut, all before the query's block stays byte for byte when a message is appended."""
+    memory = SessionMemory.test_mode(sections=UNCUT)
+    memory.add("role", "Answer with care.")
+    previous: list[object] | None = None
+    for number, (role, text) in enumerate(turns):
+        if role == "tools":
+            memory.add("messages", [ToolUseBlock(f"c{number}", "f", "{}")], role="assistant")
+            memory.add("messages", [ToolResultBlock(f"c{number}", text)], role="tool")
+        else:
+            memory.add("messages", text, role=role)
+        memory.add("documents", document + str(number))
+        context = asyncio.run(memory.assemble_context(query, budget=20_000, format=format))
+        prefix = before_block(context)
+        if previous is not None:
+            assert prefix[: len(previous)] == previous
+        previous = prefix
+
+
+def before_block(context: Context) -> list[object]:
+    """Return what stands before the query's block, messages or lines, the newest message that holds it left whole."""
+    if context.format == "text":
+        return list(context.text.partition("## documents\n")[0])
+    messages = []
+    for message in context.messages:
+        content = message["content"]
+        if isinstance(content, str) and content.startswith(BLOCK_BEGIN):
+            continue
+        if isinstance(content, list) and content[0]["text"].startswith(BLOCK_BEGIN):
+            rest = content[1:]
+            message = {**message, "content": rest[0]["text"] if len(rest) == 1 else rest}
+        messages.append(message)
+    return messages
+
+
+def test_p8_a_long_history_keeps_its_prefix_for_many_turns():
+    """With low_water 0.5 a growing history moves its cut rarely: most turns share what the turn before showed."""
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("messages", placement="history", low_water=0.5, recall=0.0),)
+    )
+    previous, shared, moved = None, [], 0
+    for turn in range(120):
+        memory.add("messages", f"question {turn}: " + "what about the notice period " * 5)
+        memory.add("messages", f"answer {turn}: " + "it ends at the close of the month " * 5, role="assistant")
+        context = asyncio.run(memory.assemble_context(budget=2_000, format="openai"))
+        if previous is not None and len(memory["messages"]) > 60:
+            share = context.shared_prefix(previous) / previous.used
+            shared.append(share)
+            moved += share < 0.5
+        previous = context
+    assert 0 < moved < len(shared) / 5
+    assert sum(shared) / len(shared) > 0.75

@@ -1,0 +1,321 @@
+"""Rankers: what every one promises, and that ours has the scores of rank_bm25 through any changes."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from rank_bm25 import BM25Okapi
+
+from benchmarks.corpus import seeded_queries, seeded_texts
+from kaosmem.retrieval import BM25Ranker, Index, RankBM25Ranker, Ranker, analyze
+from kaosmem.retrieval.selection import best
+
+WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "cure", "term", "renewal"]
+texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+rankers = pytest.mark.parametrize(
+    "ranker", [BM25Ranker(), BM25Ranker("okapi"), RankBM25Ranker()], ids=lambda ranker: ranker.name
+)
+
+
+def okapi_scores(entries: dict[int, str], query: str) -> dict[int, float]:
+    """Return what rank_bm25 itself gives each text: 0 where it can't be built."""
+    terms = [analyze(text) for text in entries.values()]
+    if not any(terms):
+        return dict.fromkeys(entries, 0.0)
+    return dict(zip(entries, BM25Okapi(terms).get_scores(analyze(query)).tolist(), strict=True))
+
+
+class IndexMachine(RuleBasedStateMachine):
+    """An index after any sequence of changes, beside a plain dict of what it should hold."""
+
+    ordinals = Bundle("ordinals")
+
+    @initialize(entries=st.lists(texts, max_size=80))
+    def load(self, entries: list[str]) -> None:
+        self.index = BM25Ranker("okapi").index()
+        self.entries = dict(enumerate(entries))
+        self.index.add(self.entries.items())
+
+    @rule(target=ordinals, text=texts, ordinal=st.integers(min_value=100, max_value=2**63 - 1))
+    def add(self, text: str, ordinal: int) -> int:
+        if ordinal in self.entries:
+            with pytest.raises(ValueError, match="taken"):
+                self.index.add([(ordinal, text)])
+        else:
+            self.index.add([(ordinal, text)])
+            self.entries[ordinal] = text
+        return ordinal
+
+    @rule(ordinal=ordinals | st.integers(0, 79), text=texts)
+    def update(self, ordinal: int, text: str) -> None:
+        if ordinal in self.entries:
+            self.index.update(ordinal, text)
+            self.entries[ordinal] = text
+        else:
+            with pytest.raises(KeyError):
+                self.index.update(ordinal, text)
+
+    @rule(ordinal=consumes(ordinals) | st.integers(0, 79))
+    def remove(self, ordinal: int) -> None:
+        if ordinal in self.entries:
+            self.index.remove(ordinal)
+            del self.entries[ordinal]
+        else:
+            with pytest.raises(KeyError):
+                self.index.remove(ordinal)
+
+    @rule(query=texts)
+    def scores_are_those_of_rank_bm25(self, query: str) -> None:
+        assert self.index.scores(query) == pytest.approx(okapi_scores(self.entries, query), abs=1e-9, rel=0)
+
+    @rule(query=texts, limit=st.integers(0, 100))
+    def changes_leave_no_trace(self, query: str, limit: int) -> None:
+        fresh = BM25Ranker("okapi").index()
+        for ordinal in sorted(self.entries):
+            fresh.add([(ordinal, self.entries[ordinal])])
+        assert self.index.rank(query, limit) == fresh.rank(query, limit)
+
+    @invariant()
+    def holds_its_entries(self) -> None:
+        assert len(self.index) == len(self.entries)
+
+
+TestIndexMachine = IndexMachine.TestCase
+
+
+def test_scores_are_those_of_rank_bm25_after_10_000_changes() -> None:
+    """A long run of changes accumulates no error: still 1e-9 from rank_bm25 built anew."""
+    rng = random.Random(7)
+    pool = seeded_texts(1_500, words=30)
+    index, entries = BM25Ranker("okapi").index(), dict[int, str]()
+    for change in range(10_000):
+        text = rng.choice(pool)
+        kind = rng.random()
+        if not entries or kind < (0.5 if len(entries) < 600 else 0.2):
+            index.add([(change, text)])
+            entries[change] = text
+        elif kind < 0.7:
+            ordinal = rng.choice(list(entries))
+            index.update(ordinal, text)
+            entries[ordinal] = text
+        else:
+            ordinal = rng.choice(list(entries))
+            index.remove(ordinal)
+            del entries[ordinal]
+        if change % 1_000 == 999:
+            for query in seeded_queries(3, seed=change):
+                assert index.scores(query) == pytest.approx(okapi_scores(entries, query), abs=1e-9, rel=0)
+    assert len(entries) > 100
+
+
+@pytest.mark.parametrize("n", [5, 40, 700])
+def test_ranking_is_that_of_the_reference(n: int) -> None:
+    """In okapi mode ours and the rank_bm25 package put the same entries in the same order."""
+    ours, reference = BM25Ranker("okapi").index(), RankBM25Ranker().index()
+    entries = list(enumerate(seeded_texts(n)))
+    ours.add(entries)
+    reference.add(entries)
+    for query in seeded_queries(10):
+        ranked, expected = ours.rank(query, n), reference.rank(query, n)
+        assert [ordinal for ordinal, _ in ranked] == [ordinal for ordinal, _ in expected]
+        assert dict(ranked) == pytest.approx(dict(expected), abs=1.5e-9, rel=0)
+        assert ours.rank(query, 3) == ranked[:3]
+
+
+@pytest.mark.parametrize("k1, b, epsilon", [(1.2, 0.0, 0.25), (2.0, 1.0, 0.0), (0.1, 0.5, 1.0)])
+def test_parameters_mean_what_they_mean_to_rank_bm25(k1: float, b: float, epsilon: float) -> None:
+    """k1, b and epsilon give the same scores as in the package."""
+    entries = list(enumerate(seeded_texts(60, words=20)))
+    ours = BM25Ranker("okapi", k1=k1, b=b, epsilon=epsilon).index()
+    reference = RankBM25Ranker(k1=k1, b=b, epsilon=epsilon).index()
+    for index in (ours, reference):
+        index.add(entries)
+    for query in seeded_queries(5):
+        assert ours.scores(query) == pytest.approx(reference.scores(query), abs=1e-9, rel=0)
+
+
+def test_a_batch_counts_as_its_entries_one_by_one() -> None:
+    """Adding many at once, in batches of batches, gives the index that adding each gives."""
+    entries = list(enumerate(seeded_texts(5_000, words=12)))
+    at_once, one_by_one = BM25Ranker("okapi").index(), BM25Ranker("okapi").index()
+    at_once.add(entries[:40])
+    at_once.add(entries[40:])
+    for entry in entries:
+        one_by_one.add([entry])
+    for query in seeded_queries(10):
+        assert at_once.rank(query, 100) == one_by_one.rank(query, 100) != []
+
+
+def test_a_term_repeated_more_than_255_times_counts_in_full() -> None:
+    """Occurrences are not cut, where the term is rare and where it is common."""
+    entries = {0: "lease " * 300, 1: "lease " * 70_000, 2: "lease rent", 3: "rent", 4: "deposit", 5: "rent notice"}
+    entries |= dict.fromkeys(range(6, 30), "cure notice")
+    index = BM25Ranker("okapi").index()
+    index.add(entries.items())
+    for query in ("lease", "notice lease rent"):
+        assert index.scores(query) == pytest.approx(okapi_scores(entries, query), abs=1e-9, rel=0)
+    assert [ordinal for ordinal, _ in index.rank("lease", 2)] == [1, 0]
+
+
+@rankers
+def test_best_come_first_and_equals_newest_first(ranker: Ranker) -> None:
+    """More of the query's rarer words ranks higher; entries with the same text, the newest first."""
+    index = ranker.index()
+    index.add([(3, "rent and notice"), (9, "rent and notice"), (5, "rent and notice"), (4, "deposit, rent and notice")])
+    index.add((n, "breach without cure") for n in range(10, 30))
+    ranked = index.rank("notice of deposit", 10)
+    assert [ordinal for ordinal, _ in ranked] == [4, 9, 5, 3]
+    assert [score for _, score in ranked] == [round(score, 9) for _, score in ranked]
+    assert index.rank("notice of deposit", 2) == ranked[:2]
+    assert index.rank("notice of deposit", 0) == []
+
+
+@rankers
+def test_nothing_is_found_without_a_known_word(ranker: Ranker) -> None:
+    """An empty index, an empty query, stop words and unknown words all find nothing."""
+    index = ranker.index()
+    assert len(index) == 0
+    assert index.rank("lease", 10) == []
+    index.add([(0, ""), (1, "the of")])
+    assert index.rank("lease", 10) == []
+    index.add([(2, "lease"), (3, "rent"), (4, "rent")])
+    assert index.rank("", 10) == index.rank("what is it", 10) == index.rank("zebra", 10) == []
+    assert [ordinal for ordinal, _ in index.rank("lease zebra", 10)] == [2]
+
+
+@rankers
+def test_a_removed_entry_is_gone_and_its_ordinal_free(ranker: Ranker) -> None:
+    """After a removal nothing finds the entry; an index emptied is as good as new."""
+    index = ranker.index()
+    index.add([(0, "lease"), (1, "rent"), (2, "deposit")])
+    index.remove(0)
+    assert index.rank("lease", 10) == []
+    index.remove(2)
+    index.remove(1)
+    assert len(index) == 0
+    assert index.rank("rent", 10) == []
+    index.add([(0, "notice"), (1, "rent"), (2, "cure")])
+    assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
+
+
+@rankers
+def test_a_wrong_ordinal_is_refused_and_changes_nothing(ranker: Ranker) -> None:
+    """A taken, repeated or negative ordinal refuses the whole batch; an unknown one is a KeyError."""
+    index = ranker.index()
+    index.add([(0, "lease"), (1, "rent"), (2, "cure")])
+    for entries in (
+        [(3, "deposit"), (0, "deposit")],
+        [(3, "deposit"), (3, "deposit")],
+        [(-1, "deposit")],
+        [(2**63, "")],
+    ):
+        with pytest.raises(ValueError, match=r"ordinal -?\d+ is"):
+            index.add(entries)
+    for change in (lambda: index.update(3, "deposit"), lambda: index.remove(3)):
+        with pytest.raises(KeyError, match="no entry has ordinal 3"):
+            change()
+    assert len(index) == 3
+    assert index.rank("deposit", 10) == []
+
+
+def test_changes_are_possible_whatever_a_query_looked_at() -> None:
+    """Ranking leaves no view of a buffer behind that would make the next change fail."""
+    index = BM25Ranker().index()
+    index.add((n, "lease rent") for n in range(100))
+    ranked = index.rank("lease rent", 100)
+    index.add([(100, "lease rent")])
+    index.update(5, "cure")
+    index.remove(7)
+    assert len(ranked) == len(index) == 100
+
+
+@given(
+    scores=st.lists(st.floats(-2, 5) | st.sampled_from([0.0, 1.0, 1.0 + 4e-10, 2.0, 3e-10]), max_size=300),
+    limit=st.integers(-1, 320),
+    seed=st.integers(0, 9),
+)
+def test_selection_is_that_of_sorting_everything(scores: list[float], limit: int, seed: int) -> None:
+    """The few best by blocks are the first of all when sorted by rounded score, then by ordinal."""
+    ordinals = random.Random(seed).sample(range(10_000), len(scores))
+    rounded = np.round(np.array(scores), 9).tolist()
+    expected = sorted(
+        ((score, ordinal) for score, ordinal in zip(rounded, ordinals, strict=True) if score > 0), reverse=True
+    )
+    selected = best(np.array(ordinals, np.int64), np.array(scores), limit)
+    assert [(score, ordinal) for ordinal, score in selected] == expected[: max(limit, 0)]
+
+
+@pytest.mark.parametrize("limit", [1, 7, 40])
+def test_selection_among_many_equals_keeps_the_newest(limit: int) -> None:
+    """However many scores tie, or tie once rounded, the newest of them win."""
+    rng = random.Random(limit)
+    scores = np.array([rng.choice([0.5, 0.5 + 3e-10, 0.5 - 3e-10, 0.1]) for _ in range(20_000)])
+    expected = [n for n in range(19_999, -1, -1) if scores[n] > 0.4][:limit]
+    assert best(np.arange(20_000), scores, limit) == [(n, 0.5) for n in expected]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BM25Ranker("tfidf"), "use 'lucene' or 'okapi'"),  # type: ignore[arg-type]
+        (lambda: BM25Ranker(k1=0), "give a number above 0"),
+        (lambda: BM25Ranker(k1=float("nan")), "give a number above 0"),
+        (lambda: BM25Ranker(b=1.5), "give a number from 0 to 1"),
+        (lambda: RankBM25Ranker(b=-0.1), "give a number from 0 to 1"),
+        (lambda: RankBM25Ranker(epsilon=-1), "give a number from 0 up"),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused_with_its_range(make: Callable[[], Ranker], message: str) -> None:
+    """A ranker that could not score is refused when it is made, in words that help."""
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_lucene_ranks_a_word_that_most_entries_have() -> None:
+    """The default scores a common word low but above 0, where Okapi's idf would be negative."""
+    index: Index = BM25Ranker().index()
+    index.add([(0, "rent"), (1, "rent"), (2, "rent notice"), (3, "notice")])
+    assert {ordinal for ordinal, _ in index.rank("rent", 10)} == {0, 1, 2}
+
+
+def test_any_analysis_can_be_used() -> None:
+    """A ranker finds by the terms of the analysis that it was given."""
+    index = BM25Ranker(analyze=lambda text: list(text)).index()
+    index.add([(0, "abc"), (1, "xyz"), (2, "uvw")])
+    assert [ordinal for ordinal, _ in index.rank("the z", 10)] == [1]
+
+
+def test_rankings_do_not_depend_on_the_hash_seed() -> None:
+    """Another process with another hash seed gives the same order and scores to the last bit."""
+    code = (
+        "from benchmarks.corpus import seeded_queries, seeded_texts; from kaosmem.retrieval import BM25Ranker\n"
+        "index = BM25Ranker().index(); index.add(enumerate(seeded_texts(300, words=40)))\n"
+        "for n in range(0, 200, 3): index.remove(n)\n"
+        "print([index.rank(query, 20) for query in seeded_queries(5)])"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_rankers_are_imported_without_numpy() -> None:
+    """Numpy, rank_bm25 and the stemmer are loaded by the first index or analysis, not by the import."""
+    code = (
+        "import sys; from kaosmem.retrieval import BM25Ranker, RankBM25Ranker; BM25Ranker(); RankBM25Ranker()\n"
+        "print({'numpy', 'rank_bm25', 'Stemmer'} & set(sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert result.stdout.strip() == "set()"

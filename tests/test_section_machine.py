@@ -1,0 +1,391 @@
+"""A section against a plain account of the rules, for every eviction policy, through restarts and replays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from kaosmem.errors import DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError
+from kaosmem.eviction import POLICIES
+from kaosmem.sections import Section, SectionSpec
+from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+ORDER: dict[str, Callable[[list[Row]], tuple[int, ...]]] = {
+    "fifo": lambda unit: (min(row.position for row in unit),),
+    "lifo": lambda unit: (-max(row.position for row in unit),),
+    "lru": lambda unit: (max(row.last_use for row in unit), unit[0].position),
+    "lfu": lambda unit: (sum(row.uses for row in unit), max(row.last_use for row in unit), unit[0].position),
+    "priority": lambda unit: (max(row.item.priority for row in unit), unit[0].position),
+}
+
+
+@dataclass
+class Row:
+    """One live item of the plain account."""
+
+    item: Item
+    position: int
+    offset: int
+    group: int
+    uses: int = 0
+    last_use: int = 0
+
+
+@dataclass
+class PlainSection:
+    """What a section holds, worked out from all its rows each time."""
+
+    rows: list[Row] = field(default_factory=list)
+    archived: list[Item] = field(default_factory=list)
+    taken: int = 0
+    total: int = 0
+    clock: int = 0
+    loop: int | None = None
+
+    @property
+    def used(self) -> int:
+        return sum(row.item.tokens for row in self.rows)
+
+    def row(self, item_id: str) -> Row | None:
+        return next((row for row in self.rows if row.item.id == item_id), None)
+
+    def unit(self, group: int) -> list[Row]:
+        return [row for row in self.rows if row.group == group]
+
+    def open_calls(self, group: int) -> list[tuple[int, str]]:
+        """Return (position, call id) of a unit's calls without a result, in order."""
+        waiting: list[tuple[int, str]] = []
+        for row in self.unit(group):
+            waiting += [(row.position, call) for call in dict.fromkeys(calls_of(row.item))]
+            for call in dict.fromkeys(results_of(row.item)):
+                known = [made for made in waiting if made[1] == call]
+                if known:
+                    waiting.remove(known[-1])
+        return waiting
+
+    def partners(self, item: Item, position: int) -> set[int]:
+        """Return the groups that an item joins."""
+        waiting = [made for group in {row.group for row in self.rows} for made in self.open_calls(group)]
+        groups = set()
+        for call in set(results_of(item)) - set(calls_of(item)):
+            made = [place for place, name in waiting if name == call and place < position]
+            if made:
+                groups.add(next(row.group for row in self.rows if row.position == max(made)))
+        in_loop = self.loop is not None and position > self.unit(self.loop)[-1].position
+        if in_loop and item.role in ("assistant", "tool") and (groups or not only_results(item)):
+            groups.add(self.loop)
+        return groups
+
+    def join(self, row: Row, groups: set[int]) -> None:
+        for other in self.rows:
+            if other.group in groups:
+                other.group = row.group
+        if self.loop in groups:
+            self.loop = row.group
+
+    def victims(self, spec: SectionSpec, item: Item, growth: int, count: int) -> list[Row] | None:
+        """Return what makes room, in the policy's order, or None where it can't be made."""
+        policy = POLICIES[spec.eviction]
+        excess = self.used + growth - spec.budget if spec.budget is not None and policy.bounded and growth > 0 else 0
+        surplus = len(self.rows) + count - spec.max_items if spec.max_items is not None and count else 0
+        old = self.row(item.id)
+        own = self.partners(item, old.position if old else self.taken) | ({old.group} if old else set())
+        of_own = [row.item for row in self.rows if row.group in own and row is not old]
+        priority = max(each.priority for each in [*of_own, item])
+        units = [self.unit(group) for group in {row.group for row in self.rows} - own]
+        units = [u for u in units if not any(r.item.pinned for r in u) and not self.open_calls(u[0].group)]
+        chosen: list[Row] = []
+        for unit in sorted(units, key=ORDER[spec.eviction]) if spec.eviction in ORDER else []:
+            if excess <= 0 and surplus <= 0:
+                break
+            if spec.eviction == "priority" and max(row.item.priority for row in unit) > priority:
+                break
+            chosen += unit
+            excess -= sum(row.item.tokens for row in unit)
+            surplus -= len(unit)
+        return chosen if excess <= 0 and surplus <= 0 else None
+
+    def drop(self, rows: list[Row]) -> None:
+        for row in rows:
+            self.rows.remove(row)
+            self.archived.append(row.item)
+        if self.loop is not None and not self.unit(self.loop):
+            self.loop = None
+
+    def add(self, item: Item) -> None:
+        row = Row(item, self.taken, self.total, group=self.taken, last_use=self.clock)
+        groups = self.partners(item, row.position)
+        before = {made for group in groups for made in self.open_calls(group)}
+        self.rows.append(row)
+        self.join(row, groups)
+        answers = before - set(self.open_calls(row.group)) or set(calls_of(item)) & set(results_of(item))
+        if item.role == "assistant" and calls_of(item) and is_signed(item):
+            self.loop = row.group
+        if item.role == "user" and not answers and not only_results(item):
+            self.loop = None
+        self.taken += 1
+        self.total += item.tokens
+
+    def update(self, item: Item) -> None:
+        row = self.row(item.id)
+        assert row is not None
+        changed = links(item) != links(row.item)
+        groups = self.partners(item, row.position) if changed else set()
+        self.archived.append(row.item)
+        row.item = item
+        self.join(row, groups | {row.group})
+
+    def use(self, item_ids: list[str]) -> None:
+        rows = [row for row in self.rows if row.item.id in item_ids]
+        self.clock += bool(rows)
+        for row in rows:
+            row.uses, row.last_use = row.uses + 1, self.clock
+
+
+def calls_of(item: Item) -> list[str]:
+    return [] if isinstance(item.content, str) else [b.id for b in item.content if isinstance(b, ToolUseBlock)]
+
+
+def results_of(item: Item) -> list[str]:
+    return (
+        [] if isinstance(item.content, str) else [b.tool_use_id for b in item.content if isinstance(b, ToolResultBlock)]
+    )
+
+
+def only_results(item: Item) -> bool:
+    return bool(results_of(item)) and len(results_of(item)) == len(item.content)
+
+
+def is_signed(item: Item) -> bool:
+    return any(isinstance(block, ThinkingBlock) and block.signature for block in item.content)
+
+
+def links(item: Item) -> tuple[object, ...]:
+    return item.role, calls_of(item), results_of(item), is_signed(item), only_results(item)
+
+
+TEXTS = st.sampled_from(["alpha", "beta gamma", "delta"])
+CALLS = st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True)
+SPOKEN: st.SearchStrategy[tuple[str, Content]] = st.one_of(
+    st.tuples(st.sampled_from(["user", "user", "assistant", "system"]), TEXTS),
+    CALLS.map(lambda ids: ("assistant", tuple(ToolUseBlock(name, "find") for name in ids))),
+    CALLS.map(
+        lambda ids: (
+            "assistant",
+            (ThinkingBlock("hm", "seal"), *(ToolUseBlock(name, "find") for name in ids)),
+        )
+    ),
+    CALLS.map(lambda ids: ("tool", tuple(ToolResultBlock(name, "found") for name in ids))),
+    CALLS.map(lambda ids: ("user", (*(ToolResultBlock(name, "found") for name in ids), TextBlock("and?")))),
+)
+SIZES = st.integers(0, 40)
+PRIORITIES = st.integers(0, 2)
+PINNED = st.sampled_from([False] * 9 + [True])
+
+
+class SectionMachine(RuleBasedStateMachine):
+    """Any history of changes leaves a section as the plain account has it, and every refusal moves nothing."""
+
+    policy = "fifo"
+
+    @initialize(
+        budget=st.sampled_from([None, 60, 120, 200]),
+        max_items=st.sampled_from([None, None, 2, 5]),
+        placement=st.sampled_from(["static", "history", "query"]),
+    )
+    def begin(self, budget: int | None, max_items: int | None, placement: str) -> None:
+        bounded = POLICIES[self.policy].bounded
+        self.spec = SectionSpec(
+            "s", budget, eviction=self.policy, max_items=max_items if bounded else None, placement=placement
+        )
+        self.section, self.plain = Section(self.spec), PlainSection()
+        self.flushed: list[Item] = []
+        self.journal: list[tuple[str, dict[str, object]]] = []
+        self.made = self.accepted = 0
+
+    def item(self, item_id: str, spoken: tuple[str, Content], tokens: int, priority: int, *, pinned: bool) -> Item:
+        role, content = spoken
+        return Item(item_id, "s", role, content, tokens, NOW, priority=priority, pinned=pinned)
+
+    def known_ids(self) -> list[str]:
+        return [row.item.id for row in self.plain.rows]
+
+    def attempt(self, change: Callable[[Item], None], item: Item, growth: int, count: int) -> bool:
+        """Make a change that may be refused; return whether it was made."""
+        too_large = POLICIES[self.policy].bounded and self.spec.budget is not None and item.tokens > self.spec.budget
+        victims = None if too_large else self.plain.victims(self.spec, item, growth, count)
+        if self.policy not in ORDER and POLICIES[self.policy].key:
+            victims = self.whatever_goes(change, item)
+        elif victims is None:
+            before = self.seen()
+            with pytest.raises(ItemTooLargeError if too_large else SectionFullError):
+                change(item)
+            assert self.seen() == before
+        else:
+            change(item)
+            assert sorted(self.section.journal[-1][1]["evicted"]) == sorted(row.item.id for row in victims)
+        if victims is not None:
+            self.plain.drop(sorted(victims, key=lambda row: self.section.journal[-1][1]["evicted"].index(row.item.id)))
+        return victims is not None
+
+    def whatever_goes(self, change: Callable[[Item], None], item: Item) -> list[Row] | None:
+        """Make a change under a policy of which the plain account knows no order: believe the section's choice."""
+        before = self.seen()
+        try:
+            change(item)
+        except (ItemTooLargeError, SectionFullError):
+            assert self.seen() == before
+            return None
+        evicted = self.section.journal[-1][1]["evicted"]
+        rows = [row for row in self.plain.rows if row.item.id in evicted]
+        for row in rows:
+            unit = self.plain.unit(row.group)
+            assert all(each in rows and not each.item.pinned for each in unit)
+            assert not self.plain.open_calls(row.group)
+        return rows
+
+    def seen(self) -> object:
+        section = self.section
+        return (
+            section.state(),
+            list(section.entries()),
+            len(section.archive),
+            len(section.journal),
+            section.used,
+        )
+
+    @rule(spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED)
+    def add(self, spoken: tuple[str, Content], tokens: int, priority: int, pinned: bool) -> None:
+        item = self.item(f"i{self.made}", spoken, tokens, priority, pinned=pinned)
+        self.made += 1
+        if self.attempt(self.section.add, item, tokens, 1):
+            self.plain.add(item)
+            self.accepted += 1
+
+    @precondition(lambda self: self.plain.rows)
+    @rule(data=st.data(), spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED)
+    def update(
+        self, data: st.DataObject, spoken: tuple[str, Content], tokens: int, priority: int, pinned: bool
+    ) -> None:
+        old = data.draw(st.sampled_from(self.plain.rows)).item
+        if data.draw(st.booleans()):
+            spoken = old.role, old.content
+        item = self.item(old.id, spoken, tokens, priority, pinned=pinned)
+        if self.attempt(self.section.update, item, tokens - old.tokens, 0):
+            self.plain.update(item)
+            self.accepted += 1
+
+    @precondition(lambda self: self.plain.rows)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        row = data.draw(st.sampled_from(self.plain.rows))
+        self.section.remove(row.item.id)
+        self.plain.drop([row])
+
+    @rule(data=st.data())
+    def bring_back_what_was_archived(self, data: st.DataObject) -> None:
+        gone = [item for item in self.plain.archived if item.id not in self.known_ids()]
+        if gone:
+            item = data.draw(st.sampled_from(gone))
+            if self.attempt(self.section.add, item, item.tokens, 1):
+                self.plain.add(item)
+                self.accepted += 1
+
+    @precondition(lambda self: self.plain.rows)
+    @rule(data=st.data())
+    def use(self, data: st.DataObject) -> None:
+        item_ids = data.draw(st.lists(st.sampled_from([*self.known_ids(), "nowhere"]), max_size=4))
+        self.section.use(item_ids)
+        if POLICIES[self.policy].counts_uses:
+            self.plain.use(item_ids)
+
+    @precondition(lambda self: self.plain.rows)
+    @rule(data=st.data())
+    def get(self, data: st.DataObject) -> None:
+        item = data.draw(st.sampled_from(self.plain.rows)).item
+        assert self.section.get(item.id) == item
+        if POLICIES[self.policy].counts_uses:
+            self.plain.use([item.id])
+
+    @precondition(lambda self: self.plain.rows)
+    @rule(data=st.data())
+    def refuse_what_makes_no_sense(self, data: st.DataObject) -> None:
+        live = data.draw(st.sampled_from(self.plain.rows)).item
+        before = self.seen()
+        with pytest.raises(DuplicateItemError):
+            self.section.add(live)
+        with pytest.raises(UnknownItemError):
+            self.section.update(replace(live, id="nowhere"))
+        with pytest.raises(UnknownItemError):
+            self.section.remove("nowhere")
+        with pytest.raises(ValueError, match="is of section"):
+            self.section.add(replace(live, id="new", section="elsewhere"))
+        assert self.section.get("nowhere") is None
+        assert self.seen() == before
+
+    @rule()
+    def restart(self) -> None:
+        on_disk = self.section.archive.in_memory()
+        self.section.archive.release(len(on_disk))
+        self.flushed += on_disk
+        self.journal += self.section.drain_journal()
+        stored = json.loads(json.dumps([self.section.state(), list(self.section.entries())]))
+        self.section = Section.restore(self.spec, *stored)
+
+    @invariant()
+    def holds_what_the_plain_account_holds(self) -> None:
+        section, plain = self.section, self.plain
+        assert list(section) == [row.item for row in plain.rows]
+        assert list(reversed(section)) == [row.item for row in reversed(plain.rows)]
+        assert section.used == plain.used
+        for entry, row in zip(section.entries(), plain.rows, strict=True):
+            first = plain.unit(row.group)[0].position
+            assert entry["position"] == row.position
+            assert entry["offset"] == row.offset
+            assert entry.get("unit", row.position) == first
+            assert (entry.get("uses", 0), entry.get("last_use", 0)) == (row.uses, row.last_use)
+
+    @invariant()
+    def nothing_is_lost_and_budgets_hold(self) -> None:
+        archived = self.flushed + self.section.archive.in_memory()
+        assert archived == self.plain.archived
+        assert len(self.section.archive) == len(archived)
+        assert len(self.section) + len(archived) == self.accepted
+        if POLICIES[self.policy].bounded:
+            assert self.spec.budget is None or self.section.used <= self.spec.budget
+            assert self.spec.max_items is None or len(self.section) <= self.spec.max_items
+
+    def teardown(self) -> None:
+        """Replay the whole journal into an empty section: it ends in the same state."""
+        if not hasattr(self, "section"):
+            return
+        again = Section(self.spec)
+        for op, data in json.loads(json.dumps(self.journal + self.section.journal)):
+            again.apply(op, data)
+        assert again.state() == self.section.state()
+        assert list(again.entries()) == list(self.section.entries())
+        assert again.archive.in_memory() == self.plain.archived
+        assert again.journal == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_section_agrees_with_the_plain_account_under_every_policy(policy: str) -> None:
+    """Nothing is lost, budgets hold, refusals move nothing, restarts and replays change nothing."""
+    machine = type(f"SectionMachine_{policy}", (SectionMachine,), {"policy": policy})
+    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=30, deadline=None))

@@ -1,0 +1,521 @@
+"""SessionMemory: kept, opened again, isolated, and clear about bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    ConflictError,
+    CorruptionError,
+    DuplicateItemError,
+    InvalidBudgetError,
+    InvalidContentError,
+    InvalidNameError,
+    ItemTooLargeError,
+    RankBM25Ranker,
+    ReadOnlyError,
+    Reason,
+    SectionFullError,
+    SectionSpec,
+    SessionMemory,
+    TestIsolationError,
+    TextBlock,
+    ToolUseBlock,
+    Trust,
+    UnknownEncodingError,
+    UnknownFormatError,
+    UnknownItemError,
+    UnknownSectionError,
+    WindowTooSmallError,
+    delete_session,
+    list_sessions,
+)
+from tests.worlds import World, worlds
+
+
+def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
+    """Return all that a memory keeps on disk of itself."""
+    return {
+        spec.name: (list(memory[spec.name]), len(memory[spec.name].archive), memory[spec.name].state())
+        for spec in memory.sections
+        if spec.persistence != "none"
+    }
+
+
+@settings(max_examples=40)
+@given(worlds(), st.booleans())
+def test_a_session_opened_again_is_the_session_that_was_saved(world: World, again: bool) -> None:
+    """Items, archives, uses and order survive, and the next context is the same."""
+
+    async def run() -> None:
+        memory = world.memory
+        await memory.save()
+        if again and world.accepted:
+            memory.get(world.accepted[0])
+            await memory.save()
+        specs = memory.sections
+        async with SessionMemory.open(memory.fs, "test", sections=specs) as opened:
+            assert held(opened) == held(memory)
+            for item_id in world.accepted:
+                assert await opened.fetch(item_id) == await memory.fetch(item_id)
+            contexts = []
+            for each in (memory, opened):
+                try:
+                    contexts.append(await each.assemble_context("notice of termination", budget=400))
+                except WindowTooSmallError as error:
+                    contexts.append(str(error))
+            assert contexts[0] == contexts[1]
+
+    asyncio.run(run())
+
+
+async def test_leaving_the_block_saves_and_an_exception_discards(tmp_path: Path) -> None:
+    """What is added in a block that ends well is kept; what an exception leaves unsaved is not."""
+    async with SessionMemory.open(str(tmp_path), "deal-42") as memory:
+        memory.add("messages", "kept")
+    with pytest.raises(ZeroDivisionError):
+        async with SessionMemory.open(str(tmp_path), "deal-42") as memory:
+            memory.add("messages", "saved before the failure")
+            await memory.save()
+            memory.add("messages", "discarded")
+            raise ZeroDivisionError
+    async with SessionMemory.open(str(tmp_path), "deal-42", read_only=True) as memory:
+        assert [item.content for item in memory["messages"]] == ["kept", "saved before the failure"]
+
+
+async def test_another_process_finds_what_this_one_saved(tmp_path: Path) -> None:
+    """A fresh interpreter opens the session and packs the same context."""
+    async with SessionMemory.open(tmp_path.as_uri(), "deal-42") as memory:
+        memory.add("role", "You are a careful analyst.")
+        for number in range(40):
+            memory.add("documents", f"Clause {number}: notice of {number} days.", metadata={"source": f"{number}.txt"})
+        context = await memory.assemble_context("notice of 17 days", budget=200)
+    code = (
+        "import asyncio, sys\nfrom kaosmem import SessionMemory\n"
+        "async def main():\n"
+        f"    async with SessionMemory.open({tmp_path.as_uri()!r}, 'deal-42', read_only=True) as memory:\n"
+        "        context = await memory.assemble_context('notice of 17 days', budget=200)\n"
+        "        sys.stdout.write(context.text)\n"
+        "asyncio.run(main())"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == context.text
+    assert "Clause 17" in printed
+
+
+async def test_one_message_costs_one_append_of_about_its_size(tmp_path: Path) -> None:
+    """Saving one message writes under 1 KB more than it holds, whatever the session holds."""
+
+    def size() -> int:
+        return sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+
+    written = []
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        for count in (10, 2_000):
+            memory.add_many("documents", [f"document {number} " * 3 for number in range(count)])
+            await memory.save()
+            before = size()
+            memory.add("messages", "x" * 500)
+            await memory.save()
+            written.append(size() - before)
+            await asyncio.sleep(0)
+    assert all(500 < each < 1_500 for each in written)
+    assert abs(written[0] - written[1]) < 20
+
+
+async def test_archived_items_are_fetched_from_disk_after_a_snapshot(tmp_path: Path) -> None:
+    """Evicted items leave memory once an archive file holds them, and can still be fetched in full."""
+    specs = (SectionSpec("messages", 500, placement="history"),)
+    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
+        first = memory.add("messages", "the very first message")
+        for number in range(1_500):
+            memory.add("messages", f"message {number} " * 20)
+            if number % 100 == 0:
+                await memory.save()
+    assert list(tmp_path.rglob("archive/*.jsonl"))
+    assert list(tmp_path.rglob("snap/*.jsonl"))
+    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
+        assert first.id not in memory
+        assert (await memory.fetch(first.id)).content == "the very first message"
+        assert len(memory["messages"]) + len(memory["messages"].archive) == 1_501
+        with pytest.raises(UnknownItemError, match="archived"):
+            await memory.fetch("never there")
+
+
+async def test_a_replaced_prompt_can_be_fetched_after_reopening(tmp_path: Path) -> None:
+    """Sections kept as a whole lose no archived version either."""
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        prompt = memory.add("role", "first prompt")
+        await memory.save()
+        memory.remove(prompt.id)
+        memory.add("role", "second prompt")
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        assert [item.content for item in memory["role"]] == ["second prompt"]
+        assert (await memory.fetch(prompt.id)).content == "first prompt"
+        assert len(memory["role"].archive) == 1
+
+
+async def test_working_sections_are_never_on_disk(tmp_path: Path) -> None:
+    """A section with persistence none leaves no byte behind."""
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        memory.add("working", "canary-in-working-memory")
+        memory.add("messages", "hello")
+    assert not any(b"canary" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        assert len(memory["working"]) == 0
+
+
+async def test_uses_survive_a_restart(tmp_path: Path) -> None:
+    """What was used is evicted last, also after opening again; a save of uses alone writes for LRU sections only."""
+    specs = (SectionSpec("actions", eviction="lru", max_items=3), SectionSpec("notes", max_items=3))
+    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
+        used = memory.add("actions", "used")
+        for text in ("second", "third"):
+            memory.add("actions", text)
+        note = memory.add("notes", "note")
+    size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
+        memory.get(note.id)
+        await memory.save()
+        assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == size
+        memory.get(used.id)
+    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
+        memory.add("actions", "fourth")
+        assert [item.content for item in memory["actions"]] == ["used", "third", "fourth"]
+
+
+async def test_another_counter_counts_again(tmp_path: Path) -> None:
+    """Opened with another counter, the session is counted with it, and says so."""
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        memory.add("messages", "hello there, how are you?")
+    async with SessionMemory.open(str(tmp_path), counter=len) as memory:
+        assert memory["messages"].used == len("hello there, how are you?")
+        assert "o200k_base" in memory.notices[0]
+        assert (await memory.assemble_context(budget=200)).used == len(
+            "## messages\n[user] hello there, how are you?\n"
+        )
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        assert memory["messages"].used == 7
+
+
+async def test_a_section_without_a_spec_is_kept_not_shown_and_said(tmp_path: Path) -> None:
+    """Opening with fewer specs loses nothing: the section comes back with its spec."""
+    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old"), SectionSpec("new"))) as memory:
+        item = memory.add("old", "still here")
+    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("new"),)) as memory:
+        assert "'old'" in memory.notices[0]
+        context = await memory.assemble_context(budget=100)
+        assert context.items == ()
+        assert context.decision(item.id).reason is Reason.NOT_SHOWN
+        memory.add("new", "more")
+    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old"), SectionSpec("new"))) as memory:
+        assert (len(memory["old"]), len(memory["new"]), memory.notices) == (1, 1, ())
+
+
+async def test_a_second_writer_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    """A commit on a moved head raises ConflictError; what was acknowledged stays, what was not is still unsaved."""
+    async with SessionMemory.open(str(tmp_path)) as first:
+        first.add("messages", "zero")
+    with pytest.raises(ConflictError):
+        async with SessionMemory.open(str(tmp_path)) as second:
+            async with SessionMemory.open(str(tmp_path)) as first:
+                first.add("messages", "one")
+            second.add("messages", "two")
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        assert [item.content for item in memory["messages"]] == ["zero", "one"]
+
+
+async def test_sessions_are_listed_and_deleted_one_by_one(tmp_path: Path) -> None:
+    """Names that differ only in case are different sessions; deleting one leaves its neighbours."""
+    names = ["Alice", "alice", "a", "a.b", "ab"]
+    for name in names:
+        async with SessionMemory.open(str(tmp_path), name) as memory:
+            memory.add("messages", f"I am {name}")
+    assert await list_sessions(str(tmp_path)) == sorted(names)
+    await delete_session(str(tmp_path), "a")
+    await delete_session(str(tmp_path), "Alice")
+    assert await list_sessions(str(tmp_path)) == ["a.b", "ab", "alice"]
+    async with SessionMemory.open(str(tmp_path), "alice") as memory:
+        assert [item.content for item in memory["messages"]] == ["I am alice"]
+    assert await list_sessions(str(tmp_path), namespace="other") == []
+
+
+def test_test_mode_is_deterministic_and_isolated() -> None:
+    """Two memories give the same ids and times and share nothing, not even their filesystems."""
+    one, other = SessionMemory.test_mode(), SessionMemory.test_mode()
+    items = [memory.add("messages", "hello") for memory in (one, other)]
+    assert items[0] == items[1]
+    assert items[0].created_at == datetime(2024, 1, 1, tzinfo=UTC)
+    asyncio.run(one.save())
+    assert asyncio.run(list_sessions(one.fs)) == ["test"]
+    assert asyncio.run(list_sessions(other.fs)) == []
+
+
+def test_a_second_open_loop_is_refused_and_a_closed_one_hands_over() -> None:
+    """Use from another event loop while the first is open raises; after it is closed the next takes over."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "hello")
+    first = asyncio.new_event_loop()
+    try:
+        first.run_until_complete(memory.assemble_context(budget=100))
+        with pytest.raises(TestIsolationError, match="test_mode"):
+            asyncio.run(memory.assemble_context(budget=100))
+        with pytest.raises(TestIsolationError):
+            asyncio.run(memory.save())
+    finally:
+        first.close()
+    assert asyncio.run(memory.assemble_context(budget=100)).items
+    asyncio.run(memory.save())
+
+
+def test_a_test_memory_makes_no_file_and_no_connection(tmp_path: Path) -> None:
+    """A whole test-mode session runs where sockets and writing to disk raise."""
+    code = """
+import asyncio, builtins, os, socket
+from kaosmem import SessionMemory
+memory = SessionMemory.test_mode()
+memory.add("messages", "warm up the encoding")
+def refuse(*args, **kwargs): raise AssertionError(args)
+socket.socket.connect = socket.create_connection = refuse
+real_open, real_os_open = builtins.open, os.open
+def read_only_open(file, mode="r", *args, **kwargs):
+    return refuse(file) if set(mode) & set("wax+") else real_open(file, mode, *args, **kwargs)
+def read_only_os_open(path, flags, *args, **kwargs):
+    return refuse(path) if flags & (os.O_WRONLY | os.O_RDWR) else real_os_open(path, flags, *args, **kwargs)
+builtins.open, os.open = read_only_open, read_only_os_open
+os.mkdir = os.makedirs = refuse
+async def main():
+    async with memory:
+        for n in range(30):
+            memory.add("documents", f"clause {n} of the contract")
+        await memory.save()
+        print((await memory.assemble_context("clause 7", budget=100)).used)
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert 0 < int(done.stdout) <= 100
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_is_light() -> None:
+    """Importing kaosmem loads none of what is only needed later."""
+    heavy = ("numpy", "pydantic", "fsspec", "tiktoken", "rank_bm25", "Stemmer", "networkx", "typer", "rich")
+    code = f"import kaosmem, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+async def test_the_ranker_can_be_the_reference() -> None:
+    """A session whose section ranks by rank-bm25 finds the same clause."""
+    specs = (SectionSpec("documents", eviction="none", ranker=RankBM25Ranker()),)
+    memory = SessionMemory.test_mode(sections=specs)
+    for number in range(50):
+        memory.add("documents", f"Clause {number} speaks of fee {number * 3} and of notice.")
+    context = await memory.assemble_context("clause 33", budget=60)
+    assert any("Clause 33 " in str(item.content) for item in context.items)
+    assert memory.search("clause 33", "documents", limit=1)[0][0].content == "Clause 33 speaks of fee 99 and of notice."
+
+
+async def test_messages_of_a_provider_come_in_with_their_calls() -> None:
+    """An assistant's calls and their results are one unit; an answer that is missing is stated."""
+    memory = SessionMemory.test_mode()
+    memory.add_message({"role": "user", "content": "What is the fee?"}, format="openai")
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "fee"}'}}
+    memory.add_message({"role": "assistant", "content": None, "tool_calls": [call]}, format="openai")
+    context = await memory.assemble_context(budget=200, format="openai")
+    assert context.messages[-1]["role"] == "tool"
+    assert "no result" in context.messages[-1]["content"]
+    memory.add_message({"role": "tool", "tool_call_id": "c1", "content": "5 %"}, format="openai")
+    context = await memory.assemble_context(budget=200, format="openai")
+    assert context.messages[-2]["tool_calls"] == [call]
+    assert context.messages[-1] == {"role": "tool", "tool_call_id": "c1", "content": "5 %"}
+
+
+def test_trust_comes_from_the_role_and_never_rises() -> None:
+    """A derived item carries the lowest trust of its sources and never stands in the system message."""
+    memory = SessionMemory.test_mode()
+    page = memory.add("documents", "a web page", trust=Trust.EXTERNAL)
+    said = memory.add("messages", "a user said")
+    assert (said.trust, memory.add("role", "be kind").trust) == (Trust.USER, Trust.APPLICATION)
+    assert memory.add("findings", "derived", sources=[page.id, said.id]).trust is Trust.EXTERNAL
+    assert memory.add("findings", "of an unknown source", sources=["gone"]).trust is Trust.EXTERNAL
+    with pytest.raises(ValueError, match="lowest"):
+        memory.add("findings", "raised", sources=[page.id], trust=Trust.USER)
+    with pytest.raises(ValueError, match="static"):
+        memory.add("role", "obey the web page", sources=[page.id])
+
+
+def test_update_keeps_the_place_and_archives_the_old_version() -> None:
+    """An update changes content and tokens in place; the version before it is in the archive."""
+    memory = SessionMemory.test_mode()
+    items = [memory.add("findings", text) for text in ("one", "two", "three")]
+    updated = memory.update(items[1].id, "two, but longer")
+    assert [item.content for item in memory["findings"]] == ["one", "two, but longer", "three"]
+    assert memory["findings"].used == sum(item.tokens for item in memory["findings"])
+    assert updated.tokens > items[1].tokens
+    assert memory["findings"].archive.get(items[1].id) == items[1]
+
+
+BAD_CALLS = {
+    "unknown section": (lambda m: m.add("mesages", "x"), UnknownSectionError, "messages"),
+    "unknown section to read": (lambda m: m["nowhere"], UnknownSectionError, "SectionSpec"),
+    "duplicate id": (
+        lambda m: [m.add(s, "x", id="same") for s in ("messages", "findings")],
+        DuplicateItemError,
+        "update",
+    ),
+    "item id": (lambda m: m.add("messages", "x", id="a\nb"), InvalidNameError, "item id"),
+    "surrogate": (lambda m: m.add("messages", "ab\ud800"), InvalidContentError, "position 2"),
+    "surrogate in role": (lambda m: m.add("messages", "x", role="\ud800"), InvalidContentError, "role"),
+    "surrogate in tag": (lambda m: m.add("messages", "x", tags=["\ud800"]), InvalidContentError, "tag"),
+    "metadata": (lambda m: m.add("messages", "x", metadata={"a": float("nan")}), InvalidContentError, "metadata"),
+    "too large": (lambda m: m.add("last_intent", "word " * 3_000), ItemTooLargeError, "last_intent"),
+    "content": (lambda m: m.add("messages", 5), InvalidContentError, "int"),
+    "update of nothing": (lambda m: m.update("none", "x"), UnknownItemError, "fetch"),
+    "remove of nothing": (lambda m: m.remove("none"), UnknownItemError, "fetch"),
+    "foreign format": (lambda m: m.add_message({}, format="xml"), UnknownFormatError, "openai"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_bad_input_gets_a_typed_error_and_changes_nothing(name: str) -> None:
+    """The error names the remedy, and the memory is as it was."""
+    call, error, remedy = BAD_CALLS[name]
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "here before")
+    before = [list(memory[spec.name]) for spec in memory.sections]
+    with pytest.raises(error, match=remedy):
+        call(memory)
+    after = [[item for item in memory[spec.name] if item.id != "same"] for spec in memory.sections]
+    assert after == before
+
+
+@pytest.mark.parametrize("budget", [-1, 1.5, "100", None, True, 10**3 * 1.0])
+async def test_a_budget_is_a_whole_number_of_tokens(budget: object) -> None:
+    """Anything else is refused with what to give."""
+    with pytest.raises(InvalidBudgetError, match="whole number"):
+        await SessionMemory.test_mode().assemble_context(budget=budget)  # type: ignore[arg-type]
+
+
+async def test_assembling_with_bad_options_is_refused() -> None:
+    """Reserve, format, sections and query are checked too."""
+    memory = SessionMemory.test_mode()
+    with pytest.raises(InvalidBudgetError, match="reserve"):
+        await memory.assemble_context(budget=10, reserve=11)
+    with pytest.raises(UnknownFormatError):
+        await memory.assemble_context(budget=10, format="xml")
+    with pytest.raises(UnknownSectionError):
+        await memory.assemble_context(budget=10, sections=["nowhere"])
+    with pytest.raises(InvalidContentError):
+        await memory.assemble_context("\ud800", budget=10)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\x00", "x" * 300, "é", "../up"])
+async def test_invalid_names_are_refused_before_anything_is_written(tmp_path: Path, name: str) -> None:
+    """Session ids and namespaces are checked before any I/O, in every entrance."""
+    for arguments in ((name, "default"), ("fine", name)):
+        with pytest.raises(InvalidNameError):
+            async with SessionMemory.open(str(tmp_path), arguments[0], namespace=arguments[1]):
+                pass
+        with pytest.raises(InvalidNameError):
+            await delete_session(str(tmp_path), arguments[0], namespace=arguments[1])
+    with pytest.raises(InvalidNameError):
+        await list_sessions(str(tmp_path), namespace=name)
+    with pytest.raises(InvalidNameError):
+        SectionSpec(name)
+    with pytest.raises(InvalidNameError):
+        SessionMemory.test_mode(session_id=name)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_an_unknown_encoding_is_refused(tmp_path: Path) -> None:
+    """The error lists the counters; nothing is created."""
+    with pytest.raises(UnknownEncodingError, match="estimate"):
+        async with SessionMemory.open(str(tmp_path), counter="o900k"):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_session_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    """A folder with a foreign log is named and not touched."""
+    log = tmp_path / "default" / "deal" / "log"
+    log.mkdir(parents=True)
+    (log / f"{1:020d}.jsonl").write_text('{"some": "other log"}\n')
+    with pytest.raises(CorruptionError, match="log/"):
+        async with SessionMemory.open(str(tmp_path), "deal"):
+            pass
+    assert (log / f"{1:020d}.jsonl").read_text() == '{"some": "other log"}\n'
+
+
+async def test_read_only_serves_and_refuses_changes(tmp_path: Path) -> None:
+    """Read-only use assembles and searches; changes are refused, and leaving the block writes nothing."""
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        item = memory.add("messages", "hello")
+    async with SessionMemory.open(str(tmp_path), read_only=True) as memory:
+        assert (await memory.assemble_context(budget=100)).items == (item,)
+        for change in (lambda: memory.add("messages", "x"), lambda: memory.remove(item.id)):
+            with pytest.raises(ReadOnlyError, match="read_only"):
+                change()
+        with pytest.raises(ReadOnlyError):
+            await memory.save()
+
+
+def test_refused_items_leave_their_section_untouched() -> None:
+    """A full section with the policy refuse moves nothing."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 10, eviction="refuse"),))
+    memory.add("notes", "one two three four five six")
+    with pytest.raises(SectionFullError, match="raise its budget"):
+        memory.add("notes", "one two three four five six")
+    assert (len(memory["notes"]), memory["notes"].used, len(memory["notes"].archive)) == (1, 6, 0)
+
+
+def test_everything_says_what_it_is() -> None:
+    """Reprs tell what a memory holds."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", [TextBlock("hi"), ToolUseBlock("c", "f")], role="assistant")
+    assert "messages 1" in repr(memory)
+    assert {spec.name for spec in memory.sections} == {spec.name for spec in DEFAULT_SECTIONS}
+
+
+async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
+    """A changed file's passages replace their old ones, a vanished file's go to the archive, the rest is not read."""
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Fees\n\nThe fee is five per cent.\n")
+    (folder / "b.txt").write_text("Notice of thirty days.\n")
+    (folder / "c.bin").write_bytes(b"\x00\x01")
+    read: list[str] = []
+    async with SessionMemory.open(str(tmp_path / "store")) as memory:
+        report = await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))
+        assert (report.new, report.items_added, [skip.source for skip in report.skipped]) == (
+            ("a.md", "b.txt"),
+            2,
+            ["c.bin"],
+        )
+        assert memory["documents"].get("a.md#L1-3").metadata["source"] == "a.md"  # type: ignore[union-attr]
+        assert next(iter(memory["documents"])).trust is Trust.EXTERNAL
+    (folder / "a.md").write_text("# Fees\n\nThe fee is seven per cent, payable at once.\n")
+    (folder / "b.txt").unlink()
+    (folder / "d.txt").write_text("A new file.\n")
+    read.clear()
+    async with SessionMemory.open(str(tmp_path / "store")) as memory:
+        report = await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))
+        assert read == ["d.txt", "a.md"]
+        assert (report.changed, report.vanished, report.unchanged) == (("a.md",), ("b.txt",), ())
+        assert {item.content for item in memory["documents"]} == {
+            "# Fees\n\nThe fee is seven per cent, payable at once.",
+            "A new file.",
+        }
+        assert (await memory.fetch("b.txt#L1-1")).content == "Notice of thirty days."
+        read.clear()
+        assert (await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))).items_added == 0
+        assert read == []

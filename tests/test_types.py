@@ -1,0 +1,151 @@
+"""Items, blocks and what may be stored in them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kaosmem
+from kaosmem import (
+    InvalidContentError,
+    Item,
+    KaosmemError,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Trust,
+)
+from kaosmem.types import DocumentBlock, ImageBlock, check_content, check_json, json_text
+
+good_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+blocks = st.one_of(
+    st.builds(TextBlock, good_text),
+    st.builds(ThinkingBlock, good_text, good_text),
+    st.builds(ToolUseBlock, good_text, good_text, good_text),
+    st.builds(ToolResultBlock, good_text, good_text, st.booleans()),
+    st.builds(ImageBlock, good_text, good_text),
+    st.builds(DocumentBlock, good_text, good_text),
+)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | good_text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(good_text, inner, max_size=3),
+    max_leaves=8,
+)
+items = st.builds(
+    Item,
+    id=good_text,
+    section=st.just("messages"),
+    role=good_text,
+    content=good_text | st.lists(blocks, max_size=3).map(tuple),
+    tokens=st.integers(0, 10**9),
+    created_at=st.datetimes(timezones=st.just(UTC)),
+    priority=st.integers(-5, 5),
+    pinned=st.booleans(),
+    tags=st.lists(good_text, max_size=2).map(tuple),
+    metadata=st.dictionaries(good_text, json_values, max_size=3),
+    key=st.none() | good_text,
+    sources=st.lists(good_text, max_size=2).map(tuple),
+    trust=st.sampled_from(Trust),
+)
+
+
+@given(items)
+def test_an_item_survives_json(item: Item) -> None:
+    """What is stored of an item gives the same item back."""
+    assert Item.from_dict(json.loads(json_text(item.to_dict())), item.section) == item
+
+
+def test_items_and_blocks_are_frozen() -> None:
+    """No field of an item or a block can be set."""
+    item = Item("a", "messages", "user", (TextBlock("x"),), 1, datetime.now(UTC))
+    for thing, name in ((item, "content"), (item.content[0], "text"), (item.message, "role")):
+        with pytest.raises(AttributeError):
+            setattr(thing, name, "y")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("a\ud800", "position 1"),
+        ([TextBlock("ab\udfff")], "position 2"),
+        ([{"type": "text", "text": "\ud83d"}], "position 0"),
+        ([TextBlock(5)], "valid string"),  # type: ignore[arg-type]
+        ([{"type": "video"}], "type"),
+        (5, "int"),
+        (None, "NoneType"),
+        (b"bytes", "content"),
+        ([3], "content"),
+    ],
+)
+def test_content_that_could_not_be_kept_is_refused(content: object, why: str) -> None:
+    """Lone surrogates are named with their position, other things by what is wrong with them."""
+    with pytest.raises(InvalidContentError, match=why):
+        check_content(content)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "<|endoftext|>", "\u2028", "", "𝔘", "\ufeff"])
+def test_strange_text_is_text(text: str) -> None:
+    """NUL, special-token strings and separators are kept as they are."""
+    assert check_content(text) == text
+
+
+@given(json_values)
+def test_metadata_that_json_holds_is_copied(value: object) -> None:
+    """The copy is equal and survives JSON."""
+    copy = check_json({"value": value}, "metadata")
+    assert json.loads(json_text(copy)) == copy == {"value": value}
+
+
+def nested(depth: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        2**63,
+        {1: 2},
+        {"a": {b"b": 1}},
+        [object()],
+        "\udc00",
+        {"\udc00": 1},
+        nested(70),
+        {1, 2},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_metadata_that_json_would_change_is_refused(value: object) -> None:
+    """The message says where."""
+    with pytest.raises(InvalidContentError, match="metadata"):
+        check_json({"x": value}, "metadata")
+
+
+def test_errors_are_builtins_too_and_survive_pickling() -> None:
+    """Each error derives from KaosmemError and a builtin, shows its message and can cross processes."""
+    errors = [
+        value for value in vars(kaosmem.errors).values() if isinstance(value, type) and issubclass(value, KaosmemError)
+    ]
+    assert len(errors) > 15
+    for kind in errors:
+        error = kind("what is wrong; what to do")
+        assert str(error) == "what is wrong; what to do"
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+        if kind is not KaosmemError:
+            assert any(base.__module__ == "builtins" and base is not Exception for base in kind.__bases__)
+    too_small = kaosmem.WindowTooSmallError("no", need={"role": 5})
+    assert pickle.loads(pickle.dumps(too_small)).need == {"role": 5}

@@ -1,0 +1,380 @@
+"""Units: what stays together, where a history may be cut, and repair that never spreads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kaosmem.types import ChatMessage, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.units import Link, Units, cut_points, repair
+
+USER = Link(role="user")
+SYSTEM = Link(role="system")
+ASSISTANT = Link(role="assistant")
+
+
+def call(*ids: str, loop: bool = False, batch: str | None = None) -> Link:
+    return Link(calls=ids, loop=loop, batch=batch, role="assistant")
+
+
+def result(*ids: str, batch: str | None = None) -> Link:
+    return Link(answers=ids, batch=batch, role="tool")
+
+
+def grouped(*links: Link) -> Units:
+    units = Units()
+    for ordinal, link in enumerate(links):
+        units.add(ordinal, link)
+    return units
+
+
+CALL_IDS = st.lists(st.sampled_from("abc"), max_size=3).map(tuple)
+LINKS = st.builds(
+    Link,
+    calls=st.one_of(st.just(()), CALL_IDS),
+    answers=st.one_of(st.just(()), CALL_IDS),
+    batch=st.sampled_from([None, None, None, "p", "q"]),
+    loop=st.booleans(),
+    role=st.sampled_from(["user", "assistant", "assistant", "tool", "tool", "system", "planner"]),
+    mixed=st.booleans(),
+)
+
+
+# A second account of the rules, by sets of entries and scans over all of them.
+
+
+def matches(links: dict[int, Link]) -> dict[int, list[tuple[int, str]]]:
+    """Return for each entry the (caller, call id) that it answers."""
+    unanswered: list[tuple[int, str]] = []
+    answered: dict[int, list[tuple[int, str]]] = {}
+    for ordinal in sorted(links):
+        unanswered += [(ordinal, call_id) for call_id in sorted(set(links[ordinal].calls))]
+        answered[ordinal] = []
+        for call_id in sorted(set(links[ordinal].answers)):
+            known = [made for made in unanswered if made[1] == call_id]
+            if known:
+                answered[ordinal].append(max(known))
+                unanswered.remove(max(known))
+    return answered
+
+
+def open_calls(links: dict[int, Link]) -> set[tuple[int, str]]:
+    made = {(ordinal, call_id) for ordinal, link in links.items() for call_id in link.calls}
+    return made - {pair for pairs in matches(links).values() for pair in pairs}
+
+
+def says_nothing(link: Link) -> bool:
+    return bool(link.answers) and not link.calls and not link.mixed
+
+
+class PlainUnits:
+    """The rules of Units, decided by looking at everything each time."""
+
+    def __init__(self) -> None:
+        self.links: dict[int, Link] = {}
+        self.groups: list[set[int]] = []
+        self.loop: set[int] | None = None
+
+    def group_of(self, ordinal: int) -> set[int]:
+        return next(group for group in self.groups if ordinal in group)
+
+    def partners(self, ordinal: int, link: Link) -> list[int]:
+        partners = []
+        calls = {pair for group in self.groups for pair in open_calls({o: self.links[o] for o in group})}
+        for call_id in set(link.answers) - set(link.calls):
+            callers = [caller for caller, made in calls if made == call_id and caller < ordinal]
+            partners += [max(callers)] if callers else []
+        if link.batch is not None:
+            partners += [other for other, its in self.links.items() if its.batch == link.batch and other != ordinal]
+        in_loop = self.loop and ordinal > max(self.loop) and link.role in ("assistant", "tool")
+        if in_loop and (partners or not says_nothing(link)):
+            partners.append(max(self.loop))
+        return partners
+
+    def place(self, ordinal: int, link: Link, partners: list[int]) -> set[int]:
+        self.links[ordinal] = link
+        merged = {ordinal}.union(*(self.group_of(partner) for partner in partners))
+        if any(ordinal in group for group in self.groups):
+            merged |= self.group_of(ordinal)
+        if self.loop and self.loop & merged:
+            self.loop = merged
+        self.groups = [group for group in self.groups if not group & merged] + [merged]
+        return merged
+
+    def add(self, ordinal: int, link: Link) -> None:
+        partners = self.partners(ordinal, link)
+        group = self.place(ordinal, link, partners)
+        if link.role == "assistant" and link.loop and link.calls:
+            self.loop = group
+        answers_something = matches({o: self.links[o] for o in group})[ordinal]
+        if link.role in ("user", "planner") and not answers_something and not says_nothing(link):
+            self.loop = None
+
+    def remove(self, ordinals: set[int]) -> None:
+        for ordinal in ordinals:
+            self.group_of(ordinal).discard(ordinal)
+            del self.links[ordinal]
+        self.groups = [group for group in self.groups if group]
+        if self.loop is not None and not self.loop:
+            self.loop = None
+
+
+class UnitsMachine(RuleBasedStateMachine):
+    """Any adds, removals, changes and restarts leave Units as the plain account has them."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.units, self.plain, self.next = Units(), PlainUnits(), 0
+
+    @rule(link=LINKS)
+    def add(self, link: Link) -> None:
+        joined = {min(self.plain.group_of(other)) for other in self.plain.partners(self.next, link)}
+        assert self.units.joins(self.next, link) == joined
+        self.units.add(self.next, link)
+        self.plain.add(self.next, link)
+        self.next += 1
+
+    @precondition(lambda self: self.plain.links)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        ordinals = data.draw(st.sets(st.sampled_from(sorted(self.plain.links)), min_size=1, max_size=3))
+        self.units.remove(ordinals)
+        self.plain.remove(ordinals)
+
+    @precondition(lambda self: self.plain.links)
+    @rule(data=st.data())
+    def remove_unit(self, data: st.DataObject) -> None:
+        ordinal = data.draw(st.sampled_from(sorted(self.plain.links)))
+        members = self.units.members(ordinal)
+        self.units.remove(members)
+        self.plain.remove(set(members))
+
+    @precondition(lambda self: self.plain.links)
+    @rule(data=st.data(), link=LINKS)
+    def replace(self, data: st.DataObject, link: Link) -> None:
+        ordinal = data.draw(st.sampled_from(sorted(self.plain.links)))
+        partners = self.plain.partners(ordinal, link) if link != self.plain.links[ordinal] else []
+        self.units.replace(ordinal, link)
+        self.plain.place(ordinal, link, partners)
+
+    @rule()
+    def restart(self) -> None:
+        entries = [(o, self.plain.links[o], self.units.first(o)) for o in sorted(self.plain.links)]
+        self.units = Units.restore(entries, loop=self.units.loop)
+
+    @invariant()
+    def agrees(self) -> None:
+        for group in self.plain.groups:
+            links = {ordinal: self.plain.links[ordinal] for ordinal in group}
+            answered = matches(links)
+            for ordinal in group:
+                assert self.units.members(ordinal) == tuple(sorted(group))
+                assert self.units.first(ordinal) == min(group)
+                assert self.units.last(ordinal) == max(group)
+                assert self.units.is_open(ordinal) == bool(open_calls(links))
+                assert self.units.is_orphan(ordinal) == all(
+                    says_nothing(link) and not answered[other] for other, link in links.items()
+                )
+        assert self.units.loop == (min(self.plain.loop) if self.plain.loop else None)
+
+
+UnitsMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=25, deadline=None)
+TestUnitsMachine = UnitsMachine.TestCase
+
+
+@given(st.lists(LINKS, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_a_history_may_be_cut_exactly_where_no_unit_has_members_on_both_sides(links: list[Link]) -> None:
+    """Cut points are all positions that no unit of the plain account straddles."""
+    plain = PlainUnits()
+    for ordinal, link in enumerate(links):
+        plain.add(ordinal, link)
+    expected = [
+        position
+        for position in range(len(links) + 1)
+        if not any(min(group) < position <= max(group) for group in plain.groups)
+    ]
+    assert cut_points(links) == expected
+
+
+@pytest.mark.parametrize(
+    ("links", "cuts"),
+    [
+        ([], [0]),
+        ([USER, call("1"), result("1"), USER], [0, 1, 3, 4]),
+        ([call("1", batch="p"), call("2", batch="p"), result("1"), result("2")] * 1, [0, 4]),
+        (
+            [USER, call("1", "2"), result("1"), USER, result("2"), USER, call("3"), result("3")],
+            [0, 1, 5, 6, 8],
+        ),
+        (
+            [USER, call("1", loop=True), result("1"), call("2"), result("2"), call("3"), result("3"), USER],
+            [0, 1, 7, 8],
+        ),
+        ([call("1", batch="p"), result("1"), call("2", batch="p"), result("2")], [0, 4]),
+    ],
+    ids=["empty", "pair", "parallel batch", "late result", "signed loop", "interleaved batch"],
+)
+def test_cut_points_of_typical_histories(links: list[Link], cuts: list[int]) -> None:
+    """A pair, a batch, what arrives inside an open call, and a signed loop are never cut."""
+    assert cut_points(links) == cuts
+
+
+def test_a_result_joins_the_latest_unanswered_call_with_its_id() -> None:
+    """Providers that reuse call ids still get each result with its own call."""
+    units = grouped(call("0"), result("0"), call("0"), result("0"))
+    assert [units.members(ordinal) for ordinal in range(4)] == [(0, 1), (0, 1), (2, 3), (2, 3)]
+
+
+def test_a_repeated_result_is_an_orphan_and_leaves_the_first_in_place() -> None:
+    """The first result wins, as after a crash between an error record and the late result."""
+    units = grouped(call("1"), result("1"), result("1"))
+    assert units.members(0) == (0, 1)
+    assert [units.is_orphan(ordinal) for ordinal in range(3)] == [False, False, True]
+
+
+def test_a_message_with_an_orphaned_result_and_words_is_no_orphan() -> None:
+    """Words beside a result without a call are not lost with it."""
+    units = grouped(Link(answers=("1",), role="user", mixed=True))
+    assert not units.is_orphan(0)
+
+
+def test_a_loop_ends_when_somebody_else_speaks_and_outlives_system_messages() -> None:
+    """A user's or another agent's message ends a loop; a system message stands beside it."""
+    for speaker, members in ((USER, (0, 1)), (Link(role="planner"), (0, 1)), (SYSTEM, (0, 1, 3))):
+        units = grouped(call("1", loop=True), result("1"), speaker, ASSISTANT)
+        assert units.members(0) == members
+        assert units.members(2) == (2,)
+
+
+def test_plain_entries_that_stand_alone_are_not_stored() -> None:
+    """A hundred thousand plain messages leave nothing behind in Units."""
+    units = Units()
+    for ordinal in range(100_000):
+        units.add(ordinal, USER if ordinal % 2 else ASSISTANT)
+    assert not units._units
+    assert units.members(77_777) == (77_777,)
+
+
+def test_a_link_is_read_off_the_content_blocks() -> None:
+    """Calls, results and signed reasoning make the link; unsigned reasoning does not open a loop."""
+    blocks = (ThinkingBlock("hm", "seal"), ToolUseBlock("1", "find"), ToolUseBlock("2", "read"))
+    assert Link.of(ChatMessage("assistant", blocks)) == call("1", "2", loop=True)
+    assert not Link.of(ChatMessage("assistant", (ThinkingBlock("hm"), *blocks[1:]))).loop
+    assert Link.of(ChatMessage("tool", (ToolResultBlock("1", "x"),))) == result("1")
+    assert Link.of(ChatMessage("user", (ToolResultBlock("1"), TextBlock("and?")))).mixed
+    item = Item("i", "s", "user", "plain", 1, datetime(2026, 1, 1, tzinfo=UTC))
+    assert Link.of(item) == USER
+    assert Link.of(item).is_plain
+
+
+RESULTS = st.builds(ToolResultBlock, st.sampled_from("abc"), st.sampled_from(["x", "y"]), st.booleans())
+BLOCKS = st.one_of(
+    st.builds(TextBlock, st.sampled_from(["hello", "bye"])),
+    st.builds(ToolUseBlock, st.sampled_from("abc"), st.just("find")),
+    RESULTS,
+    st.builds(ThinkingBlock, st.just("hm"), st.sampled_from(["", "seal"])),
+)
+MESSAGES = st.builds(
+    ChatMessage,
+    st.sampled_from(["user", "assistant", "tool", "system"]),
+    st.one_of(st.sampled_from(["one", "two"]), st.lists(BLOCKS, max_size=4).map(tuple)),
+)
+HISTORIES = st.lists(MESSAGES, max_size=10)
+
+
+def obeys(messages: list[ChatMessage]) -> bool:
+    """Return whether each call is directly followed by its one result, in call order, and no result stands alone."""
+    expected: list[str] = []
+    for message in messages:
+        results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
+        if expected:
+            if message.role != "tool" or len(message.content) != 1 or not results:
+                return False
+            if results[0].tool_use_id != expected.pop(0):
+                return False
+        elif results:
+            return False
+        calls = [block.id for block in message.blocks if isinstance(block, ToolUseBlock)]
+        expected += dict.fromkeys(calls)
+    return not expected
+
+
+@given(HISTORIES)
+@settings(max_examples=300, deadline=None)
+def test_repair_makes_any_history_valid_and_repairing_again_changes_nothing(
+    history: list[ChatMessage],
+) -> None:
+    """Whatever came in, each call is followed by its one result, and a valid history stays as it is."""
+    repaired = repair(history)
+    assert obeys(repaired)
+    assert repair(repaired) == repaired
+
+
+@given(HISTORIES)
+@settings(max_examples=200, deadline=None)
+def test_repair_loses_no_words_and_invents_no_results(history: list[ChatMessage]) -> None:
+    """All blocks but results stay, in order; results are those of the history, or say that there is none."""
+
+    def rest(messages: list[ChatMessage]) -> list[object]:
+        return [block for m in messages for block in m.blocks if not isinstance(block, ToolResultBlock)]
+
+    repaired = repair(history)
+    assert rest(repaired) == rest(history)
+    known = [block for m in history for block in m.blocks if isinstance(block, ToolResultBlock)]
+    for block in (block for m in repaired for block in m.blocks if isinstance(block, ToolResultBlock)):
+        if block in known:
+            known.remove(block)
+        else:
+            assert block.is_error and "no result was recorded" in block.content
+
+
+@given(HISTORIES)
+@settings(max_examples=100, deadline=None)
+def test_repair_of_each_unit_alone_gives_the_messages_of_the_whole(history: list[ChatMessage]) -> None:
+    """Repair is local: no unit's repair depends on what stands outside it."""
+    units = grouped(*map(Link.of, history))
+    firsts = dict.fromkeys(units.first(ordinal) for ordinal in range(len(history)))
+    apart = [m for first in firsts for m in repair([history[o] for o in units.members(first)])]
+    assert sorted(map(repr, apart)) == sorted(map(repr, repair(history)))
+
+
+def test_repair_hands_back_plain_messages_and_well_formed_pairs_as_the_same_objects() -> None:
+    """What needs no repair is not made anew, so that what was measured about it stays known."""
+    history = [
+        ChatMessage("user", "find it"),
+        ChatMessage("assistant", (TextBlock("looking"), ToolUseBlock("1", "find"))),
+        ChatMessage("tool", (ToolResultBlock("1", "here"),)),
+    ]
+    assert all(after is before for after, before in zip(repair(history), history, strict=True))
+
+
+def test_a_late_result_moves_up_and_what_came_between_moves_down() -> None:
+    """A user message logged inside an open call comes after the result."""
+    asked = ChatMessage("assistant", (ToolUseBlock("1", "find"), ToolUseBlock("2", "read")))
+    between = ChatMessage("user", "hurry")
+    late = ChatMessage("user", (ToolResultBlock("2", "b"), TextBlock("by the way"), ToolResultBlock("1", "a")))
+    assert repair([asked, between, late]) == [
+        asked,
+        ChatMessage("tool", (ToolResultBlock("1", "a"),)),
+        ChatMessage("tool", (ToolResultBlock("2", "b"),)),
+        between,
+        ChatMessage("user", (TextBlock("by the way"),)),
+    ]
+
+
+def test_one_unanswered_call_costs_no_other_message() -> None:
+    """In a signed loop of fifty pairs with one call in flight, only that call gets a stated error."""
+    pairs = [
+        ChatMessage("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock(str(n // 2), "find")))
+        if n % 2 == 0
+        else ChatMessage("tool", (ToolResultBlock(str(n // 2), "here"),))
+        for n in range(101)
+    ]
+    repaired = repair(pairs)
+    assert repaired[:101] == pairs
+    assert [message.content[0].is_error for message in repaired[101:]] == [True]
