@@ -12,7 +12,7 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from benchmarks.corpus import seeded_queries, seeded_texts
-from kaosmem.retrieval import BM25Ranker, analyze
+from kaosmem.retrieval import BM25Ranker, Ranker, analyze
 
 LIMIT = 200
 TURNS = {20: 200, 100: 200, 1_000: 100, 10_000: 100, 100_000: 100}
@@ -23,8 +23,8 @@ Turn = Callable[[str, str], Sequence[int]]
 """Add a text, then return the places of the best for a query."""
 
 
-def incremental(texts: list[str]) -> Turn:
-    index, ordinals = BM25Ranker("okapi").index(), count(len(texts))
+def incremental(texts: list[str], ranker: Ranker) -> Turn:
+    index, ordinals = ranker.index(), count(len(texts))
     index.add(enumerate(texts))
 
     def turn(text: str, query: str) -> list[int]:
@@ -64,7 +64,7 @@ def rebuilt_bm25s(texts: list[str]) -> Turn:
 def test_every_turn_finds_what_a_rebuilt_index_finds(n: int) -> None:
     """The incremental index and rank_bm25 return the same entries in the same order, turn after turn."""
     texts = seeded_texts(n)
-    ours, reference = incremental(texts), rebuilt_rank_bm25(texts)
+    ours, reference = incremental(texts, BM25Ranker("okapi")), rebuilt_rank_bm25(texts)
     for text, query in zip(seeded_texts(5, seed=1), seeded_queries(5), strict=True):
         assert ours(text, query) == reference(text, query) != []
 
@@ -76,7 +76,7 @@ def test_cost_of_a_turn(capsys: pytest.CaptureFixture[str]) -> None:
         print(f"\n{'entries':>9}{'ours, ms':>12}{'rank-bm25, ms':>16}{'ratio':>9}{'bm25s, ms':>12}{'ratio':>9}")
         for n, least in LEAST_RATIO.items():
             texts = seeded_texts(n)
-            ours = cpu_ms(incremental(texts), TURNS[n])
+            ours = cpu_ms(incremental(texts, BM25Ranker()), TURNS[n])
             rank_bm25 = cpu_ms(rebuilt_rank_bm25(texts), TURNS_WHEN_REBUILT[n])
             bm25s = cpu_ms(rebuilt_bm25s(texts), TURNS_WHEN_REBUILT[n])
             print(f"{n:>9,}{ours:>12.3f}{rank_bm25:>16.1f}{rank_bm25 / ours:>9,.0f}", end="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ class Holdings:
         # Linked, not hashed order: walking from either end never steps over what was taken out.
         self._held: OrderedDict[int, _Holding] = OrderedDict()
         self._ordinals: dict[str, int] = {}
+        self._tokens = array("Q")  # by ordinal, side by side: ranking reads those of hundreds of items scattered over all
         self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
 
     def __len__(self) -> int:
@@ -65,12 +67,19 @@ class Holdings:
 
     def unit(self, first: int) -> tuple[Item, ...]:
         """Return the items of a unit in stored order."""
+        if first not in self._shared:
+            return (self._held[first].item,)
         return tuple(self._held[ordinal].item for ordinal in self.units.members(first))
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
         shared = self._shared.get(first)
         return self._held[first].item.tokens if shared is None else shared.tokens
+
+    def tokens_of(self, firsts: Iterable[int]) -> list[int]:
+        """Return the tokens of each unit."""
+        alone, shared = self._tokens, self._shared
+        return [shared[first].tokens if first in shared else alone[first] for first in firsts]
 
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""
@@ -97,6 +106,7 @@ class Holdings:
         joined = self.units.joins(ordinal, link)
         self._held[ordinal] = _Holding(item, self.total, last_use=self.clock)
         self._ordinals[item.id] = ordinal
+        self._tokens.append(item.tokens)
         self.taken += 1
         self.total += item.tokens
         self.used += item.tokens
@@ -117,6 +127,7 @@ class Holdings:
             self._shared.pop(first, None)
         holding = self._held[ordinal]
         self.used += item.tokens - holding.item.tokens
+        self._tokens[ordinal] = item.tokens
         holding.item = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
@@ -126,7 +137,9 @@ class Holdings:
         """Take items out and return them; what is left of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
         touched = {self.units.first(ordinal): None for ordinal in ordinals}
-        left = [ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals]
+        left = [
+            ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals
+        ]
         for first in touched:
             self._shared.pop(first, None)
         self.units.remove(ordinals)
@@ -155,8 +168,9 @@ class Holdings:
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, as if they alone had ever been taken."""
         self.total = 0
-        for holding in self._held.values():
+        for ordinal, holding in self._held.items():
             holding.item = replace(holding.item, tokens=count(holding.item))
+            self._tokens[ordinal] = holding.item.tokens
             holding.offset = self.total
             self.total += holding.item.tokens
         self.used = self.total
@@ -182,11 +196,15 @@ class Holdings:
         """Return holdings as they were stored."""
         holdings = cls(policy)
         holdings.taken, holdings.total, holdings.clock = state["taken"], state["total"], state["clock"]
+        holdings._tokens = array("Q", bytes(8 * holdings.taken))
         places = []
         for entry in entries:
             item, ordinal = Item.from_dict(entry, section), entry["position"]
-            holdings._held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
+            holdings._held[ordinal] = _Holding(
+                item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0)
+            )
             holdings._ordinals[item.id] = ordinal
+            holdings._tokens[ordinal] = item.tokens
             holdings.used += item.tokens
             places.append((ordinal, Link.of(item), entry.get("unit", ordinal)))
         holdings.units = Units.restore(places, loop=state["loop"])
@@ -221,7 +239,9 @@ class Holdings:
 
 def _standing_of(ordinal: int, holding: _Holding) -> Standing:
     item = holding.item
-    return Standing(ordinal, ordinal, 1, item.tokens, item.priority, holding.uses, holding.last_use, int(item.pinned))
+    return Standing(
+        ordinal, ordinal, 1, item.tokens, item.priority, holding.uses, holding.last_use, int(item.pinned)
+    )
 
 
 def _stored(ordinal: int, first: int, holding: _Holding) -> dict[str, JSONValue]:

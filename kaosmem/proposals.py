@@ -215,20 +215,16 @@ class Proposer:
         if len(self._held) <= self._spec.retrieval_threshold:
             return {}
         mean = max(1, self._held.used // len(self._held))
+        ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean)
         scores: dict[int, float] = {}
-        first_of = self._held.units.first
-        for ordinal, score in self._index.rank(query, RANK_SLACK + 2 * cap // mean):
-            first = first_of(ordinal)
+        for first, (_, score) in zip(self._held.units.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
             scores[first] = round(scores[first] + score, 9) if first in scores else score
         return scores
 
     def _by_worth(self, scores: Mapping[int, float]) -> list[int]:
-        last_of = self._held.units.last
-        worths = [
-            (score / self._weight(first) ** SIZE_EXPONENT, last_of(first), first) for first, score in scores.items()
-        ]
-        worths.sort(reverse=True)
-        return [first for _, _, first in worths]
+        worths = map(_worth, scores.values(), self._held.tokens_of(scores))
+        best_first = sorted(zip(worths, self._held.units.lasts(scores), scores, strict=True), reverse=True)
+        return [first for _, _, first in best_first]
 
     def _weight(self, first: int) -> int:
         return max(1, self._held.tokens(first))  # even the empty are so many at most
@@ -249,6 +245,10 @@ class Proposer:
             )
             for rank, first in enumerate(firsts, 1)
         )
+
+
+def _worth(score: float, tokens: int) -> float:
+    return score / max(1, tokens) ** SIZE_EXPONENT
 
 
 class LazyIndex:
@@ -289,7 +289,9 @@ class LazyIndex:
         for ordinal, indexed in self._stale.items():
             if indexed:
                 self._index.update(ordinal, self._held[ordinal].text)
-        self._index.add((ordinal, self._held[ordinal].text) for ordinal, indexed in self._stale.items() if not indexed)
+        self._index.add(
+            (ordinal, self._held[ordinal].text) for ordinal, indexed in self._stale.items() if not indexed
+        )
         self._gone.clear()
         self._stale.clear()
         return self._index

@@ -145,7 +145,7 @@ class Section:
             )
         evicted = self._choose_victims(item, tokens=item.tokens, items=1)
         self._add(item, evicted)
-        self._log("add", {"item": item.to_dict(), "evicted": evicted})
+        self._log("add", item=item, evicted=evicted)
 
     def update(self, item: Item) -> None:
         """Put an item in the place of the live one with its id, which goes to the archive.
@@ -155,12 +155,12 @@ class Section:
         self._check_section(item)
         evicted = self._choose_victims(item, tokens=item.tokens - self.peek(item.id).tokens, items=0)
         self._update(item, evicted)
-        self._log("update", {"item": item.to_dict(), "evicted": evicted})
+        self._log("update", item=item, evicted=evicted)
 
     def remove(self, item_id: str) -> None:
         """Move one item to the archive. Raises UnknownItemError."""
         self._archive((item_id,))
-        self._log("remove", {"id": item_id})
+        self._log("remove", id=item_id)
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; those that have left the section are passed over."""
@@ -168,7 +168,7 @@ class Section:
             live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self._held]
             if live:
                 self._held.use(map(self._held.ordinal, live))
-                self._log("use", {"ids": live})
+                self._log("use", ids=live)
 
     def apply(self, op: str, data: Mapping[str, JSONValue]) -> None:
         """Repeat a change from the journal. Raises UnsupportedVersionError for an op it does not know."""
@@ -243,8 +243,8 @@ class Section:
             raise SectionFullError(
                 f"section {self.spec.name!r} is full: item {shown(item.id)} needs "
                 + (f"{excess} tokens" if excess > 0 else f"{surplus} place")
-                + f" more, and its policy {self.spec.eviction!r} can free no more of what is neither pinned nor an "
-                "open call; raise its budget or max_items, or choose a policy that evicts"
+                + f" more than its policy {self.spec.eviction!r} can free: what is pinned, waits for a result or "
+                "outranks the item stays; raise its budget or max_items, or choose a policy that evicts"
             )
         return [item.id for first in victims for item in self._held.unit(first)]
 
@@ -264,6 +264,9 @@ class Section:
         for ordinal in ordinals:
             self._proposer.removed(ordinal)
 
-    def _log(self, op: str, data: dict[str, JSONValue]) -> None:
+    def _log(self, op: str, **data: Item | str | list[str]) -> None:
         if self.spec.persistence != "none":
-            self.journal.append((op, data))
+            stored = {
+                name: value.to_dict() if isinstance(value, Item) else value for name, value in data.items()
+            }
+            self.journal.append((op, stored))

@@ -24,7 +24,7 @@ from kaosmem.errors import (
 )
 from kaosmem.formats import get_format, parse_message
 from kaosmem.hydration import OPEN, describe, drain, freeze, hydrate, release
-from kaosmem.ingest import IngestReport, Reading, changes, find_files, read_passages
+from kaosmem.ingest import IngestReport, Reading, changes, corpus_label, find_files, read_passages
 from kaosmem.names import check_item_id, check_name, shown
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence import delete_session as _delete_session
@@ -492,30 +492,28 @@ class SessionMemory:
     ) -> IngestReport:
         """Read a file or folder into a section as passages with source and lines; read again only what has changed.
 
-        Passages of files that changed or vanished go to the archive.
+        Passages of files that changed or vanished since this place was last ingested go to the archive.
+        progress: called with each file's source, how many are read and how many there are to read.
         Raises NothingToIngestError.
         """
         self._check_loop()
         target = self._writable(section)
         found, skipped = await asyncio.to_thread(find_files, path_or_fs)
+        corpus = corpus_label(path_or_fs)
         held: dict[str, list[Item]] = {}
         for item in target:
-            if "file" in item.metadata:
+            if item.metadata.get("corpus") == corpus:
                 held.setdefault(item.metadata["source"], []).append(item)
         todo = changes(found, {source: items[0].metadata["file"] for source, items in held.items()})
-        added = removed = 0
-        for source in todo.vanished:
-            removed += self._archive(target, held[source])
+        added, removed = 0, sum(self._archive(target, held[source]) for source in todo.vanished)
         reading = [*todo.new, *todo.changed]
         readings = read_passages(reading)
-        for done in count(1):
-            read: Reading | None = await asyncio.to_thread(next, readings, None)
-            if read is None:
-                break
+        for done in range(1, len(reading) + 1):
+            read = await asyncio.to_thread(next, readings)
             if progress:
                 progress(read.file.source, done, len(reading))
             skipped += read.skipped
-            came, went = self._take(target, read, held.get(read.file.source, []))
+            came, went = self._take(target, corpus, read, held.get(read.file.source, []))
             added, removed = added + came, removed + went
         return IngestReport(
             new=tuple(file.source for file in todo.new),
@@ -527,20 +525,24 @@ class SessionMemory:
             items_removed=removed,
         )
 
-    def _take(self, target: Section, read: Reading, held: list[Item]) -> tuple[int, int]:
+    def _take(self, target: Section, corpus: str, read: Reading, held: list[Item]) -> tuple[int, int]:
         """Bring a section's items of one file up to date; return how many came and went."""
+        if read.skipped and not read.passages:  # what can't be read now is not known to have changed
+            return 0, 0
+        of_this_corpus = f"@{corpus}"
         texts = {passage.id: passage.text for passage in read.passages}
-        gone = [item for item in held if texts.get(item.id) != item.content]
-        removed = self._archive(target, gone)
-        kept = {item.id for item in held} - {item.id for item in gone}
+        kept = {
+            passage_id for item in held if texts.get(passage_id := item.id.removesuffix(of_this_corpus)) == item.text
+        }
+        removed = self._archive(target, [item for item in held if item.id.removesuffix(of_this_corpus) not in kept])
         coming = [passage for passage in read.passages if passage.id not in kept]
         for passage in coming:
             self.add(
                 target.spec.name,
                 passage.text,
-                id=passage.id,
+                id=passage.id + of_this_corpus if passage.id in self else passage.id,
                 role=passage.role,
-                metadata=passage.metadata,
+                metadata={**passage.metadata, "corpus": corpus},
                 trust=Trust.EXTERNAL,
             )
         return len(coming), removed

@@ -126,7 +126,9 @@ def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
 
 
 DEFAULT_SECTIONS: tuple[SectionSpec, ...] = (
-    SectionSpec("role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", explicit_only=True),
+    SectionSpec(
+        "role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", explicit_only=True
+    ),
     SectionSpec(
         "playbooks",
         8_000,

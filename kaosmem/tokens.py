@@ -36,9 +36,9 @@ class TokenCounter(Protocol):
     """Counts the tokens of a text.
 
     name: what the session's log calls it; another name on open recounts the session.
-    additive: whether counts of pieces add up to the count of their concatenation, where every piece ends in a
-        newline and begins with a character that is neither white space nor `/`. Where it is False, a context is
-        counted as a whole.
+    additive: whether counts of parts add up to the count of the whole where a text is cut before a line that begins
+        with neither white space nor `/`, and between an ASCII letter and the single space before another one.
+        Where it is False, a context is counted as a whole.
     """
 
     @property

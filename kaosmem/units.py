@@ -63,12 +63,13 @@ def _plain_link(role: str) -> Link:
 class _Unit:
     """Entries that stay together. What `Units._match` reckons from `links` is kept beside them."""
 
-    __slots__ = ("batches", "first", "last", "links", "orphans", "unanswered")
+    __slots__ = ("batches", "first", "last", "links", "orphans", "unanswered", "unmatched")
 
     def __init__(self, ordinal: int, link: Link) -> None:
         self.links = {ordinal: link}
         self.first = self.last = ordinal
-        self.unanswered = 0
+        self.unanswered = 0  # calls without a result
+        self.unmatched = 0  # results without a call
         self.orphans: set[int] = set()
         self.batches = {link.batch} - {None}
 
@@ -128,8 +129,11 @@ class Units:
             self._units[ordinal] = unit
             answered = _answer(self._waiting, ordinal, link)
             unit.unanswered += len(set(link.calls)) - len(answered)
+            unit.unmatched += len(set(link.answers)) - len(answered)
             if link.is_results and not answered:
                 unit.orphans.add(ordinal)
+            if len(joined) > 1 and unit.unmatched:  # results of the one may meet calls of the other
+                self._match(unit)
             if link.loop and link.calls and link.role == "assistant":
                 self._loop = unit
         if link.role not in ("assistant", "tool", "system") and not answered and not link.is_results:
@@ -178,6 +182,16 @@ class Units:
         unit = self._units.get(ordinal)
         return ordinal if unit is None else unit.last
 
+    def firsts(self, ordinals: Iterable[int]) -> list[int]:
+        """Return the first ordinal of the unit of each entry."""
+        units = self._units
+        return [units[ordinal].first if ordinal in units else ordinal for ordinal in ordinals]
+
+    def lasts(self, ordinals: Iterable[int]) -> list[int]:
+        """Return the last ordinal of the unit of each entry."""
+        units = self._units
+        return [units[ordinal].last if ordinal in units else ordinal for ordinal in ordinals]
+
     def is_open(self, ordinal: int) -> bool:
         """Return whether an entry's unit has a call without a result."""
         unit = self._units.get(ordinal)
@@ -211,6 +225,7 @@ class Units:
                 kept.links |= unit.links
                 kept.first, kept.last = min(kept.first, unit.first), max(kept.last, unit.last)
                 kept.unanswered += unit.unanswered
+                kept.unmatched += unit.unmatched
                 kept.orphans |= unit.orphans
                 kept.batches |= unit.batches
                 self._units |= dict.fromkeys(unit.links, kept)
@@ -226,11 +241,13 @@ class Units:
         for ordinal, link in unit.links.items():
             self._stop_waiting(ordinal, link)
         waiting: dict[str, list[int]] = {}
-        unit.orphans = {
-            ordinal
-            for ordinal in sorted(unit.links)
-            if not _answer(waiting, ordinal, unit.links[ordinal]) and unit.links[ordinal].is_results
-        }
+        unit.orphans.clear()
+        unit.unmatched = 0
+        for ordinal, link in sorted(unit.links.items()):
+            answered = _answer(waiting, ordinal, link)
+            unit.unmatched += len(set(link.answers)) - len(answered)
+            if link.is_results and not answered:
+                unit.orphans.add(ordinal)
         for call, ordinals in waiting.items():
             for ordinal in ordinals:
                 insort(self._waiting.setdefault(call, []), ordinal)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -20,7 +21,7 @@ from kaosmem import (
     count_messages,
 )
 from kaosmem.formats import BlockPlace, HistoryPart, Layout, Mark, get_format, parse_message
-from kaosmem.formats.text import item_piece
+from kaosmem.formats.text import item_piece, item_tokens
 from kaosmem.tokens import get_counter
 from kaosmem.types import ImageBlock
 from tests.worlds import HOSTILE, texts
@@ -34,7 +35,9 @@ def item(content: str, role: str = "user", **metadata: object) -> Item:
 
 
 @given(
-    st.lists(st.sampled_from([*HOSTILE, "x", "\\", "[a] ", "## b\n"]), max_size=6).map("".join) | texts, texts, texts
+    st.lists(st.sampled_from([*HOSTILE, "x", "\\", "[a] ", "## b\n"]), max_size=6).map("".join) | texts,
+    texts,
+    texts,
 )
 def test_stored_text_cannot_forge_a_delimiter(content: str, role: str, source: str) -> None:
     """However a model splits lines, only the first line of a piece begins like a delimiter."""
@@ -126,11 +129,31 @@ def test_pieces_entries_and_frame_add_up(
         assert count_messages(handed_over, name) == layout_format.count(rendered, count) == total
 
 
+@pytest.mark.parametrize("name", ["o200k_base", "cl100k_base", "estimate", "len"])
+@settings(max_examples=200)
+@given(
+    texts | st.lists(st.sampled_from([*HOSTILE, "word", " ", "It's", "'s", "a b", "x. y", "Ünï code"])).map("".join),
+    texts,
+)
+def test_a_piece_of_known_text_is_counted_by_its_ends(name: str, text: str, label: str) -> None:
+    """Counting only what changes at the ends of a known text gives the count of the whole piece."""
+    count = get_counter(len if name == "len" else name)
+    known = replace(item(text, label), tokens=count(text))
+    assert item_tokens(known, count) == count(item_piece(known))
+    for layout_format in (get_format("text"), get_format("openai")):
+        entry = known.message
+        assert layout_format.entry_tokens(entry, count, known=known.tokens) == layout_format.entry_tokens(entry, count)
+
+
 def test_openai_counts_as_the_published_rule_says() -> None:
     """Three a message, role, text, name and one more, call ids, names and arguments, three for the reply."""
     messages = [
         {"role": "system", "content": "You are helpful."},
-        {"role": "user", "name": "ada", "content": [{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}]},
+        {
+            "role": "user",
+            "name": "ada",
+            "content": [{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}],
+        },
         {
             "role": "assistant",
             "content": None,

@@ -48,7 +48,13 @@ FOLDER: dict[str, str | bytes] = {
 
 def test_files_come_in_order_of_source(tmp_path: Path) -> None:
     """The order is that of the paths below the folder, `/` between names, on any filesystem."""
-    assert sources(write(tmp_path, FOLDER)) == ["README", "notes/a.txt", "notes/b.md", "records.jsonl", "src/main.py"]
+    assert sources(write(tmp_path, FOLDER)) == [
+        "README",
+        "notes/a.txt",
+        "notes/b.md",
+        "records.jsonl",
+        "src/main.py",
+    ]
 
 
 def test_every_filesystem_gives_the_same_passages(tmp_path: Path) -> None:
@@ -188,7 +194,13 @@ def test_a_url_that_is_not_known_is_an_error_with_a_remedy() -> None:
 
 def test_a_strange_name_makes_a_valid_source(tmp_path: Path) -> None:
     """Names with `::`, brackets, control characters, other bytes than UTF-8, or too long for an id are read."""
-    names = ["a::b.txt", "[x]*?.txt", "new\nline.txt", os.fsdecode(b"caf\xe9.txt"), "n" * 200 + "/" + "m" * 200 + ".md"]
+    names = [
+        "a::b.txt",
+        "[x]*?.txt",
+        "new\nline.txt",
+        os.fsdecode(b"caf\xe9.txt"),
+        "n" * 200 + "/" + "m" * 200 + ".md",
+    ]
     root = write(tmp_path, {name: f"Text {number}." for number, name in enumerate(names)})
     readings = list(read_passages(find_files(root)[0]))
     passages = [passage for reading in readings for passage in reading.passages]

@@ -236,7 +236,10 @@ def test_braces_need_no_keyword() -> None:
     """In C a function is a name, parentheses and a brace on the next line; a prototype or a call is none."""
     body = "\n".join(f"    total += step({step});" for step in range(60))
     comment = "/* Add up.\n\n   struct in a comment\n */"
-    area, perimeter = f"static int\narea(void)\n{{\n{body}\n}}", f"int\nperimeter(struct box *b) {{\n{body}\n}}"
+    area, perimeter = (
+        f"static int\narea(void)\n{{\n{body}\n}}",
+        f"int\nperimeter(struct box *b) {{\n{body}\n}}",
+    )
     text = f"int area(void);\n\n{comment}\n{area}\n\n{perimeter}\n"
     pieces = the_pieces(text, Kind.BRACES)
     assert [piece.title for piece in pieces] == ["area", "perimeter"]
@@ -273,7 +276,17 @@ def test_one_enormous_line_is_cut_at_sentences() -> None:
         "." * 500_000 + ")" * 500_000,
         "\n".join(" " * (depth % 180) + "x" for depth in range(10_000)),
     ],
-    ids=["letters", "hashes", "words", "quotes", "comments", "parentheses", "modifiers", "marks", "staircase"],
+    ids=[
+        "letters",
+        "hashes",
+        "words",
+        "quotes",
+        "comments",
+        "parentheses",
+        "modifiers",
+        "marks",
+        "staircase",
+    ],
 )
 def test_a_hostile_text_is_cut_in_linear_time(kind: Kind, line: str) -> None:
     """A megabyte that a pattern could stumble over is cut at once; squared, it would take hours."""

@@ -54,7 +54,13 @@ def test_a_record_brings_what_it_says_of_itself() -> None:
 
 def test_the_text_is_the_first_field_that_is_one() -> None:
     """Of text, content, body and message; without any, the record itself is shown."""
-    lines = ['{"content": "C", "text": null}', '{"message": "M", "body": "B"}', '{"a": [1, "\u00e9"]}', '"S"', "[1, 2]"]
+    lines = [
+        '{"content": "C", "text": null}',
+        '{"message": "M", "body": "B"}',
+        '{"a": [1, "\u00e9"]}',
+        '"S"',
+        "[1, 2]",
+    ]
     reading = read("\n\n".join(lines))
     assert [passage.text for passage in reading.passages] == ["C", "B", '{"a":[1,"\u00e9"]}', "S", "[1,2]"]
     assert [passage.lines[0] for passage in reading.passages] == [1, 3, 5, 7, 9]
@@ -64,7 +70,11 @@ def test_a_broken_line_costs_only_itself() -> None:
     """It is named with its number and the reason, and the good lines are kept."""
     reading = read('{"text": "A"}\n{"text": "B"\n' + "[" * 100_000 + "\n" + "9" * 5_000 + '\n{"text": "E"}\r\n')
     assert [passage.text for passage in reading.passages] == ["A", "E"]
-    assert [skipped.source for skipped in reading.skipped] == ["chat.jsonl#L2", "chat.jsonl#L3", "chat.jsonl#L4"]
+    assert [skipped.source for skipped in reading.skipped] == [
+        "chat.jsonl#L2",
+        "chat.jsonl#L3",
+        "chat.jsonl#L4",
+    ]
     assert reading.skipped[0].reason == "not JSON: expecting ',' delimiter at column 13"
     assert reading.skipped[1].reason == "not JSON: nested too deeply"
 

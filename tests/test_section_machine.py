@@ -131,10 +131,10 @@ class PlainSection:
     def add(self, item: Item) -> None:
         row = Row(item, self.taken, self.total, group=self.taken, last_use=self.clock)
         groups = self.partners(item, row.position)
-        before = {made for group in groups for made in self.open_calls(group)}
+        waiting = {call for each in self.rows for _, call in self.open_calls(each.group)}
+        answers = set(results_of(item)) & (set(calls_of(item)) | waiting)
         self.rows.append(row)
         self.join(row, groups)
-        answers = before - set(self.open_calls(row.group)) or set(calls_of(item)) & set(results_of(item))
         if item.role == "assistant" and calls_of(item) and is_signed(item):
             self.loop = row.group
         if item.role == "user" and not answers and not only_results(item):

@@ -519,3 +519,16 @@ async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
         read.clear()
         assert (await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))).items_added == 0
         assert read == []
+
+
+async def test_two_places_are_ingested_side_by_side(tmp_path: Path) -> None:
+    """A second folder, or a file of the first, neither archives the first's passages nor clashes with them."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "README.md").write_text(f"This is {name}.\n")
+    memory = SessionMemory.test_mode()
+    for place in ("one", "two", "one/README.md", "two"):
+        report = await memory.ingest(tmp_path / place)
+        assert report.vanished == ()
+    assert sorted(item.content for item in memory["documents"]) == ["This is one.", "This is one.", "This is two."]
+    assert report.items_added == 0

@@ -17,7 +17,24 @@ from kaosmem.types import ImageBlock, ToolUseBlock
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 tricky = st.lists(
     st.sampled_from(
-        ["a", " ", "\n", "\r", "\t", "/", ".", "##", "[", "'s", "1", "é", "\u0301", "日", "👍🏽", "<|endoftext|>"]
+        [
+            "a",
+            " ",
+            "\n",
+            "\r",
+            "\t",
+            "/",
+            ".",
+            "##",
+            "[",
+            "'s",
+            "1",
+            "é",
+            "\u0301",
+            "日",
+            "👍🏽",
+            "<|endoftext|>",
+        ]
     ),
     max_size=20,
 ).map("".join)

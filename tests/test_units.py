@@ -82,6 +82,9 @@ class PlainUnits:
     def group_of(self, ordinal: int) -> set[int]:
         return next(group for group in self.groups if ordinal in group)
 
+    def waiting(self) -> set[str]:
+        return {call_id for group in self.groups for _, call_id in open_calls({o: self.links[o] for o in group})}
+
     def partners(self, ordinal: int, link: Link) -> list[int]:
         partners = []
         calls = {pair for group in self.groups for pair in open_calls({o: self.links[o] for o in group})}
@@ -107,10 +110,10 @@ class PlainUnits:
 
     def add(self, ordinal: int, link: Link) -> None:
         partners = self.partners(ordinal, link)
+        answers_something = set(link.answers) & (set(link.calls) | self.waiting())
         group = self.place(ordinal, link, partners)
         if link.role == "assistant" and link.loop and link.calls:
             self.loop = group
-        answers_something = matches({o: self.links[o] for o in group})[ordinal]
         if link.role in ("user", "planner") and not answers_something and not says_nothing(link):
             self.loop = None
 

@@ -10,7 +10,7 @@ from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share, fit
 from kaosmem.assembly.tail import Tail, TailCutter
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark
-from kaosmem.formats.text import header_piece, item_piece, recalled_header
+from kaosmem.formats.text import header_piece, item_piece, item_tokens, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item
@@ -313,15 +313,22 @@ class Packing:
         return size
 
     def _measure_piece(self, item: Item) -> int:
-        return self._counter(item_piece(item))
+        return item_tokens(item, self._counter)
 
     def _history_size(self, candidate: Candidate) -> int:
+        if len(candidate.items) == 1:
+            return candidate.items[0].size(self._entry_form, self._measure_entries)
         # A unit is measured once for what its items say: a result that arrives or an update makes it another form.
         contents = hash(tuple(item.content for item in candidate.items))
         return candidate.items[-1].size(
             f"{self._entry_form} {contents}",
             lambda _: sum(self._format.entry_tokens(entry, self._counter) for entry in _entries(candidate)),
         )
+
+    def _measure_entries(self, item: Item) -> int:
+        known = item.tokens if isinstance(item.content, str) else None
+        entries = repair((item.message,))
+        return sum(self._format.entry_tokens(entry, self._counter, known=known) for entry in entries)
 
 
 _INCLUDING = frozenset((Reason.MUST, Reason.TAIL, Reason.RELEVANT, Reason.NEWEST, Reason.RECALLED))

@@ -65,8 +65,11 @@ class Format(Protocol):
     @property
     def name(self) -> str: ...
 
-    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter) -> int:
-        """Return what one entry of a history costs."""
+    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+        """Return what one entry of a history costs.
+
+        known: the tokens of its text alone, where they are known and the text is all that it holds.
+        """
         ...
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:

@@ -46,7 +46,9 @@ class OpenAIFormat:
 
     name = "openai"
 
-    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter) -> int:
+    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+        if known is not None and isinstance(entry, ChatMessage):
+            return _message_tokens(_author(entry.role), counter) + known
         return sum(_message_tokens(message, counter) for message in _entry_messages(entry))
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:

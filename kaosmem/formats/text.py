@@ -25,6 +25,10 @@ _DELIMITER_START = re.compile(_LINE_START + r"(?=\\*(?:##\s|\[[^\]\n]*\]\s|</?co
 _NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _MAX_LABEL_CHARS = 200
 
+# Where counts add up inside a text, and how far from its ends such a place is looked for.
+_WORD_GAP = re.compile(r"(?<=[A-Za-z]) (?=[A-Za-z])")
+_END_CHARS = 120
+
 
 def header_piece(title: str) -> str:
     """Return the line that begins a section."""
@@ -33,12 +37,18 @@ def header_piece(title: str) -> str:
 
 def item_piece(item: Item) -> str:
     """Return an item as it is shown in text, in the system message and in the block."""
-    return _piece(_source_label(item) or item.role, item.text)
+    return _piece(_label(_source_label(item) or item.role), item.text)
+
+
+def item_tokens(item: Item, counter: TokenCounter) -> int:
+    """Return the tokens of an item's piece."""
+    known = item.tokens if isinstance(item.content, str) else None
+    return _piece_tokens(_label(_source_label(item) or item.role), item.text, counter, known)
 
 
 def entry_piece(entry: HistoryEntry) -> str:
     """Return an entry of a history as it is shown in text."""
-    return f"{mark_text(entry)}\n" if isinstance(entry, Mark) else _piece(entry.role, entry.text)
+    return f"{mark_text(entry)}\n" if isinstance(entry, Mark) else _piece(_label(entry.role), entry.text)
 
 
 def recalled_header(title: str, *, recalled: int, left_out: int) -> str:
@@ -51,11 +61,28 @@ def mark_text(mark: Mark) -> str:
     return f"[{mark.left_out} earlier messages left out]"
 
 
+def _label(label: str) -> str:
+    return f"[{_NOT_IN_LABEL.sub('_', label)[:_MAX_LABEL_CHARS] or '*'}] "
+
+
 def _piece(label: str, text: str) -> str:
-    return f"[{_NOT_IN_LABEL.sub('_', label)[:_MAX_LABEL_CHARS] or '*'}] {_escaped(text)}\n"
+    return f"{label}{_escaped(text)}\n"
+
+
+def _piece_tokens(label: str, text: str, counter: TokenCounter, known: int | None) -> int:
+    """Return the tokens of a piece; where those of its text alone are `known`, count only what changes at its ends."""
+    if known is not None and counter.additive and _escaped(text) is text:
+        first = _WORD_GAP.search(text, 0, _END_CHARS)
+        *_, last = (None, *_WORD_GAP.finditer(text, max(0, len(text) - _END_CHARS)))
+        if first and last and first.start() < last.start():
+            head, end = text[: first.start()], text[last.start() :]
+            changed = counter(label + head) - counter(head) + counter(end + "\n") - counter(end)
+            return known + changed
+    return counter(_piece(label, text))
 
 
 def _escaped(text: str) -> str:
+    """Return the text with its false delimiters escaped; the text itself where there are none."""
     return _DELIMITER_START.sub(r"\\", text) if "[" in text or "##" in text or "context>" in text else text
 
 
@@ -72,8 +99,10 @@ class TextFormat:
 
     name = "text"
 
-    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter) -> int:
-        return counter(entry_piece(entry))
+    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+        if isinstance(entry, Mark):
+            return counter(entry_piece(entry))
+        return _piece_tokens(_label(entry.role), entry.text, counter, known)
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         return counter(header_piece(title))

@@ -5,7 +5,7 @@
 
 from kaosmem.ingest.files import Skipped, SourceFile
 from kaosmem.ingest.kinds import Kind
-from kaosmem.ingest.listing import find_files
+from kaosmem.ingest.listing import corpus_label, find_files
 from kaosmem.ingest.passages import Passage, Reading, read_passages
 from kaosmem.ingest.report import Changes, IngestReport, changes
 
@@ -18,6 +18,7 @@ __all__ = [
     "Skipped",
     "SourceFile",
     "changes",
+    "corpus_label",
     "find_files",
     "read_passages",
 ]

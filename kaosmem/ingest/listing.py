@@ -60,6 +60,13 @@ def find_files(
     return files, skipped
 
 
+def corpus_label(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> str:
+    """Return 8 hexadecimal digits that tell one ingested place from another, in any process."""
+    fs, root = _filesystem(path_or_fs)
+    place = "\0".join((str(fs.protocol), str(getattr(fs, "path", "")), root.rstrip("/")))
+    return hashlib.sha256(place.encode()).hexdigest()[:8]
+
+
 def _filesystem(
     path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
 ) -> tuple[AbstractFileSystem, str]:

@@ -146,7 +146,7 @@ def check_same_log(head: Head, sight: Sight) -> None:
 def check_unmoved(head: Head, sight: Sight) -> None:
     """Raise ConflictError if the log goes on after `head`, as far as names tell."""
     check_same_log(head, sight)
-    if max(sight.segments, default=0) > head.seq + 1 or max(sight.snapshots, default=0) > head.seq:
+    if max(sight.segments, default=0) > head.seq + 1:
         raise conflict(head)
 
 

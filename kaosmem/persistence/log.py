@@ -152,6 +152,7 @@ class SessionLog:
     ) -> None:
         """Store the state after record `seq`, the last of a commit since the snapshot before, and prune.
 
+        A state that is stored already is not stored again.
         items: (section, data) in the order to be read back. archived: items evicted or replaced since the snapshot
         before, oldest first, each with its `id`; kept for good.
         Raises InvalidContentError, ReadOnlyError, DurabilityError.
@@ -159,6 +160,8 @@ class SessionLog:
         self._check_writable()
         if not seq or seq not in self._ends:
             raise ValueError(f"record {seq} is not the last of a commit since the snapshot before")
+        if seq in self._sound:
+            return
         check_same_log(self._head, self._look())
         crc, log_bytes = self._ends[seq]
         encoded = encode_items(header, items, seq=seq, crc=crc, txns=self._head.txns)

@@ -51,8 +51,8 @@ class BM25Index:
         self._lengths = array("d")
         self._total_length = 0
         self._postings: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
-        # How many terms are in so many entries; only Okapi's average asks.
-        self._frequencies: Counter[int] | None = Counter() if idf == "okapi" else None
+        # How many terms are in 0, 1, ... n entries; kept for Okapi's average alone.
+        self._terms_by_frequency = array("q", [0])
         # The postings of common terms as occurrences by slot, made when a query first asks.
         self._columns: dict[str, NDArray[np.float32]] = {}
         self._column_size = 0
@@ -91,6 +91,7 @@ class BM25Index:
             self._slots[self._ordinals[slot]] = slot
             self._attach(slot, self._detach(last))
         del self._slots[ordinal], self._ordinals[last], self._texts[last], self._lengths[last]
+        del self._terms_by_frequency[-1]
 
     def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first; none if no entry has a word of the query."""
@@ -111,6 +112,7 @@ class BM25Index:
         self._ordinals.append(ordinal)
         self._texts.append(text)
         self._lengths.append(0.0)
+        self._terms_by_frequency.append(0)
 
     def _attach(self, slot: int, terms: list[str]) -> None:
         """Count the terms of the text in `slot`."""
@@ -172,9 +174,9 @@ class BM25Index:
 
     def _count_frequencies(self, terms: Iterable[str], sign: Literal[-1, 1]) -> None:
         """Take the present frequencies of terms out of the histogram, or put them in."""
-        if self._frequencies is not None:
+        if self._idf == "okapi":
             for term in terms:
-                self._frequencies[len(self._postings[term])] += sign
+                self._terms_by_frequency[len(self._postings[term])] += sign
 
     def _fit_columns(self) -> None:
         """Drop columns that are too short; the next query makes those that it needs anew, with room to grow."""
@@ -194,14 +196,14 @@ class BM25Index:
 
     def _okapi_idf(self, frequency: int) -> float:
         """Return rank_bm25's idf: where Okapi's would be negative, epsilon times its average over all terms."""
-        idf = self._raw_okapi_idf(frequency)
-        if idf >= 0 or self._frequencies is None:
-            return idf
-        total = math.fsum(n * self._raw_okapi_idf(each) for each, n in self._frequencies.items() if each and n)
-        return self._epsilon * total / len(self._postings)
+        idf = math.log(len(self) - frequency + 0.5) - math.log(frequency + 0.5)
+        return idf if idf >= 0 else self._epsilon * self._average_okapi_idf()
 
-    def _raw_okapi_idf(self, frequency: int) -> float:
-        return math.log(len(self) - frequency + 0.5) - math.log(frequency + 0.5)
+    def _average_okapi_idf(self) -> float:
+        terms = np.frombuffer(self._terms_by_frequency, np.int64)
+        frequencies = 1 + np.flatnonzero(terms[1:])
+        idfs = np.log(len(self) - frequencies + 0.5) - np.log(frequencies + 0.5)
+        return math.fsum((terms[frequencies] * idfs).tolist()) / len(self._postings)
 
     def _scores(self, weights: dict[str, float]) -> NDArray[np.float64]:
         """Return the score of every slot."""

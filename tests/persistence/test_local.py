@@ -77,6 +77,23 @@ def test_a_writer_cuts_what_another_left_torn(tmp_path: Path) -> None:
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
 
 
+def test_a_last_newline_may_be_missing_or_come_late(tmp_path: Path) -> None:
+    """A record that lacked its newline when it was read is followed right, whoever adds the newline."""
+    log = started(tmp_path, "a")
+    file = segment(tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    log, _ = SessionLog.open(tmp_path, "s")
+    file.write_bytes(whole)
+    log.commit([add("b")])
+    file.write_bytes(file.read_bytes()[:-1])
+    segment(tmp_path, log.seq + 1).touch()
+    log, found = SessionLog.open(tmp_path, "s")
+    assert ids(found) == ["a", "b"]
+    log.commit([add("c")])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
+
+
 def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     """A commit that can't be written whole is cut back and raises DurabilityError; the same log goes on later."""
     log = started(tmp_path, "a")
@@ -104,6 +121,7 @@ def test_what_is_unneeded_is_deleted(tmp_path: Path) -> None:
     for number in range(5):
         log.commit([add(f"i{number}")])
         snapshot(log, [f"i{n}" for n in range(number + 1)], archived=[f"old{number}"])
+        log, _ = SessionLog.open(tmp_path, "s")
         ends.append(log.seq)
     log.commit([add("last")])
     assert [path for path in tree(tmp_path) if not path.startswith("archive")] == [

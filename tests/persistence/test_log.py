@@ -194,11 +194,14 @@ def test_the_archive_gives_the_newest_version(place: Any) -> None:
     assert log.archived("a") is None
     log.snapshot({}, [], archived=[("m", {"id": "a", "n": 1}), ("m", {"id": "a", "n": 2})], seq=log.seq)
     log.commit([add("b")])
-    log.snapshot({}, [], archived=[("m", {"id": "b", "n": 3})], seq=log.seq)
+    log.snapshot({}, [], archived=[("m", {"id": "b", "n": 3}), ("m", {"id": "c", "n": 4})], seq=log.seq)
+    log.commit([add("c")])
+    log.snapshot({}, [], archived=[("m", {"id": "c", "n": 5})], seq=log.seq)
     reader, _ = SessionLog.open(place, "s", read_only=True)
     assert reader.archived("a") == ("m", {"id": "a", "n": 2})
     assert reader.archived("b") == ("m", {"id": "b", "n": 3})
-    assert reader.archived("c") is None
+    assert reader.archived("c") == ("m", {"id": "c", "n": 5})
+    assert reader.archived("d") is None
 
 
 def test_a_snapshot_is_due_when_the_log_is_as_long(place: Any) -> None:
@@ -269,6 +272,18 @@ def test_many_small_objects_are_rolled_up() -> None:
     before = place.reads
     assert ids(SessionLog.open(place, "s")[1])[-2:] == ["i599", "last"]
     assert place.reads - before == 2
+
+
+def test_a_roll_up_leaves_what_a_snapshot_holds() -> None:
+    """Segments from before a snapshot are not rolled up with those after it."""
+    place = IsolatedMemoryFileSystem()
+    log = started(place, *(f"i{n}" for n in range(10)))
+    snapshot(log, [f"i{n}" for n in range(10)])
+    before = contents(place)
+    for number in range(10, 30):
+        log.commit([add(f"i{number}")])
+    assert before.items() <= contents(place).items()
+    assert len(ids(SessionLog.open(place, "s")[1])) == 30
 
 
 def contents(place: Any) -> dict[str, bytes]:

@@ -51,8 +51,9 @@ class LogMachine(RuleBasedStateMachine):
         self.write(given)
         assert self.log.seq == before + len(given)
 
-    @rule(evict=st.integers(0, 3))
-    def snapshot(self, evict: int) -> None:
+    @rule(evict=st.integers(0, 3), given=changes)
+    def snapshot(self, evict: int, given: Change) -> None:
+        self.write([given])
         evicted, self.items = self.items[:evict], self.items[evict:]
         archived = []
         for _ in evicted:
@@ -119,6 +120,8 @@ class LocalLogMachine(LogMachine):
 
     def tear(self, data: bytes) -> None:
         """Leave bytes at the end of the log, as a killed writer does, and open the session again."""
+        if SessionLog.open(self.where, "s")[1].damage:
+            return  # a writer cuts what is torn before it writes
         segment = max((self.where / "default" / "s" / "log").iterdir())
         with segment.open("ab") as file:
             file.write(data)

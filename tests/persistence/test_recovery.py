@@ -176,6 +176,14 @@ def test_a_rolled_up_segment_stands_for_those_it_holds() -> None:
     assert found.segments == ((1, 3), (7, 1))
 
 
+def test_a_roll_up_may_reach_over_a_snapshot() -> None:
+    """A record that only an earlier segment holds is found there, past a segment that stands nearer."""
+    one, two, three, four = stored()
+    snap = b"".join(encode_items({}, [], seq=3, crc=opened((1, one + two)).head.crc))
+    found = opened((1, one + two + three), (3, two), (7, four), snapshots={3: snap})
+    assert [record.seq for record in found.recovered.records] == [4, 5, 6, 7]
+
+
 def test_a_snapshot_stands_for_the_log_before_it() -> None:
     """What a snapshot holds is not read again, wherever in a segment it ends, or if that segment is gone."""
     parts = stored()

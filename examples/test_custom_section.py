@@ -1,0 +1,38 @@
+"""A section of one's own: its budget, priority and eviction, and an eviction policy that the library does not have."""
+
+from __future__ import annotations
+
+from kaosmem import DEFAULT_SECTIONS, EvictionPolicy, SectionFullError, SectionSpec, SessionMemory
+from kaosmem.eviction import POLICIES
+
+HYPOTHESES = SectionSpec("hypotheses", 45, priority=75, floor=0.2, eviction="priority", header="working hypotheses")
+
+
+async def test_a_section_keeps_its_most_important_items() -> None:
+    memory = SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, HYPOTHESES))
+    refused = 0
+    for number in range(12):
+        try:
+            memory.add("hypotheses", f"hypothesis {number}: the fee was waived in year {number}", priority=number % 4)
+        except SectionFullError:  # everything held is more important
+            refused += 1
+    kept = [item.priority for item in memory["hypotheses"]]
+    assert memory["hypotheses"].used <= 45
+    assert min(kept) == 3
+    assert len(memory["hypotheses"]) + len(memory["hypotheses"].archive) + refused == 12
+
+    memory.add("messages", "Was the fee waived?")
+    context = await memory.assemble_context(budget=300)
+    assert "## working hypotheses\n" in context.text
+    assert context.by_section["hypotheses"].used <= 45
+
+
+def test_a_policy_of_ones_own_is_one_line() -> None:
+    POLICIES["largest"] = EvictionPolicy(lambda unit: (-unit.tokens,))
+    try:
+        memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 15, eviction="largest"),))
+        for text in ("short", "a much longer note than all of the others in here", "brief", "one more short note to add"):
+            memory.add("notes", text)
+        assert [item.content for item in memory["notes"]] == ["short", "brief", "one more short note to add"]
+    finally:
+        del POLICIES["largest"]

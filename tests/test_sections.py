@@ -1,0 +1,449 @@
+"""Sections: specs that are checked, and what a section proposes for a window."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem.errors import (
+    InvalidBudgetError,
+    InvalidNameError,
+    ItemTooLargeError,
+    SectionFullError,
+    UnknownItemError,
+    UnsupportedVersionError,
+)
+from kaosmem.sections import DEFAULT_SECTIONS, Candidate, Proposal, Section, SectionSpec, check_specs
+from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.units import Link, cut_points
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def item(
+    item_id: str,
+    content: Content = "plain words",
+    tokens: int = 10,
+    *,
+    role: str = "user",
+    priority: int = 0,
+    pinned: bool = False,
+) -> Item:
+    return Item(item_id, "s", role, content, tokens, NOW, priority=priority, pinned=pinned)
+
+
+def call(item_id: str, *calls: str, tokens: int = 10) -> Item:
+    return item(item_id, tuple(ToolUseBlock(name, "find") for name in calls), tokens, role="assistant")
+
+
+def result(item_id: str, *calls: str, tokens: int = 10) -> Item:
+    return item(item_id, tuple(ToolResultBlock(name, "found") for name in calls), tokens, role="tool")
+
+
+def section_of(*items: Item, **spec: object) -> Section:
+    section = Section(SectionSpec("s", **spec))
+    for each in items:
+        section.add(each)
+    return section
+
+
+def ids(candidates: tuple[Candidate, ...]) -> list[str]:
+    return [" ".join(each.id for each in candidate.items) for candidate in candidates]
+
+
+# specs
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "remedy"),
+    [
+        ({"name": "../up"}, InvalidNameError, "safe_id"),
+        ({"budget": -1}, InvalidBudgetError, "whole number of tokens"),
+        ({"budget": 1.5}, InvalidBudgetError, "whole number of tokens"),
+        ({"budget": True}, InvalidBudgetError, "whole number of tokens"),
+        ({"priority": "high"}, ValueError, "a whole number"),
+        ({"floor": 1.1}, ValueError, "from 0 to 1"),
+        ({"floor": float("nan")}, ValueError, "from 0 to 1"),
+        ({"low_water": -0.1}, ValueError, "from 0 to 1"),
+        ({"recall": "some"}, ValueError, "from 0 to 1"),
+        ({"placement": "footer"}, ValueError, "static, history, query"),
+        ({"eviction": "random"}, ValueError, "fifo"),
+        ({"persistence": "disk"}, ValueError, "stream, snapshot, none"),
+        ({"retrieval_threshold": -1}, ValueError, "from 0 up"),
+        ({"recent": 1.0}, ValueError, "from 0 up"),
+        ({"max_items": 0}, ValueError, "from 1 up"),
+        ({"max_items": 3, "eviction": "none"}, ValueError, "a policy that evicts"),
+        ({"header": "two\nlines"}, ValueError, "one line"),
+        ({"header": " "}, ValueError, "one line"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_is_refused_with_its_remedy(
+    fields: dict[str, object], error: type[Exception], remedy: str
+) -> None:
+    """Each field is checked when the spec is made, and the message says what would do."""
+    with pytest.raises(error, match=remedy) as caught:
+        SectionSpec(**{"name": "s", **fields})
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_spec_survives_the_log_without_its_ranker() -> None:
+    """What `to_dict` stores, `from_dict` gives back; a field from the future is refused."""
+    for spec in DEFAULT_SECTIONS:
+        assert SectionSpec.from_dict(spec.to_dict()) == spec
+    with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
+        SectionSpec.from_dict({"name": "s", "colour": "red"})
+
+
+def test_specs_must_differ_in_name_and_share_no_more_than_the_window() -> None:
+    """A repeated name and floors above 1 are refused; floors of exactly 1 are not."""
+    tenths = [SectionSpec(f"s{n}", floor=0.1) for n in range(10)]
+    assert list(check_specs(tenths)) == [f"s{n}" for n in range(10)]
+    with pytest.raises(ValueError, match="rename one"):
+        check_specs([SectionSpec("s"), SectionSpec("s")])
+    with pytest.raises(ValueError, match="lower them"):
+        check_specs([*tenths, SectionSpec("last", floor=0.01)])
+
+
+def test_the_default_sections_are_those_of_the_design() -> None:
+    """Budgets, priorities, floors, placements, policies and persistence are as documented."""
+    static = ("static", "none", "snapshot")
+    assert {
+        s.name: (s.budget, s.priority, s.floor, s.placement, s.eviction, s.persistence)
+        for s in check_specs(DEFAULT_SECTIONS).values()
+    } == {
+        "role": (2_000, 100, 0, *static),
+        "playbooks": (8_000, 80, 0, *static),
+        "plan_examples": (8_000, 30, 0, *static),
+        "messages": (32_000, 90, 0.35, "history", "fifo", "stream"),
+        "last_intent": (2_000, 85, 0, "query", "fifo", "stream"),
+        "findings": (16_000, 70, 0.10, "query", "priority", "stream"),
+        "lessons": (16_000, 60, 0, "query", "fifo", "stream"),
+        "documents": (None, 50, 0.35, "query", "none", "stream"),
+        "graph": (None, 45, 0, "query", "none", "stream"),
+        "actions": (16_000, 40, 0, "query", "lru", "stream"),
+        "plan_history": (8_000, 35, 0, "query", "lru", "stream"),
+        "reflection": (8_000, 30, 0, "query", "fifo", "stream"),
+        "working": (16_000, 75, 0, "query", "fifo", "none"),
+        "planning_context": (16_000, 75, 0, "query", "fifo", "none"),
+        "audit": (None, 0, 0, "query", "none", "stream"),
+    }
+    named = {spec.name: spec for spec in DEFAULT_SECTIONS}
+    messages = named["messages"]
+    assert (messages.recent, messages.low_water, messages.recall) == (4, 0.5, 0.25)
+    assert [name for name, spec in named.items() if spec.explicit_only] == ["role", "playbooks"]
+    assert [name for name, spec in named.items() if not spec.in_context] == ["audit"]
+    assert [name for name, spec in named.items() if spec.max_items] == ["last_intent"]
+
+
+# holding
+
+
+def test_an_item_larger_than_its_section_is_refused_by_every_policy_but_none() -> None:
+    """The refusal says what would help, and evicts nothing first."""
+    for policy in ("fifo", "lifo", "lru", "lfu", "priority", "refuse"):
+        section = section_of(item("a"), budget=20, eviction=policy)
+        with pytest.raises(ItemTooLargeError, match="split it, or raise"):
+            section.add(item("b", tokens=21))
+        assert [each.id for each in section] == ["a"]
+    assert section_of(item("a", tokens=21), budget=20, eviction="none").used == 21
+
+
+def test_a_result_never_evicts_its_own_call() -> None:
+    """A unit that outgrows the section is refused rather than torn."""
+    section = section_of(call("ask", "1"), budget=15)
+    with pytest.raises(SectionFullError, match="waits for a result"):
+        section.add(result("answer", "1"))
+    assert [each.id for each in section] == ["ask"]
+
+
+def test_an_update_keeps_place_and_offset_and_archives_what_was() -> None:
+    """The new content stands where the old one stood; others make room for it."""
+    section = section_of(item("a"), item("b"), item("c"), budget=30)
+    section.update(item("b", "changed", 15))
+    assert [(each.id, each.tokens) for each in section] == [("b", 15), ("c", 10)]
+    assert [each.id for each in section.archive.in_memory()] == ["a", "b"]
+    assert [(entry["position"], entry["offset"]) for entry in section.entries()] == [(1, 10), (2, 20)]
+
+
+def test_an_update_that_shrinks_never_needs_room() -> None:
+    """A section that came to hold too much, by a smaller budget or another counter, can always be shrunk."""
+    wide = section_of(item("a"), item("b"), eviction="refuse")
+    section = Section.restore(SectionSpec("s", 12, eviction="refuse"), wide.state(), wide.entries())
+    section.update(item("a", "less", 5))
+    assert section.used == 15
+
+
+def test_a_recount_starts_offsets_over_with_the_live_items() -> None:
+    """With another counter, what was evicted long ago no longer counts."""
+    section = section_of(*(item(name) for name in "abcd"), budget=30)
+    section.recount(lambda each: 7)
+    assert section.used == 21
+    assert [(entry["position"], entry["offset"]) for entry in section.entries()] == [(1, 0), (2, 7), (3, 14)]
+    assert section.propose("", cap=100).total == 21
+
+
+def test_entries_are_those_of_the_moment_they_were_asked_for() -> None:
+    """A snapshot may be written while the section goes on."""
+    section = section_of(item("a"), item("b"))
+    entries = section.entries()
+    section.remove("a")
+    section.update(item("b", "changed"))
+    assert [(entry["id"], entry["content"]) for entry in entries] == [
+        ("a", "plain words"),
+        ("b", "plain words"),
+    ]
+
+
+def test_peeking_is_no_use_and_getting_is() -> None:
+    """Only `get` keeps an item from being the least recently used."""
+    section = section_of(item("a"), item("b"), budget=20, eviction="lru")
+    assert section.peek("a").id == "a"
+    section.get("a")
+    section.peek("b")
+    section.add(item("c"))
+    assert [each.id for each in section] == ["a", "c"]
+    with pytest.raises(UnknownItemError, match="check its id"):
+        section.peek("b")
+
+
+def test_uses_are_journaled_only_where_eviction_looks_at_them() -> None:
+    """A turn that only reads writes nothing but for lru and lfu; a section never persisted keeps no journal."""
+    for policy, ops in (("fifo", ["add"]), ("lru", ["add", "use"]), ("lfu", ["add", "use"])):
+        section = section_of(item("a"), eviction=policy)
+        section.get("a")
+        section.use(["gone"])
+        assert [op for op, _ in section.drain_journal()] == ops
+        assert section.journal == []
+    assert section_of(item("a"), persistence="none").journal == []
+
+
+def test_a_change_from_the_future_is_not_guessed_at() -> None:
+    """A journal with an unknown op is refused by name."""
+    with pytest.raises(UnsupportedVersionError, match="'fold'"):
+        section_of().apply("fold", {})
+
+
+def test_the_newest_user_item_is_one_that_says_something() -> None:
+    """Tool results in user role are no question; an update may make or unmake one."""
+    section = section_of(item("q1"), item("q2"), item("a", role="assistant"), placement="history")
+    section.add(replace(result("r", "1"), role="user"))
+    assert section.newest_user_item == section.peek("q2")
+    section.update(replace(section.peek("q2"), role="assistant"))
+    assert section.newest_user_item == section.peek("q1")
+    section.update(replace(section.peek("a"), role="user"))
+    section.update(replace(section.peek("q2"), role="user"))
+    assert section.newest_user_item == section.peek("a")
+    section.remove("a")
+    assert section.newest_user_item == section.peek("q2")
+
+
+# proposing
+
+
+def test_a_small_section_proposes_newest_first_whatever_the_query() -> None:
+    """Up to its threshold a section is not searched: must, then recent, then newest first, to twice the cap."""
+    section = section_of(*(item(f"i{n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9)
+    proposal = section.propose("plain", cap=25)
+    assert ids(proposal.candidates) == ["i1", "i8", "i7", "i6", "i5"]
+    assert [each.rank for each in proposal.candidates] == [1, 2, 3, 4, 5]
+    assert {each.score for each in proposal.candidates} == {None}
+    assert (proposal.total, proposal.taken, proposal.earlier) == (90, 9, ())
+
+
+def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
+    """What must and what is recent come first, then relevance against size, then the newest of the rest."""
+    section = section_of(
+        item("pin", "nothing of note", pinned=True),
+        item("long", "the merger clause " + "and so on " * 40, 160),
+        item("short", "the merger clause", 10),
+        *(item(f"i{n}", "other things entirely") for n in range(6)),
+        retrieval_threshold=5,
+        recent=1,
+    )
+    proposal = section.propose("merger", cap=100)
+    assert ids(proposal.candidates) == ["pin", "i5", "short", "long", "i4"]
+    scores = {each.id: score for each, score in section.rank("merger", 5)}
+    assert [each.score for each in proposal.candidates] == [None, None, scores["short"], scores["long"], None]
+    assert proposal.candidates[-1].score is None
+
+
+def test_a_query_without_a_known_word_gives_the_newest() -> None:
+    """Retrieval that finds nothing never starves the section."""
+    section = section_of(*(item(f"i{n}") for n in range(9)), retrieval_threshold=2)
+    assert ids(section.propose("zebra", cap=15).candidates) == ["i8", "i7", "i6"]
+    assert ids(section.propose("", cap=15).candidates) == ["i8", "i7", "i6"]
+
+
+def test_static_sections_never_see_the_query_and_must_show_system_items() -> None:
+    """Role system makes an item of a static section a must; the rest come newest first."""
+    items = [
+        item("rule", "the merger clause", role="system"),
+        *(item(f"i{n}", "merger" * (n % 2)) for n in range(5)),
+    ]
+    section = section_of(*items, placement="static", retrieval_threshold=2)
+    proposals = [section.propose(query, cap=20) for query in ("merger", "")]
+    assert proposals[0] == proposals[1]
+    assert ids(proposals[0].candidates) == ["rule", "i4", "i3", "i2"]
+    assert [each.must for each in proposals[0].candidates] == [True, False, False, False]
+
+
+def test_the_index_follows_adds_updates_and_removals_between_queries() -> None:
+    """What changed since the last query is found as it is now, and what is gone is not found."""
+    section = section_of(
+        *(item(f"i{n}", word) for n, word in enumerate(["zero", "merger", "lease", "clause", "party"]))
+    )
+    assert [each.id for each, _ in section.rank("merger", 5)] == ["i1"]
+    section.update(item("i1", "tenant"))
+    section.remove("i2")
+    section.add(item("i8", "tenant lease"))
+    section.add(item("gone", "lease"))
+    section.remove("gone")
+    assert section.rank("merger", 5) == []
+    assert {each.id for each, _ in section.rank("tenant", 5)} == {"i1", "i8"}
+    assert [each.id for each, _ in section.rank("lease", 5)] == ["i8"]
+
+
+def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut() -> None:
+    """The newest question and the newest unit must be shown; a cut never parts a call from its result."""
+    section = section_of(
+        item("old", role="assistant"),
+        item("pin", pinned=True, role="assistant"),
+        item("ask"),
+        call("c1", "1"),
+        item("aside", role="system"),
+        result("r1", "1"),
+        result("lost", "9"),
+        item("done", role="assistant"),
+        placement="history",
+    )
+    candidates = section.propose("", cap=30).candidates
+    assert ids(candidates) == ["done", "ask", "pin", "lost", "c1 r1", "aside"]
+    assert [each.must for each in candidates] == [True, True, True, False, False, False]
+    assert [each.orphan for each in candidates] == [False, False, False, True, False, False]
+    assert {ids((each,))[0]: each.cut for each in candidates} == {
+        "done": True,
+        "lost": True,
+        "aside": False,
+        "c1 r1": True,
+        "ask": True,
+        "pin": False,
+    }
+
+
+def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
+    """Earlier units come best first where the query knows a word of them, else newest first; none if all fits."""
+    section = section_of(
+        *(item(f"i{n}", "merger terms" if n in (3, 7) else "small talk") for n in range(30)),
+        placement="history",
+    )
+    assert ids(section.propose("merger", cap=100).earlier) == ["i7", "i3"]
+    unranked = section.propose("zebra", cap=40).earlier
+    assert ids(unranked) == ["i28", "i27", "i26", "i25", "i24"]
+    assert all(each.score is None for each in unranked)
+    assert section.propose("merger", cap=300).earlier == ()
+
+
+ROLES = st.sampled_from(["user", "assistant", "system"])
+SPOKEN: st.SearchStrategy[tuple[str, Content]] = st.one_of(
+    st.tuples(ROLES, st.sampled_from(["merger terms", "small talk", "merger merger", "nothing", ""])),
+    st.sampled_from("abc").map(lambda name: ("assistant", (ToolUseBlock(name, "find", "merger"),))),
+    st.sampled_from("abc").map(lambda name: ("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock(name, "find")))),
+    st.sampled_from("abc").map(lambda name: ("tool", (ToolResultBlock(name, "terms"),))),
+    st.sampled_from("abc").map(lambda name: ("user", (ToolResultBlock(name, "terms"), TextBlock("talk")))),
+)
+ITEMS = st.lists(st.tuples(SPOKEN, st.integers(0, 30), st.sampled_from([False] * 7 + [True])), max_size=25)
+SPECS = st.builds(
+    SectionSpec,
+    st.just("s"),
+    placement=st.sampled_from(["static", "history", "query"]),
+    retrieval_threshold=st.integers(0, 8),
+    recent=st.integers(0, 3),
+    recall=st.sampled_from([0.0, 0.25, 1.0]),
+)
+
+
+def filled(spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]]) -> Section:
+    section = Section(spec)
+    for n, ((role, content), tokens, pinned) in enumerate(made):
+        section.add(item(f"i{n}", content, tokens, role=role, pinned=pinned))
+    return section
+
+
+@given(SPECS, ITEMS, st.sampled_from(["merger", "talk terms", "zebra", ""]), st.integers(0, 150))
+@settings(max_examples=150, deadline=None)
+def test_a_proposal_is_whole_units_in_order_of_want(
+    spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]], query: str, cap: int
+) -> None:
+    """Every must is there and first, no item is proposed twice, and it ends at twice the cap or with the section."""
+    section = filled(spec, made)
+    proposal = section.propose(query, cap=cap)
+    candidates = proposal.candidates
+    proposed = [each.id for candidate in candidates for each in candidate.items]
+    assert len(set(proposed)) == len(proposed)
+    assert [candidate.rank for candidate in candidates] == list(range(1, len(candidates) + 1))
+    assert (proposal.total, proposal.taken) == (section.used, len(section))
+    musts = [candidate.must for candidate in candidates]
+    assert musts == sorted(musts, reverse=True)
+    pinned = {each.id for each in section if each.pinned or (spec.placement == "static" and each.role == "system")}
+    shown = {each.id for candidate in candidates if candidate.must or candidate.orphan for each in candidate.items}
+    assert pinned - shown <= {each.id for each in section if each.role == "tool"}
+    everything = sum(len(candidate.items) for candidate in candidates) == len(section)
+    walked = sum(max(1, candidate.tokens) for candidate in candidates)
+    assert everything or walked >= 2 * cap
+    for candidate in candidates:
+        place = [each.id for each in section].index(candidate.items[0].id)
+        assert candidate.position == place
+        assert candidate.offset == sum(each.tokens for each in list(section)[:place])
+
+
+@given(ITEMS, st.integers(0, 200), st.sampled_from(["merger", ""]))
+@settings(max_examples=150, deadline=None)
+def test_a_history_may_be_cut_where_units_allow_it(
+    made: list[tuple[tuple[str, Content], int, bool]], cap: int, query: str
+) -> None:
+    """Walking back finds the cut points of the whole history, but for units that are shown anyway."""
+    section = filled(SectionSpec("s", placement="history"), made)
+    candidates = section.propose(query, cap=cap).candidates
+    shown_anyway = {each.id for candidate in candidates if candidate.must for each in candidate.items}
+    links = [Link(role="system") if each.id in shown_anyway else Link.of(each) for each in section]
+    whole = filled(SectionSpec("s", placement="history"), made).propose("", cap=10_000).candidates
+    spans = [
+        (candidate.position, max(int(each.id[1:]) for each in candidate.items))
+        for candidate in whole
+        if candidate.items[0].id not in shown_anyway
+    ]
+    walked = {candidate.position for candidate in candidates if not candidate.must}
+    for candidate in candidates:
+        legal = not any(first < candidate.position <= last for first, last in spans)
+        assert legal or not candidate.cut
+        if candidate.position in walked and candidate.position >= min(walked) and len(candidates) == len(whole):
+            assert candidate.cut == legal
+    if not shown_anyway:
+        assert {c.position for c in whole if c.cut} == set(cut_points(links)) & {c.position for c in whole}
+
+
+@given(SPECS, ITEMS, st.sampled_from(["merger", "talk terms", ""]), st.integers(0, 150))
+@settings(max_examples=60, deadline=None)
+def test_the_same_section_proposes_the_same_whatever_led_to_it(
+    spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]], query: str, cap: int
+) -> None:
+    """Proposing changes nothing, and a restart, earlier queries and detours leave no trace in a proposal."""
+    section, other = filled(spec, made), Section(spec)
+    for each in section:
+        other.add(replace(each, content="a detour" if isinstance(each.content, str) else each.content))
+        other.propose("merger detour", cap=cap)
+        other.update(each)
+    before = section.state(), pickle.dumps(list(section.entries()))
+    proposals: list[Proposal] = [
+        section.propose(query, cap=cap),
+        section.propose(query, cap=cap),
+        other.propose(query, cap=cap),
+        Section.restore(spec, section.state(), section.entries()).propose(query, cap=cap),
+    ]
+    assert all(proposal == proposals[0] for proposal in proposals)
+    assert (section.state(), pickle.dumps(list(section.entries()))) == before
