@@ -97,10 +97,12 @@ class SessionMemory:
         ranker: Ranker | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        single_writer: bool = False,
     ) -> AsyncIterator[SessionMemory]:
         """Open a session, new or stored; leaving the block saves it, an exception discards what is unsaved.
 
-        url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
+        url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem. single_writer: nobody
+        else writes to the session, so that the filesystem need not be able to tell writers apart.
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
         check_name(session_id, "session id")
@@ -117,6 +119,7 @@ class SessionMemory:
             clock=clock or _now,
             rng=random.SystemRandom(),
             read_only=read_only,
+            single_writer=single_writer,
         )
         async with memory:
             yield memory
@@ -164,9 +167,12 @@ class SessionMemory:
         clock: Clock,
         rng: random.Random,
         read_only: bool = False,
+        single_writer: bool = False,
         one_loop: bool = False,
     ) -> SessionMemory:
-        log, recovered = SessionLog.open(url_or_fs, session_id, namespace=namespace, read_only=read_only)
+        log, recovered = SessionLog.open(
+            url_or_fs, session_id, namespace=namespace, read_only=read_only, single_writer=single_writer
+        )
         hydrated = hydrate(recovered, sections, counter, ranker)
         return cls(
             log,

@@ -89,6 +89,11 @@ class SectionSpec:
         if not valid:
             raise ValueError(f"section {self.name!r} has {field} {getattr(self, field)!r}; use {remedy}")
 
+    @property
+    def title(self) -> str:
+        """Return what stands in the section's header."""
+        return self.header or self.name
+
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the spec as JSON values, without its ranker."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "ranker"}
@@ -126,9 +131,7 @@ def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
 
 
 DEFAULT_SECTIONS: tuple[SectionSpec, ...] = (
-    SectionSpec(
-        "role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", explicit_only=True
-    ),
+    SectionSpec("role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", explicit_only=True),
     SectionSpec(
         "playbooks",
         8_000,

@@ -36,6 +36,8 @@ def first_found(query: str, texts: list[str]) -> str:
         ("the company’s and the company's", ["compani", "compani"]),
         ("U.S. and US", ["us", "us"]),
         ("e.g. this, i.e. that", []),
+        ("a state-of-the-art method(s)", ["state", "art", "method"]),
+        ("I told you my name", ["i", "told", "my", "name"]),
         ("co\u00adoperate ﬁne", ["cooper", "fine"]),
         ("a lone \ud800surrogate", ["lone", "surrog"]),
     ],

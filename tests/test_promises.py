@@ -259,7 +259,8 @@ def test_p7_a_query_without_a_known_word_gives_the_newest(world, budget, format)
         spec = world.memory[name].spec
         if spec.placement == "query" and use.items:
             candidates = world.memory[name].propose("zzyzx", cap=budget).candidates
-            rest = [unit.position for unit in candidates if not unit.must]
+            places = {item.id: place for place, item in enumerate(world.memory[name])}
+            rest = [places[unit.items[-1].id] for unit in candidates if not unit.must]
             assert rest[spec.recent :] == sorted(rest[spec.recent :], reverse=True)
 
 

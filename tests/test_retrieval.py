@@ -134,7 +134,7 @@ def test_ranking_is_that_of_the_reference(n: int) -> None:
 @pytest.mark.parametrize("k1, b, epsilon", [(1.2, 0.0, 0.25), (2.0, 1.0, 0.0), (0.1, 0.5, 1.0)])
 def test_parameters_mean_what_they_mean_to_rank_bm25(k1: float, b: float, epsilon: float) -> None:
     """k1, b and epsilon give the same scores as in the package."""
-    entries = list(enumerate(seeded_texts(60, words=20)))
+    entries = list(enumerate(["", *seeded_texts(60, words=20)]))
     ours = BM25Ranker("okapi", k1=k1, b=b, epsilon=epsilon).index()
     reference = RankBM25Ranker(k1=k1, b=b, epsilon=epsilon).index()
     for index in (ours, reference):
@@ -144,21 +144,21 @@ def test_parameters_mean_what_they_mean_to_rank_bm25(k1: float, b: float, epsilo
 
 
 def test_a_batch_counts_as_its_entries_one_by_one() -> None:
-    """Adding many at once, in batches of batches, gives the index that adding each gives."""
-    entries = list(enumerate(seeded_texts(5_000, words=12)))
+    """Adding many at once, after queries too, gives the index that adding each gives."""
+    entries = [(n, f"{text} {WORDS[n % 5]}") for n, text in enumerate(seeded_texts(5_000, words=12))]
     at_once, one_by_one = BM25Ranker("okapi").index(), BM25Ranker("okapi").index()
-    at_once.add(entries[:40])
-    at_once.add(entries[40:])
-    for entry in entries:
-        one_by_one.add([entry])
-    for query in seeded_queries(10):
-        assert at_once.rank(query, 100) == one_by_one.rank(query, 100) != []
+    for start, stop in ((0, 200), (200, 240), (240, 5_000)):
+        at_once.add(entries[start:stop])
+        for entry in entries[start:stop]:
+            one_by_one.add([entry])
+        for query in seeded_queries(10):
+            assert at_once.rank(f"lease {query}", 100) == one_by_one.rank(f"lease {query}", 100) != []
 
 
-def test_a_term_repeated_more_than_255_times_counts_in_full() -> None:
-    """Occurrences are not cut, where the term is rare and where it is common."""
-    entries = {0: "lease " * 300, 1: "lease " * 70_000, 2: "lease rent", 3: "rent", 4: "deposit", 5: "rent notice"}
-    entries |= dict.fromkeys(range(6, 30), "cure notice")
+@pytest.mark.parametrize("n_others", [4, 60])
+def test_a_term_repeated_very_often_counts_in_full(n_others: int) -> None:
+    """Occurrences are not cut at a byte or two, whether the term is common or rare."""
+    entries = dict(enumerate(["lease " * 300, "lease " * 70_000, "lease rent", *["cure notice"] * n_others]))
     index = BM25Ranker("okapi").index()
     index.add(entries.items())
     for query in ("lease", "notice lease rent"):
@@ -197,6 +197,7 @@ def test_a_removed_entry_is_gone_and_its_ordinal_free(ranker: Ranker) -> None:
     """After a removal nothing finds the entry; an index emptied is as good as new."""
     index = ranker.index()
     index.add([(0, "lease"), (1, "rent"), (2, "deposit")])
+    assert [ordinal for ordinal, _ in index.rank("lease", 10)] == [0]
     index.remove(0)
     assert index.rank("lease", 10) == []
     index.remove(2)
@@ -204,6 +205,17 @@ def test_a_removed_entry_is_gone_and_its_ordinal_free(ranker: Ranker) -> None:
     assert len(index) == 0
     assert index.rank("rent", 10) == []
     index.add([(0, "notice"), (1, "rent"), (2, "cure")])
+    assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
+
+
+@rankers
+def test_an_updated_entry_is_found_by_its_new_text_alone(ranker: Ranker) -> None:
+    """After an update the old words find nothing, and the new ones the entry."""
+    index = ranker.index()
+    index.add([(0, "lease"), (1, "rent"), (2, "deposit")])
+    assert index.rank("notice", 10) == []
+    index.update(0, "notice")
+    assert index.rank("lease", 10) == []
     assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
 
 

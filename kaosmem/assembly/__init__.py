@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kaosmem.assembly.allocation import Need, allocate
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, preview
+from kaosmem.assembly.costs import Costs
 from kaosmem.assembly.packing import Packing
 from kaosmem.errors import InvalidBudgetError
 from kaosmem.formats import Format
@@ -51,9 +52,10 @@ def assemble(
     """
     window = check_budget(budget, reserve)
     shown_specs = [spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates]
+    costs = Costs(format, counter)
     room = window
     while True:
-        packing = Packing(shown_specs, proposals, window=room, format=format, counter=counter)
+        packing = Packing(shown_specs, proposals, window=room, costs=costs)
         rendered = format.render(packing.layout)
         used = packing.used if counter.additive else format.count(rendered, counter)
         if used <= window:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kaosmem.sections import Candidate, SectionSpec
+from kaosmem.types import Item
 
 
 @dataclass(slots=True)
@@ -24,12 +25,12 @@ class Share:
     grant: int = 0
     used: int = 0
     kept: list[Candidate] = field(default_factory=list)
-    _items: int = 0
+    _count: int = 0
 
     def cost(self, candidate: Candidate) -> int:
         """Return what it takes to add a candidate."""
-        header_so_far = self.header(self._items) if self._items else 0
-        return self.size(candidate) + self.header(self._items + len(candidate.items)) - header_so_far
+        header_so_far = self.header(self._count) if self._count else 0
+        return self.size(candidate) + self.header(self._count + len(candidate.items)) - header_so_far
 
     def want(self) -> int:
         """Return what all candidates would take, measured no further than past the cap."""
@@ -43,8 +44,13 @@ class Share:
     def take(self, candidate: Candidate) -> None:
         """Add a candidate."""
         self.used += self.cost(candidate)
-        self._items += len(candidate.items)
+        self._count += len(candidate.items)
         self.kept.append(candidate)
+
+    @property
+    def items(self) -> list[Item]:
+        """Return the items taken, units in stored order."""
+        return [item for unit in sorted(self.kept, key=lambda unit: unit.position) for item in unit.items]
 
     @property
     def left_out(self) -> list[Candidate]:

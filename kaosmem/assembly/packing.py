@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 from kaosmem.assembly.allocation import Need, allocate, by_priority, cap_of, held_by_floor, window_too_small
 from kaosmem.assembly.context import Decision, Reason, SectionUse
+from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Share, fit
 from kaosmem.assembly.tail import Tail, TailCutter
-from kaosmem.formats import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark
-from kaosmem.formats.text import header_piece, item_piece, item_tokens, recalled_header
+from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
+from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import ChatMessage, Item
-from kaosmem.units import repair
+from kaosmem.types import Item
 
 FRAME = "frame"
 
@@ -27,98 +26,81 @@ class Packing:
     """
 
     def __init__(
-        self,
-        specs: Sequence[SectionSpec],
-        proposals: Mapping[str, Proposal],
-        *,
-        window: int,
-        format: Format,  # noqa: A002
-        counter: TokenCounter,
+        self, specs: Sequence[SectionSpec], proposals: Mapping[str, Proposal], *, window: int, costs: Costs
     ) -> None:
         self._specs, self._proposals = specs, proposals
-        self._window, self._format, self._counter = window, format, counter
-        self._piece_form, self._entry_form = f"piece {counter.name}", f"{format.name} {counter.name}"
+        self._window, self._costs = window, costs
         self._cutters = {spec.name: self._cutter(spec) for spec in specs if spec.placement == "history"}
         self._shares = {spec.name: self._share(spec) for spec in specs if spec.placement != "history"}
         self._needs = {spec.name: self._need(spec) for spec in specs}
         self._check_musts()
-        self._to_share = max(window - self._frame(wanted=True), sum(need.must for need in self._needs.values()))
+        self._to_share = max(window - self._largest_frame, sum(need.must for need in self._needs.values()))
         self._fill_static()
         self._tails = self._cut_tails()
-        self._recalled = {name: share for name, share in self._recall_shares() if share.candidates}
+        self._recalled = {spec.name: share for spec in specs if (share := self._recall_share(spec))}
         self._fill_block()
 
-    # want and grant
+    # want
 
     def _cutter(self, spec: SectionSpec) -> TailCutter:
         proposal = self._proposals[spec.name]
-        units = sorted(
-            (candidate for candidate in proposal.candidates if not candidate.orphan),
-            key=lambda candidate: candidate.position,
-        )
+        units = [candidate for candidate in proposal.candidates if not candidate.orphan]
         return TailCutter(
             spec,
-            units,
+            sorted(units, key=lambda unit: unit.position),
             taken=proposal.taken,
             total=proposal.total,
-            size=self._history_size,
-            mark_size=lambda left_out: self._format.entry_tokens(Mark(left_out), self._counter),
-            header=self._format.history_header_tokens(_title(spec), self._counter),
+            size=self._costs.entries,
+            mark_size=self._costs.mark,
+            header=self._costs.history_header(spec),
         )
 
     def _share(self, spec: SectionSpec) -> Share:
-        header = self._counter(header_piece(_title(spec)))
-        share = Share(
-            spec,
-            self._proposals[spec.name].candidates,
-            size=self._piece_size,
-            header=lambda _: header,
-            cap=cap_of(spec, self._window),
-        )
-        for candidate in share.candidates:
+        header = self._costs.header(spec)
+        candidates = self._proposals[spec.name].candidates
+        share = Share(spec, candidates, self._costs.pieces, lambda _: header, cap=cap_of(spec, self._window))
+        for candidate in candidates:
             if candidate.must:
                 share.take(candidate)
         return share
 
     def _need(self, spec: SectionSpec) -> Need:
-        cutter = self._cutters.get(spec.name)
-        if cutter:
+        if cutter := self._cutters.get(spec.name):
             return Need(cutter.must, cutter.want)
         share = self._shares[spec.name]
         return Need(share.used, max(share.used, share.want()))
 
     def _check_musts(self) -> None:
-        musts = {FRAME: self._frame(wanted=False)} | {name: need.must for name, need in self._needs.items()}
+        musts = {FRAME: self._least_frame} | {name: need.must for name, need in self._needs.items()}
         if sum(musts.values()) > self._window:
             raise window_too_small(musts, self._window)
         for spec in self._specs:
             if spec.budget is not None and musts[spec.name] > spec.budget:
                 raise window_too_small({spec.name: musts[spec.name]}, spec.budget, section=spec.name)
 
-    def _frame(self, *, wanted: bool) -> int:
-        """Return what the frame costs at the most: of all that is wanted, or of what must be shown alone."""
+    @property
+    def _least_frame(self) -> int:
+        """What the frame costs of what must be shown alone."""
+        shown = {spec.placement for spec in self._specs if self._needs[spec.name].must}
+        last = next((cutter.last_shown for cutter in reversed(self._cutters.values()) if cutter.must), None)
+        place = self._costs.block_place(entries_of(last)[-1] if last else None)
+        return self._costs.frame(
+            static="static" in shown, history="history" in shown, block=place if "query" in shown else None
+        )
 
-        def is_there(placement: str) -> bool:
-            return any(wanted or self._needs[spec.name].must for spec in self._specs if spec.placement == placement)
+    @property
+    def _largest_frame(self) -> int:
+        """What the frame costs if all is shown that is wanted, whatever the query brings."""
+        wanted = {spec.placement for spec in self._specs}
+        recall = any(spec.recall for spec in self._specs if spec.placement == "history")
+        block = BlockPlace.OWN_MESSAGE if "query" in wanted or recall else None
+        return self._costs.frame(static="static" in wanted, history="history" in wanted, block=block)
 
-        history = is_there("history")
-        recall = wanted and any(spec.recall for spec in self._specs if spec.placement == "history")
-        block = None
-        if is_there("query") or recall:
-            hosted = history and not wanted and self._newest_takes_block()
-            block = BlockPlace.IN_MESSAGE if hosted else BlockPlace.OWN_MESSAGE
-        return self._format.frame_tokens(static=is_there("static"), history=history, block=block, counter=self._counter)
-
-    def _newest_takes_block(self) -> bool:
-        last = [cutter for cutter in self._cutters.values() if cutter.must][-1].last_shown
-        return last is not None and self._format.takes_block(_entries(last)[-1])
-
-    # fit
+    # grant and fit
 
     def _fill_static(self) -> None:
-        static = [share for share in self._shares.values() if share.spec.placement == "static"]
         grants = allocate(self._specs, self._needs, self._to_share)
-        for share in static:
+        for share in self._placed("static"):
             share.cap = share.grant = grants[share.spec.name]
             fit([share], share.grant - share.used)
             self._needs[share.spec.name] = Need(share.used, share.used)
@@ -127,176 +109,146 @@ class Packing:
         """Cut each history to what static sections, floors and musts of the others leave it: never by the query."""
         tails: dict[str, Tail] = {}
         for spec in by_priority(self._specs):
-            cutter = self._cutters.get(spec.name)
-            if cutter is None:
-                continue
-            others = sum(self._held(other) for other in self._specs if other is not spec)
-            cap = max(cutter.must, min(cap_of(spec, self._window), self._to_share - others))
-            tail = tails[spec.name] = cutter.cut(cap)
-            recall = min(cap - tail.used, int(spec.recall * cap)) if tail.left_out else 0
-            self._needs[spec.name] = Need(tail.used, tail.used + recall)
+            if cutter := self._cutters.get(spec.name):
+                others = sum(self._held(other) for other in self._specs if other is not spec)
+                cap = max(cutter.must, min(cap_of(spec, self._window), self._to_share - others))
+                tail = tails[spec.name] = cutter.cut(cap)
+                recall = min(cap - tail.used, int(spec.recall * cap)) if tail.left_out else 0
+                self._needs[spec.name] = Need(tail.used, tail.used + recall)
         return {spec.name: tails[spec.name] for spec in self._specs if spec.name in tails}
 
     def _held(self, spec: SectionSpec) -> int:
         need = self._needs[spec.name]
         return need.must if spec.placement == "static" else held_by_floor(spec, need, self._window)
 
-    def _recall_shares(self) -> Iterator[tuple[str, Share]]:
-        for spec in self._specs:
-            tail = self._tails.get(spec.name)
-            if tail is None or tail.left_out is None:
-                continue
-            shown = {item.id for unit in (*tail.before, *tail.units) for item in unit.items}
-            candidates = tuple(
-                unit
-                for unit in self._proposals[spec.name].earlier
-                if not unit.orphan and shown.isdisjoint(item.id for item in unit.items)
-            )
-            need = self._needs[spec.name]
-            header = partial(self._recalled_header, spec, tail.left_out)
-            yield spec.name, Share(spec, candidates, self._piece_size, header, cap=need.want - need.must)
-
-    def _recalled_header(self, spec: SectionSpec, left_out: int, recalled: int) -> int:
-        return self._counter(recalled_header(_title(spec), recalled=recalled, left_out=max(0, left_out - recalled)))
+    def _recall_share(self, spec: SectionSpec) -> Share | None:
+        """Return the share of the earlier messages of a history that is cut, if there are any to recall."""
+        tail = self._tails.get(spec.name)
+        if tail is None or tail.left_out is None:
+            return None
+        shown = {unit.position for unit in tail.shown}
+        candidates = tuple(
+            unit for unit in self._proposals[spec.name].earlier if not unit.orphan and unit.position not in shown
+        )
+        need = self._needs[spec.name]
+        header = partial(self._costs.recalled_header, spec, tail.left_out)
+        return Share(spec, candidates, self._costs.pieces, header, cap=need.want - need.must) if candidates else None
 
     def _fill_block(self) -> None:
         """Fill the block with what the static sections and the histories leave."""
         grants = allocate(self._specs, self._needs, self._to_share)
-        for name, share in self._recalled.items():
-            share.grant = min(share.cap, grants[name] - self._tails[name].used)
-        query = {share.spec.name: share for share in self._shares.values() if share.spec.placement == "query"}
+        query = {share.spec.name: share for share in self._placed("query")}
         for name, share in query.items():
             share.grant = min(share.cap, grants[name])
+        for name, share in self._recalled.items():
+            share.grant = min(share.cap, grants[name] - self._tails[name].used)
         shares = [
-            share
+            shares[spec.name]
             for spec in by_priority(self._specs)
-            for share in (self._recalled.get(spec.name), query.get(spec.name))
-            if share is not None
+            for shares in (self._recalled, query)
+            if spec.name in shares
         ]
         used = sum(share.used for share in self._shares.values()) + sum(tail.used for tail in self._tails.values())
-        frame_without = self._frame_tokens(block=None)
-        opening = self._frame_tokens(block=self._block_place) - frame_without
+        closed, opened = self._frame(None), self._frame(self._block_place)
         is_open = any(share.kept for share in shares)
-        left = self._window - used - frame_without - (opening if is_open else 0)
-        fit(shares, left, opening=0 if is_open else opening)
+        left = self._window - used - (opened if is_open else closed)
+        fit(shares, left, opening=0 if is_open else opened - closed)
 
-    def _frame_tokens(self, block: BlockPlace | None) -> int:
-        return self._format.frame_tokens(
-            static=any(share.kept for share in self._shares.values() if share.spec.placement == "static"),
-            history=any(tail.used for tail in self._tails.values()),
-            block=block,
-            counter=self._counter,
-        )
+    def _placed(self, placement: str) -> list[Share]:
+        return [share for share in self._shares.values() if share.spec.placement == placement]
+
+    def _frame(self, block: BlockPlace | None) -> int:
+        """Return what the frame costs around what is shown, with or without a block."""
+        static = any(share.kept for share in self._placed("static"))
+        return self._costs.frame(static=static, history=any(tail.used for tail in self._tails.values()), block=block)
 
     @cached_property
     def _block_place(self) -> BlockPlace:
         entries = [entry for part in self._history for entry in part.entries]
-        takes = bool(entries) and self._format.takes_block(entries[-1])
-        return BlockPlace.IN_MESSAGE if takes else BlockPlace.OWN_MESSAGE
+        return self._costs.block_place(entries[-1] if entries else None)
 
     # build
 
     @cached_property
     def _history(self) -> tuple[HistoryPart, ...]:
-        parts = []
-        for spec in self._specs:
-            tail = self._tails.get(spec.name)
-            if tail and tail.used:
-                entries: list[HistoryEntry] = [entry for unit in tail.before for entry in _entries(unit)]
-                if tail.left_out is not None:
-                    entries.append(Mark(tail.left_out))
-                entries += [entry for unit in tail.units for entry in _entries(unit)]
-                parts.append(HistoryPart(_title(spec), tuple(entries)))
-        return tuple(parts)
+        return tuple(
+            HistoryPart(spec.title, tuple(_tail_entries(self._tails[spec.name])))
+            for spec in self._specs
+            if spec.name in self._tails and self._tails[spec.name].used
+        )
 
     @cached_property
     def layout(self) -> Layout:
         """What the packing shows, in order."""
-        static: list[str] = []
-        block: list[str] = []
-        for spec in self._specs:
-            share = self._shares.get(spec.name)
-            if share and share.kept:
-                pieces = block if spec.placement == "query" else static
-                pieces += [header_piece(_title(spec)), *map(item_piece, _stored_order(share.kept))]
-        for spec in self._specs:
-            recalled = self._recalled.get(spec.name)
-            if recalled and recalled.kept:
-                items = _stored_order(recalled.kept)
-                left_out = max(0, (self._tails[spec.name].left_out or 0) - len(items))
-                block += [
-                    recalled_header(_title(spec), recalled=len(items), left_out=left_out),
-                    *map(item_piece, items),
-                ]
+        static = [piece for share in self._placed("static") for piece in _pieces(share)]
+        block = [piece for share in self._placed("query") for piece in _pieces(share)]
+        for name, share in self._recalled.items():
+            if items := share.items:
+                left_out = max(0, (self._tails[name].left_out or 0) - len(items))
+                block.append(recalled_header(share.spec.title, recalled=len(items), left_out=left_out))
+                block += map(item_piece, items)
         return Layout(tuple(static), self._history, tuple(block), self._block_place if block else None)
 
     @property
     def items(self) -> tuple[Item, ...]:
         """The items that are shown, in order."""
-        shares = [share for share in self._shares.values() if share.kept]
-        static = [item for share in shares if share.spec.placement == "static" for item in _stored_order(share.kept)]
-        tails = [item for tail in self._tails.values() for unit in (*tail.before, *tail.units) for item in unit.items]
-        query = [item for share in shares if share.spec.placement == "query" for item in _stored_order(share.kept)]
-        recalled = [item for share in self._recalled.values() for item in _stored_order(share.kept)]
-        return (*static, *tails, *query, *recalled)
+        static = [item for share in self._placed("static") for item in share.items]
+        tails = [item for tail in self._tails.values() for unit in tail.shown for item in unit.items]
+        block = [item for share in (*self._placed("query"), *self._recalled.values()) for item in share.items]
+        return (*static, *tails, *block)
 
     @property
     def used(self) -> int:
         """Tokens of all that is shown, counted piece by piece, frame included."""
-        frame = self._frame_tokens(block=self.layout.block_place)
-        return frame + sum(use.used for use in self.by_section.values())
+        return self._frame(self.layout.block_place) + sum(use.used for use in self.by_section.values())
 
     @cached_property
     def by_section(self) -> dict[str, SectionUse]:
         """What each section takes, in order of declaration."""
-        uses = {}
-        for spec in self._specs:
-            used, items = 0, 0
-            for share in (self._shares.get(spec.name), self._recalled.get(spec.name)):
-                if share is not None:
-                    used += share.used
-                    items += sum(len(candidate.items) for candidate in share.kept)
-            if spec.name in self._tails:
-                tail = self._tails[spec.name]
-                used += tail.used
-                items += sum(len(unit.items) for unit in (*tail.before, *tail.units))
-            uses[spec.name] = SectionUse(used, items)
-        return uses
+        return {spec.name: self._use(spec.name) for spec in self._specs}
+
+    def _use(self, name: str) -> SectionUse:
+        shares = [shares[name] for shares in (self._shares, self._recalled) if name in shares]
+        used = sum(share.used for share in shares)
+        items = sum(len(share.items) for share in shares)
+        if tail := self._tails.get(name):
+            used += tail.used
+            items += sum(len(unit.items) for unit in tail.shown)
+        return SectionUse(used, items)
+
+    # decide
 
     def decide(self) -> tuple[Decision, ...]:
-        """Return one decision for each item that was proposed, sections in order of declaration, ranks ascending."""
+        """Return one decision for each item that was proposed, sections in order of declaration."""
         return tuple(
             Decision(item.id, spec.name, reason in _INCLUDING, reason, candidate.rank, candidate.score, item.tokens)
             for spec in self._specs
-            for candidate, reason in self._fates(spec)
+            for candidate, reason in (
+                self._fates_in_history(spec) if spec.name in self._tails else self._fates(self._shares[spec.name])
+            )
             for item in candidate.items
         )
 
-    def _fates(self, spec: SectionSpec) -> Iterator[tuple[Candidate, Reason]]:
-        if spec.name in self._tails:
-            yield from self._history_fates(spec)
-            return
-        share = self._shares[spec.name]
+    def _fates(self, share: Share) -> Iterator[tuple[Candidate, Reason]]:
+        left = self._window - self.used
+        cap = cap_of(share.spec, self._window)
         kept = {candidate.rank for candidate in share.kept}
         for candidate in share.candidates:
-            if candidate.rank not in kept:
-                static = spec.placement == "static"
-                room = self._window - sum(use.used for use in self.by_section.values())
-                fits = static and share.cost(candidate) <= min(cap_of(spec, self._window) - share.used, room)
-                yield candidate, Reason.HELD_BACK if fits else Reason.NO_ROOM
-            elif candidate.must:
-                yield candidate, Reason.MUST
+            if candidate.rank in kept:
+                reason = Reason.RELEVANT if candidate.score else Reason.NEWEST
+                yield candidate, Reason.MUST if candidate.must else reason
+            elif share.spec.placement == "static" and share.cost(candidate) <= min(cap - share.used, left):
+                yield candidate, Reason.HELD_BACK
             else:
-                yield candidate, Reason.RELEVANT if candidate.score else Reason.NEWEST
+                yield candidate, Reason.NO_ROOM
 
-    def _history_fates(self, spec: SectionSpec) -> Iterator[tuple[Candidate, Reason]]:
-        tail, proposal = self._tails[spec.name], self._proposals[spec.name]
-        recalled_share = self._recalled.get(spec.name)
-        recalled = {unit.position for unit in recalled_share.kept} if recalled_share else set()
-        in_tail = {unit.position for unit in (*tail.before, *tail.units)}
+    def _fates_in_history(self, spec: SectionSpec) -> Iterator[tuple[Candidate, Reason]]:
+        share, proposal = self._recalled.get(spec.name), self._proposals[spec.name]
+        recalled = {unit.position for unit in share.kept} if share else set()
+        in_tail = {unit.position for unit in self._tails[spec.name].shown}
         ranked = {unit.position: unit for unit in proposal.earlier}
         proposed = {unit.position: unit for unit in proposal.candidates}
-        for position, candidate in {**ranked, **proposed}.items():
+        for position, candidate in (ranked | proposed).items():
             if candidate.orphan:
                 yield candidate, Reason.ORPHAN
             elif position in in_tail:
@@ -304,43 +256,18 @@ class Packing:
             else:
                 yield ranked.get(position, candidate), Reason.RECALLED if position in recalled else Reason.BEFORE_TAIL
 
-    # costs
-
-    def _piece_size(self, candidate: Candidate) -> int:
-        size = 0
-        for item in candidate.items:
-            size += item.size(self._piece_form, self._measure_piece)
-        return size
-
-    def _measure_piece(self, item: Item) -> int:
-        return item_tokens(item, self._counter)
-
-    def _history_size(self, candidate: Candidate) -> int:
-        if len(candidate.items) == 1:
-            return candidate.items[0].size(self._entry_form, self._measure_entries)
-        # A unit is measured once for what its items say: a result that arrives or an update makes it another form.
-        contents = hash(tuple(item.content for item in candidate.items))
-        return candidate.items[-1].size(
-            f"{self._entry_form} {contents}",
-            lambda _: sum(self._format.entry_tokens(entry, self._counter) for entry in _entries(candidate)),
-        )
-
-    def _measure_entries(self, item: Item) -> int:
-        known = item.tokens if isinstance(item.content, str) else None
-        entries = repair((item.message,))
-        return sum(self._format.entry_tokens(entry, self._counter, known=known) for entry in entries)
-
 
 _INCLUDING = frozenset((Reason.MUST, Reason.TAIL, Reason.RELEVANT, Reason.NEWEST, Reason.RECALLED))
 
 
-def _entries(unit: Candidate) -> list[ChatMessage]:
-    return repair([item.message for item in unit.items])
+def _pieces(share: Share) -> Iterable[str]:
+    return (header_piece(share.spec.title), *map(item_piece, share.items)) if share.kept else ()
 
 
-def _stored_order(kept: Sequence[Candidate]) -> list[Item]:
-    return [item for unit in sorted(kept, key=lambda unit: unit.position) for item in unit.items]
-
-
-def _title(spec: SectionSpec) -> str:
-    return spec.header or spec.name
+def _tail_entries(tail: Tail) -> Iterator[HistoryEntry]:
+    for unit in tail.before:
+        yield from entries_of(unit)
+    if tail.left_out is not None:
+        yield Mark(tail.left_out)
+    for unit in tail.units:
+        yield from entries_of(unit)

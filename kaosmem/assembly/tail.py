@@ -21,6 +21,11 @@ class Tail:
     left_out: int | None
     used: int
 
+    @property
+    def shown(self) -> tuple[Candidate, ...]:
+        """Return all units that are shown, in order."""
+        return (*self.before, *self.units)
+
 
 class TailCutter:
     """Cuts one history. All costs are in tokens as rendered.
@@ -126,6 +131,5 @@ class TailCutter:
         return max(0, shown_from - self._musts_before[start])
 
     def _used(self, start: int) -> int:
-        left_out = self._left_out(start)
-        mark = self._mark_size(left_out) if left_out else 0
+        mark = self._mark_size(self._left_out(start))
         return self._header + self._must_before[start] + mark + self._from[start]

@@ -1,0 +1,73 @@
+"""What each part of a context costs in its format, in tokens as rendered."""
+
+from __future__ import annotations
+
+from kaosmem.formats import BlockPlace, Format, Mark
+from kaosmem.formats.text import header_piece, item_tokens, recalled_header
+from kaosmem.sections import Candidate, SectionSpec
+from kaosmem.tokens import TokenCounter
+from kaosmem.types import ChatMessage, Item
+from kaosmem.units import repair
+
+
+class Costs:
+    """The costs of one format under one counter. An item is measured once for each, and keeps its size."""
+
+    def __init__(self, format: Format, counter: TokenCounter) -> None:  # noqa: A002
+        self._format, self._counter = format, counter
+        self._as_piece, self._as_entry = f"piece {counter.name}", f"{format.name} {counter.name}"
+
+    def pieces(self, unit: Candidate) -> int:
+        """Return what a unit costs in the system message or the block."""
+        tokens = 0
+        for item in unit.items:
+            tokens += item.size(self._as_piece, self._measure_piece)
+        return tokens
+
+    def entries(self, unit: Candidate) -> int:
+        """Return what a unit costs in a history, repaired."""
+        if len(unit.items) == 1:
+            return unit.items[0].size(self._as_entry, self._measure_entry)
+        # A unit is measured once for what its items say: a result that arrives or an update makes it another form.
+        contents = hash(tuple(item.content for item in unit.items))
+        return unit.items[-1].size(f"{self._as_entry} {contents}", lambda _: self._measure_entries(unit))
+
+    def header(self, spec: SectionSpec) -> int:
+        """Return what it costs to begin a section in the system message or the block."""
+        return self._counter(header_piece(spec.title))
+
+    def recalled_header(self, spec: SectionSpec, left_out: int, recalled: int) -> int:
+        """Return what it costs to begin so many recalled messages, the rest of `left_out` being left out."""
+        return self._counter(recalled_header(spec.title, recalled=recalled, left_out=max(0, left_out - recalled)))
+
+    def history_header(self, spec: SectionSpec) -> int:
+        """Return what it costs to begin a history."""
+        return self._format.history_header_tokens(spec.title, self._counter)
+
+    def mark(self, left_out: int) -> int:
+        """Return what it costs to say in a history how many messages are left out; nothing for none."""
+        return self._format.entry_tokens(Mark(left_out), self._counter) if left_out else 0
+
+    def frame(self, *, static: bool, history: bool, block: BlockPlace | None) -> int:
+        """Return what belongs to no section."""
+        return self._format.frame_tokens(static=static, history=history, block=block, counter=self._counter)
+
+    def block_place(self, last: ChatMessage | Mark | None) -> BlockPlace:
+        """Return where the block stands when this is the last entry of the history."""
+        takes_block = last is not None and self._format.takes_block(last)
+        return BlockPlace.IN_MESSAGE if takes_block else BlockPlace.OWN_MESSAGE
+
+    def _measure_piece(self, item: Item) -> int:
+        return item_tokens(item, self._counter)
+
+    def _measure_entry(self, item: Item) -> int:
+        known = item.tokens if isinstance(item.content, str) else None
+        return sum(self._format.entry_tokens(entry, self._counter, known=known) for entry in repair((item.message,)))
+
+    def _measure_entries(self, unit: Candidate) -> int:
+        return sum(self._format.entry_tokens(entry, self._counter) for entry in entries_of(unit))
+
+
+def entries_of(unit: Candidate) -> list[ChatMessage]:
+    """Return a unit as the messages that a history shows of it."""
+    return repair([item.message for item in unit.items])

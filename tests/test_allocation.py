@@ -1,0 +1,113 @@
+"""Grants: what each section gets of a window."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import SectionSpec, WindowTooSmallError
+from kaosmem.assembly import Need, allocate
+from kaosmem.assembly.allocation import held_by_floor
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[list[SectionSpec], dict[str, Need], int]:
+    count = draw(st.integers(1, 5))
+    specs, needs = [], {}
+    for index in range(count):
+        spec = SectionSpec(
+            f"s{index}",
+            draw(st.none() | st.integers(0, 300)),
+            priority=draw(st.integers(0, 2)),
+            floor=draw(st.sampled_from([0, 0.1, 0.2])),
+            placement=draw(st.sampled_from(["static", "history", "query"])),
+        )
+        specs.append(spec)
+        if draw(st.booleans()):
+            must = draw(st.sampled_from([0, 0, 20, 60]))
+            needs[spec.name] = Need(must, must + draw(st.integers(0, 400)))
+    return specs, needs, draw(st.integers(0, 800))
+
+
+def most(spec: SectionSpec, need: Need) -> int:
+    return need.want if spec.budget is None else min(need.want, max(spec.budget, need.must))
+
+
+@given(requests())
+def test_grants_cover_musts_and_floors_and_stay_within_the_window(request) -> None:
+    """Every section gets its must, its floor where it wants it, and no more than it wants; all get what there is."""
+    specs, needs, budget = request
+    musts = sum(need.must for need in needs.values())
+    if musts > budget:
+        with pytest.raises(WindowTooSmallError) as caught:
+            allocate(specs, needs, budget)
+        assert sum(caught.value.need.values()) == musts
+        return
+    grants = allocate(specs, needs, budget)
+    assert grants.keys() == needs.keys()
+    assert sum(grants.values()) <= budget
+    floors = sum(int(spec.floor * budget) for spec in specs if spec.name in needs)
+    for spec in specs:
+        if spec.name in needs:
+            need = needs[spec.name]
+            assert need.must <= grants[spec.name] <= most(spec, need)
+            if musts + floors <= budget:
+                assert grants[spec.name] >= min(int(spec.floor * budget), most(spec, need))
+
+
+@given(requests())
+def test_nothing_is_kept_back_that_somebody_wants(request) -> None:
+    """What is left over is wanted by no section that depends on the query or is a history."""
+    specs, needs, budget = request
+    if sum(need.must for need in needs.values()) <= budget:
+        grants = allocate(specs, needs, budget)
+        if sum(grants.values()) < budget:
+            for spec in specs:
+                if spec.name in needs and spec.placement != "static":
+                    assert grants[spec.name] == most(spec, needs[spec.name])
+
+
+@given(requests())
+def test_a_higher_priority_is_served_first(request) -> None:
+    """Above floors and musts, a section gets something only when every higher one has all that it wants."""
+    specs, needs, budget = request
+    specs = [spec for spec in specs if spec.name in needs and spec.placement != "static"]
+    needs = {spec.name: needs[spec.name] for spec in specs}
+    if sum(need.must for need in needs.values()) > budget:
+        return
+    grants = allocate(specs, needs, budget)
+    for higher in specs:
+        for lower in specs:
+            if higher.priority > lower.priority and grants[higher.name] < most(higher, needs[higher.name]):
+                floor = min(int(lower.floor * budget), most(lower, needs[lower.name]))
+                assert grants[lower.name] <= max(floor, needs[lower.name].must)
+
+
+def test_static_sections_leave_room_for_the_floors_and_musts_of_others() -> None:
+    """A long playbook is trimmed to what floors and musts leave, and gets the rest where nobody claims it."""
+    playbooks = SectionSpec("playbooks", placement="static", priority=9)
+    messages = SectionSpec("messages", placement="history", floor=0.35)
+    documents = SectionSpec("documents", floor=0.25)
+    needs = {"playbooks": Need(0, 5_000), "messages": Need(100, 5_000), "documents": Need(0, 5_000)}
+    assert allocate([playbooks, messages, documents], needs, 1_000) == {
+        "playbooks": 400,
+        "messages": 350,
+        "documents": 250,
+    }
+    needs = {"playbooks": Need(0, 5_000), "messages": Need(100, 120), "documents": Need(0, 30)}
+    assert allocate([playbooks, messages, documents], needs, 1_000) == {
+        "playbooks": 850,
+        "messages": 120,
+        "documents": 30,
+    }
+
+
+@given(st.integers(0, 4_000), st.integers(0, 4_000), st.sampled_from([0.0, 0.1, 0.35, 1.0]))
+def test_a_growing_section_moves_a_history_only_a_few_times(window: int, want: int, floor: float) -> None:
+    """What a floor keeps from a history covers the want up to the floor, in at most eight steps or so."""
+    spec = SectionSpec("findings", floor=floor)
+    held = held_by_floor(spec, Need(0, want), window)
+    assert min(want, int(floor * window)) <= held <= int(floor * window)
+    steps = {held_by_floor(spec, Need(0, each), window) for each in range(0, want, 7)}
+    assert len(steps) <= 10 or int(floor * window) < 80
