@@ -80,7 +80,7 @@ class ItemTooLargeError(KaosmemError, ValueError):
 class WindowTooSmallError(KaosmemError, ValueError):
     """The window cannot hold what must be shown.
 
-    need: tokens by section (and "frame"), empty when the sums are not known.
+    need: tokens by section, "(frame)" for what belongs to none, empty when the sums are not known.
     """
 
     def __init__(self, message: str, *, need: Mapping[str, int] | None = None) -> None:

@@ -248,7 +248,8 @@ class Proposer:
 
 
 def _worth(score: float, tokens: int) -> float:
-    return score / max(1, tokens) ** SIZE_EXPONENT
+    worth: float = score / max(1, tokens) ** SIZE_EXPONENT
+    return worth
 
 
 class LazyIndex:

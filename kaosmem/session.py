@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from kaosmem.assembly import Context, Decision, Reason, assemble, check_budget
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.errors import (
+    ConflictError,
+    CorruptionError,
     DuplicateItemError,
     DurabilityError,
     ReadOnlyError,
@@ -480,7 +482,7 @@ class SessionMemory:
                     await asyncio.to_thread(
                         self._log.snapshot, frozen.header, frozen.items, archived=frozen.archived_entries, seq=seq
                     )
-                except DurabilityError as error:  # the log still holds all: it is only longer than it might be
+                except (ConflictError, CorruptionError, DurabilityError) as error:  # the log still holds all
                     self.notices += (f"no snapshot was written: {error}",)
                 else:
                     release(self._sections.values(), frozen.archived)

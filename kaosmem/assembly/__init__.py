@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kaosmem.assembly.allocation import Need, allocate
+from kaosmem.assembly.allocation import FRAME, Need, allocate, window_too_small
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, preview
 from kaosmem.assembly.costs import Costs
 from kaosmem.assembly.packing import Packing
-from kaosmem.errors import InvalidBudgetError
+from kaosmem.errors import InvalidBudgetError, WindowTooSmallError
 from kaosmem.formats import Format
 from kaosmem.names import shown
 from kaosmem.sections import Proposal, SectionSpec
@@ -55,7 +55,13 @@ def assemble(
     costs = Costs(format, counter)
     room = window
     while True:
-        packing = Packing(shown_specs, proposals, window=room, costs=costs)
+        try:
+            packing = Packing(shown_specs, proposals, window=room, costs=costs)
+        except WindowTooSmallError as error:
+            if room == window or FRAME not in error.need:
+                raise
+            heavier = {**error.need, FRAME: error.need[FRAME] + window - room}
+            raise window_too_small(heavier, window) from None
         rendered = format.render(packing.layout)
         used = packing.used if counter.additive else format.count(rendered, counter)
         if used <= window:

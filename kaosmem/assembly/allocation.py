@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import SectionSpec
 
+FRAME = "(frame)"
+"""Stands beside the sections' names in sums, for what belongs to none of them."""
+
 # A section that grows towards its floor takes it in this many steps, so that the room left for a history, and with it
 # the place where the history is cut, moves that often at the most.
 _FLOOR_STEPS = 8

@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from textwrap import shorten
 
+from kaosmem.assembly.allocation import FRAME
 from kaosmem.formats import Rendered, count_messages
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue, content_text
@@ -136,8 +137,8 @@ class Context:
         """Return a report of at most 80 columns: the sums, what is in, and the nearest `misses` that are not."""
         lines = [
             f"{self.used} of {self.budget} tokens used, {len(self.items)} items, format {self.format}",
-            *(f"  {name:<24} {use.used:>7} tokens {use.items:>5} items" for name, use in self.by_section.items()),
-            f"  {'(frame)':<24} {self.frame:>7} tokens",
+            *(f"  {name[:24]:<24} {use.used:>7} tokens {use.items:>5} items" for name, use in self.by_section.items()),
+            f"  {FRAME:<24} {self.frame:>7} tokens",
             "",
             f"{'section':<12} {'item':<28} {'rank':>4} {'score':>8} {'tokens':>6}  reason",
         ]

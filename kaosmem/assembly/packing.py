@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
-from kaosmem.assembly.allocation import Need, allocate, by_priority, cap_of, held_by_floor, window_too_small
+from kaosmem.assembly.allocation import FRAME, Need, allocate, by_priority, cap_of, held_by_floor, window_too_small
 from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Share, fit
@@ -14,8 +14,6 @@ from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.types import Item
-
-FRAME = "frame"
 
 
 class Packing:

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
 
 from kaosmem.errors import KaosmemError, MissingExtraError
 
 
 def main() -> None:
-    """Run the command; a KaosmemError is one line on stderr and exit code 2."""
+    """Run the command with the process's arguments; what goes wrong is one line on stderr.
+
+    Exit codes: 2 for a KaosmemError or a wrong argument, 130 for Ctrl-C, 1 for output that can't be written.
+    """
+    # asyncio puts its own handler in place of Python's alone, and that one waits until the next await.
+    signal.signal(signal.SIGINT, _interrupt)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not have every character
     try:
-        run()
+        try:
+            run()
+        finally:
+            sys.stdout.flush()
     except KaosmemError as error:
-        sys.stderr.write(f"kaosmem: {error}\n")
+        _say(error)
         raise SystemExit(2) from None
+    except OSError as error:
+        # What is left in the buffer can't be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # `head` has seen enough, and that is all right
+            _say(error)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
 
 
 def run(args: list[str] | None = None) -> None:
@@ -21,7 +42,15 @@ def run(args: list[str] | None = None) -> None:
     try:
         from kaosmem.cli.app import app
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         raise MissingExtraError("the kaosmem command needs the extra 'cli': pip install 'kaosmem[cli]'") from None
     app(args)
+
+
+def _say(error: Exception) -> None:
+    sys.stderr.write(f"kaosmem: {error}".replace("\n", " ") + "\n")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 import kaosmem
-from kaosmem.cli.report import context_json, print_context, print_session, print_stats, stats_of, watched
-from kaosmem.errors import InvalidNameError, UnknownItemError
-from kaosmem.session import SessionMemory, list_sessions
+from kaosmem.assembly import Context, check_budget
+from kaosmem.cli.progress import Phases
+from kaosmem.cli.report import (
+    context_json,
+    ingest_summary,
+    print_context,
+    print_session,
+    print_stats,
+    session_json,
+    stats_json,
+)
+from kaosmem.cli.sessions import opened, opened_corpus
+from kaosmem.cli.terminal import write_json
+from kaosmem.errors import InvalidBudgetError
+from kaosmem.ingest import IngestReport
+from kaosmem.names import shown
+from kaosmem.session import SessionMemory
+from kaosmem.types import check_text
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="kaosmem",
@@ -56,9 +71,12 @@ def main(
 def assemble(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder, or its URL.", show_default=False)],
     query: Annotated[str, typer.Option("--query", "-q", help="The question that ranks.", show_default=False)],
-    budget: Annotated[int, typer.Option("--budget", "-b", help="Tokens that the context may take.")] = 4000,
+    budget: Annotated[
+        str, typer.Option("--budget", "-b", metavar="TOKENS", help="Tokens that the context may take.")
+    ] = "4000",
     session: Annotated[
-        str | None, typer.Option(help="Keep what was read in a session, <root>/<session id>.", show_default=False)
+        str | None,
+        typer.Option(metavar="URL", help="Keep what was read in a session: <root>/<session id>.", show_default=False),
     ] = None,
     namespace: Namespace = "default",
     format: Annotated[FormatName, typer.Option(help="What the context is laid out for.")] = FormatName.TEXT,  # noqa: A002
@@ -70,82 +88,78 @@ def assemble(
     Text, Markdown, reStructuredText, source code and JSONL are read; other files are named and skipped. With
     --session, a second question reads only what has changed.
     """
+    tokens = check_budget(_whole_number(budget))
+    check_text(query, "query")
 
-    async def answer() -> None:
-        async with _corpus(session, namespace, counter) as memory:
-            with watched() as progress:
-                report = await memory.ingest(path, progress=progress)
-            context = await memory.assemble_context(query, budget=budget, format=format.value)
-            for notice in memory.notices:
-                typer.echo(f"kaosmem: {notice}", err=True)
-            typer.echo(str(report), err=True)
-            if as_json:
-                typer.echo(json.dumps(context_json(context), ensure_ascii=False, indent=2))
-            else:
-                print_context(context)
+    async def answer() -> tuple[SessionMemory, IngestReport, Context]:
+        with Phases() as phases:
+            phases.begin("opening the session")
+            async with opened_corpus(session, namespace, counter) as memory:
+                phases.begin("looking for files")
+                report = await memory.ingest(path, progress=phases.reading)
+                if session is not None:
+                    phases.begin("saving")
+                    await memory.save()
+                phases.begin("ranking and packing")
+                context = await memory.assemble_context(query, budget=tokens, format=format.value)
+                phases.begin("closing")
+            return memory, report, context
 
-    asyncio.run(answer())
+    memory, report, context = _run(answer())
+    for line in (*(f"note: {notice}" for notice in memory.notices), *ingest_summary(report)):
+        typer.echo(line, err=True)
+    if as_json:
+        write_json(context_json(context))
+    else:
+        print_context(context)
 
 
 @app.command()
 def show(
     url: SessionUrl,
     section: Annotated[str | None, typer.Option(help="Only this section.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(help="How many of each section's newest items.")] = 5,
+    limit: Annotated[int, typer.Option(min=0, help="How many of each section's newest items.")] = 5,
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
     """Print what a session holds: its sections and their newest items."""
-
-    async def answer() -> None:
-        async with _stored(url, namespace) as memory:
-            names = [section] if section else [spec.name for spec in memory.sections if len(memory[spec.name])]
-            print_session(memory, [memory[name] for name in names], limit=limit, as_json=as_json)
-
-    asyncio.run(answer())
+    memory = _run(_stored(url, namespace))
+    held = [spec.name for spec in memory.sections if len(memory[spec.name])] if section is None else [section]
+    sections = [memory[name] for name in held]
+    if as_json:
+        write_json(session_json(memory, sections, limit=limit))
+    else:
+        print_session(memory, sections, limit=limit)
 
 
 @app.command()
 def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = False) -> None:
     """Print a session's figures by section: items, tokens, archived, share of its budget."""
-
-    async def answer() -> None:
-        async with _stored(url, namespace) as memory:
-            figures = stats_of(memory)
-            if as_json:
-                typer.echo(json.dumps(figures, indent=2))
-            else:
-                print_stats(memory, figures)
-
-    asyncio.run(answer())
+    memory = _run(_stored(url, namespace))
+    if as_json:
+        write_json(stats_json(memory))
+    else:
+        print_stats(memory)
 
 
-@asynccontextmanager
-async def _corpus(url: str | None, namespace: str, counter: str) -> AsyncIterator[SessionMemory]:
-    """Open the session at `url`, or a memory that is gone afterwards."""
-    if url is None:
-        yield SessionMemory.test_mode(counter=counter)
-        return
-    root, session_id = _split(url)
-    async with SessionMemory.open(root, session_id, namespace=namespace, counter=counter) as memory:
-        yield memory
+async def _stored(url: str, namespace: str) -> SessionMemory:
+    """Return a stored session, read and closed again."""
+    with Phases() as phases:
+        phases.begin("opening the session")
+        async with opened(url, namespace) as memory:
+            return memory
 
 
-@asynccontextmanager
-async def _stored(url: str, namespace: str) -> AsyncIterator[SessionMemory]:
-    root, session_id = _split(url)
-    stored = await list_sessions(root, namespace)
-    if session_id not in stored:
-        there = f"there are {', '.join(map(repr, stored[:10]))}" if stored else "there are none"
-        raise UnknownItemError(f"no session {session_id!r} in {root!r}, namespace {namespace!r}; {there}")
-    async with SessionMemory.open(root, session_id, namespace=namespace, read_only=True) as memory:
-        yield memory
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidBudgetError(f"budget is {shown(text)}; give a whole number of tokens from 0 up") from None
 
 
-def _split(url: str) -> tuple[str, str]:
-    root, slash, session_id = url.rstrip("/").rpartition("/")
-    if not session_id or not slash:
-        raise InvalidNameError(
-            f"{url!r} is not a session URL; give <root>/<session id>, such as ./.kaosmem/deal-42 or s3://bucket/deal-42"
-        )
-    return root or "/", session_id
+def _run(answer: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(answer)
+    except KeyboardInterrupt:
+        typer.echo("kaosmem: interrupted; what was saved before is kept", err=True)
+        raise typer.Exit(130) from None

@@ -3,53 +3,76 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-
 from kaosmem.assembly import Context, Decision, preview
+from kaosmem.cli.terminal import Column, write, write_table
+from kaosmem.ingest import IngestReport, Skipped
 from kaosmem.sections import Section
 from kaosmem.session import SessionMemory
 from kaosmem.types import Item
 
-PIPE_COLUMNS = 160
+_SHOWN_NAMES = 3
+# Where a reason for skipping goes from what it shares with others to what is particular to one file.
+_PARTICULARS = re.compile(r"[:,;]| '| at byte")
+
+_DECISION_COLUMNS = (
+    Column("section"),
+    Column("source", narrow="fold"),
+    Column("rank", "right"),
+    Column("score", "right"),
+    Column("tokens", "right"),
+    Column("reason"),
+)
+_ITEM_COLUMNS = (
+    Column("item"),
+    Column("role"),
+    Column("tokens", "right"),
+    Column("content", narrow="ellipsis"),
+)
+_SECTION_COLUMNS = (
+    Column("section"),
+    Column("eviction"),
+    *(Column(name, "right") for name in ("items", "tokens", "budget", "full", "archived")),
+)
 
 
-@contextmanager
-def watched() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield what `ingest` calls as it reads; on a terminal it draws a bar on stderr."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}")
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def progress(what: str, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description=what[-40:])
-
-        yield progress
+def ingest_summary(report: IngestReport) -> Iterator[str]:
+    """Yield what was read, a line, and what was skipped, a line for each reason."""
+    files = ", ".join(
+        f"{len(sources):,} {what}"
+        for what, sources in (
+            ("new", report.new),
+            ("changed", report.changed),
+            ("unchanged", report.unchanged),
+            ("vanished", report.vanished),
+            ("skipped", report.skipped),
+        )
+        if sources
+    )
+    yield f"files: {files}; passages: {report.items_added:,} added, {report.items_removed:,} removed"
+    alike: dict[str, list[Skipped]] = {}
+    for skipped in report.skipped:
+        alike.setdefault(_PARTICULARS.split(skipped.reason, maxsplit=1)[0], []).append(skipped)
+    for shared, group in sorted(alike.items(), key=lambda each: -len(each[1])):
+        reason = group[0].reason if len({skipped.reason for skipped in group}) == 1 else shared
+        names = [skipped.source for skipped in group[:_SHOWN_NAMES]] + ["…"] * (len(group) > _SHOWN_NAMES)
+        yield f"skipped {len(group):,}, {reason}: {', '.join(names)}"
 
 
 def print_context(context: Context) -> None:
     """Print a context, then what is in it, then what came nearest to being in."""
-    if context.format == "text":
-        sys.stdout.write(context.text)
-    else:
-        sys.stdout.write(json.dumps(context.messages, ensure_ascii=False, indent=2) + "\n")
-    console = _stdout()
-    console.print()
+    write(
+        context.text if context.format == "text" else json.dumps(context.messages, ensure_ascii=False, indent=2) + "\n"
+    )
     included = [context.decision(item.id) for item in context.items]
-    console.print(_decisions(f"in: {context.used} of {context.budget} tokens, {len(included)} items", included))
-    missed = context.nearest_misses()
-    if missed:
-        console.print(_decisions("nearest misses", missed))
+    title = f"in: {context.used:,} of {context.budget:,} tokens, {len(included):,} items"
+    write_table(title, _DECISION_COLUMNS, map(_decision_row, included))
+    if missed := context.nearest_misses():
+        write_table("nearest misses", _DECISION_COLUMNS, map(_decision_row, missed))
 
 
 def context_json(context: Context) -> dict[str, Any]:
@@ -65,104 +88,93 @@ def context_json(context: Context) -> dict[str, Any]:
     }
 
 
-def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: int, as_json: bool) -> None:
+def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> None:
     """Print sections and the newest items of each."""
-    newest = {section.spec.name: list(islice(reversed(section), limit)) for section in sections}
-    if as_json:
-        held = {name: [_item_json(item) for item in items] for name, items in newest.items()}
-        sys.stdout.write(
-            json.dumps({"session": memory.session_id, "sections": held}, ensure_ascii=False, indent=2) + "\n"
-        )
-        return
-    console = _stdout()
+    write(f"session {memory.session_id}: {memory.used:,} tokens\n")
     for section in sections:
-        budget = "unbounded" if section.budget is None else f"{section.budget:,}"
-        console.print(
-            f"{section.spec.name}: {len(section):,} items, {section.used:,} of {budget} tokens, "
-            f"{len(section.archive):,} archived",
-            style="bold",
-            markup=False,
+        budget = "" if section.budget is None else f" of {section.budget:,}"
+        title = (
+            f"{section.spec.name}: {len(section):,} items, {section.used:,}{budget} tokens, "
+            f"{len(section.archive):,} archived"
         )
-        for item in newest[section.spec.name]:
-            label = f"  {item.id}  {item.role or '-'}  {item.tokens} tokens  "
-            console.print(label + preview(item), markup=False, overflow="ellipsis", no_wrap=True)
+        newest = islice(reversed(section), limit)
+        rows = [(item.id, item.role or "-", f"{item.tokens:,}", preview(item)) for item in newest]
+        write_table(title, _ITEM_COLUMNS, rows)
         if len(section) > limit:
-            console.print(f"  … and {len(section) - limit:,} older ones", markup=False)
-    for notice in memory.notices:
-        console.print(f"note: {notice}", markup=False)
+            write(f"… and {len(section) - limit:,} older\n")
+    _print_notices(memory)
 
 
-def stats_of(memory: SessionMemory) -> dict[str, Any]:
-    """Return a session's figures, by section."""
+def session_json(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> dict[str, Any]:
+    """Return sections and the newest items of each as JSON values."""
     return {
         "session": memory.session_id,
-        "counter": memory.counter.name,
-        "tokens": memory.used,
-        "items": sum(len(memory[spec.name]) for spec in memory.sections),
-        "archived": sum(len(memory[spec.name].archive) for spec in memory.sections),
         "sections": {
-            spec.name: {
-                "items": len(memory[spec.name]),
-                "tokens": memory[spec.name].used,
-                "budget": spec.budget,
-                "archived": len(memory[spec.name].archive),
-                "eviction": str(spec.eviction),
-                "persistence": spec.persistence,
-            }
-            for spec in memory.sections
+            section.spec.name: [_item_json(item) for item in islice(reversed(section), limit)] for section in sections
         },
         "notices": list(memory.notices),
     }
 
 
-def print_stats(memory: SessionMemory, figures: Mapping[str, Any]) -> None:
+def print_stats(memory: SessionMemory) -> None:
     """Print a session's figures."""
-    table = Table(
-        title=f"{memory.session_id}: {figures['items']:,} items, {figures['tokens']:,} tokens ({figures['counter']})"
-    )
-    for column in ("section", "eviction"):
-        table.add_column(column)
-    for column in ("items", "tokens", "budget", "full", "archived"):
-        table.add_column(column, justify="right")
-    for name, section in figures["sections"].items():
-        budget, tokens = section["budget"], section["tokens"]
-        table.add_row(
+    figures = stats_json(memory)
+    write(f"session {memory.session_id}, counted with {figures['counter']}\n")
+    title = f"{figures['items']:,} items, {figures['tokens']:,} tokens, {figures['archived']:,} archived"
+    rows = [
+        (
             name,
             section["eviction"],
             f"{section['items']:,}",
-            f"{tokens:,}",
-            "-" if budget is None else f"{budget:,}",
-            "-" if budget is None else f"{tokens / budget:.0%}",
+            f"{section['tokens']:,}",
+            "-" if section["budget"] is None else f"{section['budget']:,}",
+            "-" if section["budget"] is None else f"{section['tokens'] / section['budget']:.0%}",
             f"{section['archived']:,}",
         )
-    console = _stdout()
-    console.print(table)
-    for notice in figures["notices"]:
-        console.print(f"note: {notice}", markup=False)
+        for name, section in figures["sections"].items()
+    ]
+    write_table(title, _SECTION_COLUMNS, rows)
+    _print_notices(memory)
 
 
-def _stdout() -> Console:
-    """Return a console that is as wide as the terminal, or wide enough for a table in a pipe."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=PIPE_COLUMNS)
+def stats_json(memory: SessionMemory) -> dict[str, Any]:
+    """Return a session's figures, by section, as JSON values."""
+    sections = [memory[spec.name] for spec in memory.sections]
+    return {
+        "session": memory.session_id,
+        "counter": memory.counter.name,
+        "tokens": memory.used,
+        "items": sum(map(len, sections)),
+        "archived": sum(len(section.archive) for section in sections),
+        "sections": {
+            section.spec.name: {
+                "items": len(section),
+                "tokens": section.used,
+                "budget": section.budget,
+                "archived": len(section.archive),
+                "eviction": str(section.spec.eviction),
+                "persistence": section.spec.persistence,
+            }
+            for section in sections
+        },
+        "notices": list(memory.notices),
+    }
 
 
-def _decisions(title: str, decisions: Sequence[Decision]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("section", no_wrap=True)
-    table.add_column("source", overflow="fold")
-    for column in ("rank", "score", "tokens"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("reason", no_wrap=True)
-    for decision in decisions:
-        table.add_row(
-            decision.section,
-            decision.item_id.replace("[", "\\["),
-            "-" if decision.rank is None else str(decision.rank),
-            "-" if decision.score is None else f"{decision.score:.3f}",
-            str(decision.tokens),
-            decision.reason,
-        )
-    return table
+def _print_notices(memory: SessionMemory) -> None:
+    for notice in memory.notices:
+        write(f"note: {notice}\n")
+
+
+def _decision_row(decision: Decision) -> tuple[str, ...]:
+    return (
+        decision.section,
+        decision.item_id,
+        "-" if decision.rank is None else str(decision.rank),
+        "-" if decision.score is None else f"{decision.score:.3f}",
+        str(decision.tokens),
+        decision.reason.value,
+    )
 
 
 def _item_json(item: Item) -> dict[str, Any]:

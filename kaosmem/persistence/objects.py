@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from kaosmem.errors import DurabilityError, KaosmemError
 from kaosmem.persistence.commit import Append, Create, Delete, Step, Truncate, Write
@@ -23,7 +24,7 @@ RETENTION_S = 24 * 3600.0
 
 _TRIES = 3
 _creating = threading.Lock()
-_conditional: set[tuple[int, str]] = set()
+_conditional: WeakKeyDictionary[AbstractFileSystem, set[str]] = WeakKeyDictionary()
 
 
 class ObjectStorage:
@@ -143,8 +144,8 @@ class ObjectStorage:
 
     def _check_conditional(self) -> None:
         """Raise DurabilityError if the filesystem lets a second writer overwrite a commit; found out once."""
-        token = hash(self._filesystem), self._prefix.partition("/")[0]
-        if token in _conditional:
+        bucket = self._prefix.partition("/")[0]
+        if bucket in _conditional.setdefault(self._filesystem, set()):
             return
         probe = f"{QUARANTINE}/probe-{secrets.token_hex(8)}"
         refused = _is_overridden(self._filesystem)
@@ -159,7 +160,7 @@ class ObjectStorage:
                 f"{type(self._filesystem).__name__} does not store a file only if it is absent, so two writers could "
                 "lose each other's commits; use storage that does, or open with single_writer=True"
             )
-        _conditional.add(token)
+        _conditional[self._filesystem].add(bucket)
 
 
 def list_prefixes(filesystem: AbstractFileSystem, prefix: str) -> list[str]:

@@ -11,16 +11,18 @@ from itertools import chain, pairwise
 MAX_WORD_CHARS = 64
 """What a longer word, or a longer whole form of an identifier, is cut to."""
 
-# "us" is not among them, so that "US" and "U.S." agree.
+# "us" is not among them, so that "US" and "U.S." agree. Nor are "I", "me" and "my", by which a question finds what
+# its user said of themselves: that adds 0.013 to recall at 10 over our evaluation sets, up to 0.09 in long chats.
 STOP_WORDS = frozenset(
     """
     a about above after again against all also am an and any are aren't as at be because been before being below
-    between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each eg etc
-    few for from further had hadn't has hasn't have haven't having he her here hers herself him himself his how i ie if
-    in into is isn't it its itself just me more most mustn't my myself no nor not of off on once only or other ought
-    our ours ourselves out over own s same shan't she should shouldn't so some such t than that the their theirs them
-    themselves then there these they this those through to too under until up upon very was wasn't we were weren't
-    what when where which while who whom why will with won't would wouldn't you your yours yourself yourselves
+    between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each
+    eg etc few for from further had hadn't has hasn't have haven't having he her here hers herself him himself
+    his how ie if in into is isn't it its itself just more most mustn't no nor not of off on once only or other
+    ought our ours ourselves out over own s same shan't she should shouldn't so some such t than that the their
+    theirs them themselves then there these they this those through to too under until up upon very was wasn't
+    we were weren't what when where which while who whom why will with won't would wouldn't you your yours
+    yourself yourselves
     """.split()  # noqa: SIM905 - a list literal would be 150 lines
 )
 
@@ -50,6 +52,8 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"(?:\d+(?:\.\d+)*|\d{4}-\d\d(?:-\d\d)?)(?:\([a-z0-9]{1,4}\))*")
 _NUMBER_JOINER = re.compile(r"[.(-]")
 _ACRONYM = re.compile(r"[a-z](?:\.[a-z])+")
+# Letters alone, as in `well-known` and `method(s)`: a whole form beside the words would count them once too often.
+_HYPHENATED = re.compile(r"[^\W\d_]+(?:[-(][^\W\d_]+\)?)+")
 _WORD = re.compile(r"[^_.()-]+")
 _COMPOUND = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}|[A-Z]{2}s$|[A-Za-z]\d")
 # HTTPServer2 is HTTP, Server, 2; URLs is URL, s.
@@ -63,9 +67,9 @@ def analyze(text: str) -> list[str]:
 
     Words are in Unicode's NFKC form and case-folded, English stop words left out, the rest stemmed. An
     identifier (`snake_case`, `camelCase`, `TASK-17`, `os.path.join`) gives its whole form, then its parts; a
-    number, version, date or clause (`4.2(b)`) its whole form, then its shorter beginnings (`4.2`, `4`). A word
-    with accents gives its form without them too: queries are often typed so, and the exact form still ranks
-    first. Scripts written without spaces give each pair of neighbouring characters.
+    number, version, date or clause (`4.2(b)`) its whole form, then its shorter beginnings (`4.2`, `4`); a
+    hyphenated word its words. A word with accents gives its form without them too: queries are often typed so,
+    and the exact form still ranks first. Scripts written without spaces give each pair of neighbouring characters.
     """
     return list(chain.from_iterable(map(_CHUNK_TERMS.__getitem__, text.split())))
 
@@ -120,7 +124,7 @@ def _token_terms(token: str) -> Iterator[str]:
     elif _ACRONYM.fullmatch(whole):
         yield from _word_terms(whole.replace(".", ""))
     else:
-        if len(words) > 1:
+        if len(words) > 1 and not _HYPHENATED.fullmatch(token):
             yield whole
         for word in words:
             yield from _word_terms(word)

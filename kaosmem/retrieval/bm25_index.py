@@ -143,7 +143,6 @@ class BM25Index:
         for term in distinct:
             if not self._postings[term]:
                 del self._postings[term]
-                self._columns.pop(term, None)
         return terms
 
     def _add_batch(self, entries: Sequence[tuple[int, str]]) -> None:

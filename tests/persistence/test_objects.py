@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -114,6 +116,24 @@ def test_the_probe_is_made_once_and_leaves_nothing() -> None:
     started(bucket, "a", session_id="other")
     assert len([path for path in bucket.puts if "probe" in path]) == 1
     assert not [path for path in bucket.inner.store if "probe" in path]
+
+
+def test_of_two_threads_that_look_at_once_one_wins() -> None:
+    """In memory, too, a commit's name is taken by one writer, however slowly both look."""
+
+    class Slow(IsolatedMemoryFileSystem):
+        def isfile(self, path: str) -> bool:
+            found = super().isfile(path)
+            time.sleep(0.02)
+            return bool(found)
+
+    memory = Slow()
+    started(memory)
+    logs = [SessionLog.open(memory, "s")[0] for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        commits = [pool.submit(log.commit, [add(name)]) for log, name in zip(logs, "ab", strict=True)]
+    assert {type(commit.exception()) for commit in commits} == {type(None), ConflictError}
+    assert len(ids(SessionLog.open(memory, "s")[1])) == 1
 
 
 def test_a_lost_answer_is_no_conflict() -> None:

@@ -1,0 +1,5 @@
+"""Run the `kaosmem` command: `python -m kaosmem.cli`."""
+
+from kaosmem.cli import main
+
+main()

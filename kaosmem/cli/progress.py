@@ -1,0 +1,37 @@
+"""What the command is busy with, drawn on stderr while that takes long."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+class Phases:
+    """A line on the terminal that says what is going on, gone when it ends; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn()
+        detail = TextColumn("{task.fields[detail]}", markup=False)
+        self._progress = Progress(*columns, detail, console=console, transient=True, disable=not console.file.isatty())
+        self._task = self._progress.add_task("", total=None, detail="")
+
+    def __enter__(self) -> Phases:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def begin(self, phase: str) -> None:
+        """Show a phase of which it is not known how long it takes."""
+        self._progress.reset(self._task, description=phase, total=None, detail="")
+
+    def reading(self, source: str, done: int, total: int) -> None:
+        """Show how far the reading of files is."""
+        detail = f"{done:,} of {total:,} files  {source[-40:]}"
+        self._progress.update(self._task, description="reading", completed=done, total=total, detail=detail)

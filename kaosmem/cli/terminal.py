@@ -1,0 +1,80 @@
+"""Output that is laid out for the eye on a terminal, and plain in a pipe: no frames, nothing cut or folded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kaosmem.types import JSONValue
+
+# What a stored text must not tell a terminal to do; line ends and tabs are harmless.
+_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; `narrow` says how it may give way on a terminal that is too narrow for all."""
+
+    name: str
+    justify: Literal["left", "right"] = "left"
+    narrow: Literal["fold", "ellipsis"] | None = None
+
+
+def write(text: str) -> None:
+    """Write text to stdout: unchanged in a pipe, without control characters on a terminal."""
+    sys.stdout.write(_visible(text) if sys.stdout.isatty() else text)
+
+
+def write_json(value: JSONValue) -> None:
+    """Write a JSON value to stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """Write a blank line, a title and, if it has rows, a table to stdout."""
+    rows = list(rows)
+    if sys.stdout.isatty():
+        _write_framed(title, columns, rows)
+    else:
+        sys.stdout.write("\n".join(["", title, *_plain_lines(columns, rows)]) + "\n")
+
+
+def _plain_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    lines = [[column.name for column in columns], *rows] if rows else []
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if column.justify == "right" else cell.ljust(width)
+            for cell, width, column in zip(line, widths, columns, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _write_framed(title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    console = Console(highlight=False)
+    console.print()
+    console.print(Text(title, style="bold"))
+    if not rows:
+        return
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
+    for column in columns:
+        table.add_column(column.name, justify=column.justify, no_wrap=column.narrow is None)
+    for row in rows:
+        table.add_row(*map(_framed, columns, row))
+    console.print(table)
+
+
+def _framed(column: Column, cell: str) -> Text:
+    return Text(_visible(cell), overflow=column.narrow or "fold", no_wrap=column.narrow == "ellipsis" or None)
+
+
+def _visible(text: str) -> str:
+    return text.translate(_VISIBLE)

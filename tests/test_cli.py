@@ -1,0 +1,391 @@
+"""The `kaosmem` command: its answers, its errors, and what it leaves on a terminal, in a pipe and on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kaosmem import (
+    CorruptionError,
+    InvalidBudgetError,
+    InvalidContentError,
+    InvalidNameError,
+    KaosmemError,
+    SessionMemory,
+    UnknownEncodingError,
+    UnknownItemError,
+    UnknownSectionError,
+    count_messages,
+)
+from kaosmem.cli import main, run
+from kaosmem.errors import MissingExtraError, NothingToIngestError
+
+QUESTION = "how long is the notice of termination"
+PROCESS = [sys.executable, "-m", "kaosmem.cli"]
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """Run the command as its script does, in this process."""
+    handler = signal.getsignal(signal.SIGINT)
+
+    def outcome(*args: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["kaosmem", *map(str, args)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Outcome(int(str(ended.value.code)), *capsys.readouterr())
+
+    yield outcome
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with documents in `docs`, which are more than a question needs, and one foreign file."""
+    docs = tmp_path / "docs"
+    (docs / "contracts").mkdir(parents=True)
+    for number in range(30):
+        text = f"Clause {number}. Fees of {number} euros are due.\n\nThe notice of termination is {number} days.\n"
+        (docs / "contracts" / f"{number:02}.md").write_text(text)
+    (docs / "notes.txt").write_text("Nothing of importance, but a bell \x07 and an escape \x1b[31mred\x1b[0m notice.\n")
+    (docs / "records.jsonl").write_text('{"id": "r1", "text": "A record of a notice."}\n')
+    (docs / "picture.png").write_bytes(b"\x89PNG")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.as_posix(): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+def rows(table: str) -> list[list[str]]:
+    """Return the cells of a plain table, its header first."""
+    return [re.split(r" {2,}", line.strip()) for line in table.strip().splitlines()]
+
+
+def test_the_answer_is_the_context_then_what_is_in_then_the_nearest_misses(place: Path, command: Command) -> None:
+    """Stdout has the text and two tables; what was read and skipped is on stderr."""
+    code, out, err = command("assemble", "docs", "--query", QUESTION, "--budget", 150)
+    text, included, missed = re.fullmatch(r"(.*?)\n(in: .*?)\n(nearest misses\n.*)", out, re.DOTALL).groups()  # type: ignore[union-attr]
+    assert code == 0
+    assert text.startswith("## documents\n[contracts/")
+    assert re.match(r"in: \d+ of 150 tokens, \d+ items\n", included)
+    assert rows(included)[1] == ["section", "source", "rank", "score", "tokens", "reason"]
+    assert {row[-1] for row in rows(included)[2:]} <= {"relevant", "newest"}
+    assert all(f"[{row[1].replace('#L', ':')}] " in text for row in rows(included)[2:])
+    assert 0 < len(rows(missed)[2:]) <= 10
+    assert "no_room" in missed
+    assert err.splitlines()[0] == "files: 32 new, 1 skipped; passages: 32 added, 0 removed"
+    assert err.splitlines()[1] == "skipped 1, unknown kind '.png': picture.png"
+
+
+def test_json_is_all_of_stdout(place: Path, command: Command) -> None:
+    """With --json a program reads text, used, budget, items with source and lines, and decisions."""
+    code, out, err = command("assemble", "docs", "-q", QUESTION, "-b", 150, "--json")
+    answer = json.loads(out)
+    assert (code, answer["budget"], answer["query"]) == (0, 150, QUESTION)
+    assert answer["used"] == count_messages(answer["text"], "text") <= 150
+    assert err.startswith("files: ")
+    included = {decision["item_id"] for decision in answer["decisions"] if decision["included"]}
+    assert included == {item["id"] for item in answer["items"]}
+    assert set(answer["decisions"][0]) == {"item_id", "section", "included", "reason", "rank", "score", "tokens"}
+    for item in answer["items"]:
+        source, (first, last) = item["metadata"]["source"], item["metadata"]["lines"]
+        lines = (place / "docs" / source).read_text().splitlines()[first - 1 : last]
+        assert item["content"] == "\n".join(lines)
+
+
+def test_the_openai_format_gives_messages(place: Path, command: Command) -> None:
+    """Messages are printed as JSON, in --json under their own key, counted in their own format."""
+    answer = json.loads(command("assemble", "docs", "-q", QUESTION, "--format", "openai", "--json").out)
+    assert answer["used"] == count_messages(answer["messages"], "openai")
+    printed = command("assemble", "docs", "-q", QUESTION, "--format", "openai").out
+    assert printed.startswith(json.dumps(answer["messages"], indent=2))
+
+
+def test_a_kept_session_reads_nothing_again_and_answers_as_a_fresh_one(place: Path, command: Command) -> None:
+    """The second question finds all unchanged, and both answers are those of a run without a session."""
+    for question in (QUESTION, "when are fees due"):
+        kept = command("assemble", "docs", "-q", question, "-b", 150, "--session", "kept/deal")
+        fresh = command("assemble", "docs", "-q", question, "-b", 150)
+        assert kept.code == fresh.code == 0
+        assert kept.out == fresh.out
+    assert kept.err.splitlines()[0] == "files: 32 unchanged, 1 skipped; passages: 0 added, 0 removed"
+
+
+def test_a_second_question_reads_what_changed_and_drops_what_vanished(place: Path, command: Command) -> None:
+    """Only the changed file is read again, and passages of a file that is gone are not shown."""
+    command("assemble", "docs", "-q", QUESTION, "--session", "kept/deal")
+    (place / "docs/contracts/03.md").write_text("The notice of termination is now forty days.\n")
+    (place / "docs/contracts/04.md").unlink()
+    _, out, err = command("assemble", "docs", "-q", "forty days of notice", "--session", "kept/deal")
+    assert err.splitlines()[0].startswith("files: 1 changed, 30 unchanged, 1 vanished, 1 skipped; passages: 1 added")
+    assert "forty days" in out
+    assert "04.md" not in out
+
+
+def test_another_process_gives_the_same_answer(place: Path, command: Command) -> None:
+    """The answer of a process with another hash seed, into a pipe, is byte for byte this one's."""
+    args = ["assemble", "docs", "-q", QUESTION, "-b", "150"]
+    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONUTF8": "1"}
+    done = subprocess.run([*PROCESS, *args], capture_output=True, env=env, check=True)
+    assert done.stdout.decode() == command(*args).out
+
+
+def test_tables_in_a_pipe_are_plain(place: Path, command: Command) -> None:
+    """No frame, no trailing blank, no colour, and a long source is neither cut nor folded."""
+    long = "a-rather-long-name-" * 9
+    (place / "docs" / f"{long}.txt").write_text("The notice of termination, the notice, the notice.\n")
+    out = command("assemble", "docs", "-q", QUESTION, "-b", 200).out
+    tables = out[out.index("\nin: ") :]
+    assert f"{long}.txt#L1-1 " in tables
+    assert tables.isascii()
+    assert not re.search(r"[ \t]$|[|+]|--", tables, re.MULTILINE)
+
+
+def test_stored_text_reaches_a_pipe_unchanged_and_no_terminal_raw(place: Path) -> None:
+    """A terminal gets control characters in a readable form, tables of its width, and no more than that."""
+    pty = pytest.importorskip("pty")
+    args = [*PROCESS, "assemble", "docs/notes.txt", "-q", "bell", "--counter", "estimate"]
+    piped = subprocess.run(args, capture_output=True, check=True).stdout.decode()
+    assert "bell \x07 and an escape \x1b[31mred\x1b[0m" in piped
+    reading, terminal = pty.openpty()
+    env = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    with subprocess.Popen(args, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=env) as process:
+        os.close(terminal)
+        shown = read_all(reading).decode().replace("\r\n", "\n")
+        _, err = process.communicate()
+    os.close(reading)
+    assert process.returncode == 0
+    assert r"bell \x07 and an escape \x1b[31mred\x1b[0m" in shown
+    assert err.decode() == "files: 1 new; passages: 1 added, 0 removed\n"
+    table = re.sub(r"\x1b\[[0-9;]*m", "", shown[shown.index("in: ") :])
+    assert "\x1b" not in table
+    assert "\u2500" in table
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def read_all(descriptor: int) -> bytes:
+    data = b""
+    while True:
+        try:
+            chunk = os.read(descriptor, 65_536)
+        except OSError:  # how Linux says that the other side of a terminal is closed
+            return data
+        if not chunk:
+            return data
+        data += chunk
+
+
+@pytest.mark.parametrize("budget", ["150", "50000"])
+def test_a_reader_that_goes_away_is_no_failure_worth_a_traceback(place: Path, budget: str) -> None:
+    """When `head` has seen enough, the command ends without a word, however much it still had to say."""
+    (place / "docs" / "long.txt").write_text("The notice of termination is long.\n\n" * 3_000)
+    args = [*PROCESS, "assemble", "docs", "-q", QUESTION, "-b", budget, "--counter", "estimate"]
+    with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.close()
+        assert process.stderr
+        err = process.stderr.read().decode()
+    assert process.returncode == 1
+    assert [line.split()[0] for line in err.splitlines()] == ["files:", "skipped"]
+
+
+FOREIGN = {
+    "foreign/default/notes/readme.txt": "no session",
+    "foreign/default/log/log/readme.txt": "no segment",
+    "foreign/default/broken/log/00000000000000000001.jsonl": '{"some": "json"}\n',
+    "file": "no folder",
+}
+ASSEMBLE = ["assemble", "docs", "-q", QUESTION, "--session", "kept/deal"]
+BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
+    "a negative budget": ([*ASSEMBLE, "-b", "-5"], InvalidBudgetError, "from 0 up"),
+    "a budget that is no number": ([*ASSEMBLE, "--budget", "abc"], InvalidBudgetError, "'abc'; give a whole number"),
+    "a fraction of a token": ([*ASSEMBLE, "--budget", "1.5"], InvalidBudgetError, "'1.5'; give a whole number"),
+    "an unknown encoding": ([*ASSEMBLE, "--counter", "gpt"], UnknownEncodingError, "'o200k_base'"),
+    "a query that is no text": (["assemble", "docs", "-q", "\udcff", *ASSEMBLE[4:]], InvalidContentError, "surrogate"),
+    "a path that is not there": (["assemble", "nope", *ASSEMBLE[2:]], NothingToIngestError, "check the path"),
+    "an empty path": (["assemble", "", *ASSEMBLE[2:]], NothingToIngestError, "current folder"),
+    "nothing readable": (["assemble", "docs/picture.png", *ASSEMBLE[2:]], NothingToIngestError, "Markdown"),
+    "an unknown protocol": (["assemble", "foo://docs", *ASSEMBLE[2:]], NothingToIngestError, "fsspec"),
+    "a session without a root": ([*ASSEMBLE[:-1], "deal"], InvalidNameError, "<root>/<session id>"),
+    "a bucket without a session": ([*ASSEMBLE[:-1], "s3://bucket"], InvalidNameError, "<root>/<session id>"),
+    "a session id that climbs": ([*ASSEMBLE[:-1], "kept/.."], InvalidNameError, "safe_id"),
+    "a session id with a blank": ([*ASSEMBLE[:-1], "kept/a b"], InvalidNameError, "safe_id"),
+    "a namespace that climbs": ([*ASSEMBLE, "--namespace", "../other"], InvalidNameError, "safe_id"),
+    "a root that no filesystem has": ([*ASSEMBLE[:-1], "foo://kept/deal"], InvalidNameError, "give a folder"),
+    "a root that is a file": ([*ASSEMBLE[:-1], "file/deal"], InvalidNameError, "give a folder"),
+    "a folder that is no session": ([*ASSEMBLE[:-1], "foreign/notes"], CorruptionError, "choose another place"),
+    "a log that is no session's": ([*ASSEMBLE[:-1], "foreign/log"], CorruptionError, "open another session"),
+    "a log that is damaged": ([*ASSEMBLE[:-1], "foreign/broken"], CorruptionError, "read_only"),
+    "showing what is not there": (["show", "kept/deal"], UnknownItemError, "there are none"),
+    "showing a folder that is no session": (["show", "foreign/notes"], UnknownItemError, "there are 'broken'"),
+    "showing a session id that climbs": (["show", "kept/.."], InvalidNameError, "safe_id"),
+    "showing no URL": (["show", "deal"], InvalidNameError, "<root>/<session id>"),
+    "showing from a file": (["show", "file/deal"], InvalidNameError, "give a folder"),
+    "figures of what is not there": (["stats", "kept/deal"], UnknownItemError, "there are none"),
+    "figures in a bad namespace": (["stats", "kept/deal", "--namespace", ""], InvalidNameError, "safe_id"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(case: str, place: Path, command: Command) -> None:
+    """A typed error, exit code 2, one line on stderr, nothing on stdout, and every file as it was."""
+    args, error, remedy = BAD_INPUT[case]
+    for path, text in FOREIGN.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_text(text)
+    before = files(place)
+    with pytest.raises(error):
+        run(args)
+    code, out, err = command(*args)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"kaosmem: .+\n", err)
+    assert remedy in err
+    assert files(place) == before
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["assemble"],
+        ["assemble", "docs"],
+        ["bogus"],
+        [*ASSEMBLE, "--format", "xml"],
+        ["show", "a/b", "--limit", "-1"],
+    ],
+    ids=lambda args: " ".join(args[-2:]) or "nothing",
+)
+def test_wrong_arguments_show_the_usage(args: list[str], place: Path, command: Command) -> None:
+    """What the command line itself refuses ends with exit code 2 too, and creates nothing."""
+    before = files(place)
+    code, out, err = command(*args)
+    assert code == 2
+    assert "Usage: " in out + err
+    assert files(place) == before
+
+
+def test_a_driver_that_is_missing_is_named(place: Path) -> None:
+    """A session on an object store whose package is not installed says which it needs."""
+    code = "import sys; sys.modules['s3fs'] = None; from kaosmem.cli import run; run(sys.argv[1:])"
+    args = [sys.executable, "-c", code, *ASSEMBLE[:-1], "s3://bucket/deal"]
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    assert f"{MissingExtraError.__name__}: 's3://bucket' needs a package that is not installed" in done.stderr
+    assert "s3fs" in done.stderr
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_without_its_extra_the_command_names_it(package: str) -> None:
+    """Where the extra is not installed, one line says how to install it."""
+    code = f"import sys; sys.modules[{package!r}] = None; from kaosmem.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kaosmem: the kaosmem command needs the extra 'cli': pip install 'kaosmem[cli]'\n"
+
+
+def test_ctrl_c_keeps_what_was_saved(place: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted while it ranks, the command says so and exits 130; what it had read need not be read again."""
+    assemble_context = SessionMemory.assemble_context
+
+    async def interrupted(*args: Any, **options: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return await assemble_context(*args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SessionMemory, "assemble_context", interrupted)
+        assert command(*ASSEMBLE) == (130, "", "kaosmem: interrupted; what was saved before is kept\n")
+    assert command(*ASSEMBLE).err.startswith("files: 32 unchanged")
+
+
+@pytest.fixture
+def session(place: Path) -> str:
+    """A session with a prompt, messages of which some were evicted, and hostile text."""
+
+    async def fill() -> None:
+        async with SessionMemory.open(str(place / "kept"), "deal") as memory:
+            memory.add("role", "You are careful.")
+            for number in range(8):
+                memory.add("messages", f"message {number}")
+            memory.add("findings", "a bell \x07", id="finding")
+            memory.remove(memory.add("findings", "removed").id)
+
+    asyncio.run(fill())
+    return "kept/deal"
+
+
+def test_show_prints_the_newest_of_each_section(session: str, place: Path, command: Command) -> None:
+    """Sections that hold something are shown with their newest items, and nothing on disk changes."""
+    before = files(place)
+    code, out, err = command("show", session, "--limit", 3)
+    assert (code, err) == (0, "")
+    assert [line.split(":")[0] for line in out.splitlines() if "items, " in line] == ["role", "messages", "findings"]
+    assert re.findall(r"message \d", out) == ["message 7", "message 6", "message 5"]
+    assert "… and 5 older" in out
+    assert files(place) == before
+
+
+def test_show_json_has_whole_items(session: str, command: Command) -> None:
+    """Programs get the items in full, and one section where it is asked for."""
+    shown = json.loads(command("show", session, "--json").out)
+    assert (shown["session"], list(shown["sections"])) == ("deal", ["role", "messages", "findings"])
+    assert [item["content"] for item in shown["sections"]["messages"]][:2] == ["message 7", "message 6"]
+    shown = json.loads(command("show", session, "--section", "findings", "--json").out)
+    assert [(item["id"], item["content"]) for item in shown["sections"]["findings"]] == [("finding", "a bell \x07")]
+
+
+def test_show_of_an_unknown_section_names_the_known_ones(session: str, command: Command) -> None:
+    """A section that is not there is a typed error."""
+    code, out, err = command("show", session, "--section", "nope")
+    assert (code, out) == (2, "")
+    assert "no section 'nope'; there are role, " in err
+    with pytest.raises(UnknownSectionError):
+        run(["show", session, "--section", "nope"])
+
+
+def test_stats_add_up(session: str, place: Path, command: Command) -> None:
+    """The figures by section add up to the session's, in the table and in JSON."""
+    before = files(place)
+    figures = json.loads(command("stats", session, "--json").out)
+    sections = figures["sections"].values()
+    assert (figures["session"], figures["counter"]) == ("deal", "o200k_base")
+    assert (figures["items"], figures["archived"]) == (10, 1)
+    for name in ("items", "tokens", "archived"):
+        assert figures[name] == sum(section[name] for section in sections) > 0
+    code, out, err = command("stats", session)
+    assert (code, err) == (0, "")
+    assert f"10 items, {figures['tokens']} tokens, 1 archived" in out
+    assert rows(out[out.index("\nsection ") :])[1][:3] == ["role", "none", "1"]
+    assert files(place) == before
+
+
+def test_the_readme_uses_options_that_exist(command: Command) -> None:
+    """Every option of the command that the README names is in its help."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    used = re.findall(r"kaosmem (assemble .*)\n", readme) + re.findall(r"`(--[^`]+)`", readme)
+    options = set(re.findall(r"(?<!\S)--[a-z-]+", " ".join(used)))
+    assert {"--query", "--budget", "--session", "--json"} <= options
+    assert options <= set(re.findall(r"--[a-z-]+", command("assemble", "--help").out))
+    for name in re.findall(r"`kaosmem (\w+)`", readme):
+        assert command(name, "--help").code == 0
+    assert re.fullmatch(r"kaosmem \d+\.\d+\.\d+\n", command("--version").out)
