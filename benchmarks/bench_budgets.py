@@ -158,9 +158,11 @@ def test_fill_of_seeded_sessions(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.timed
 @pytest.mark.skipif(not DATA, reason="KAOSMEM_DATA names no folder of data sets")
 def test_fill_of_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
-    datasets = {items.parent: items for items in sorted(Path(DATA).glob("*/*.items.jsonl"), reverse=True)}
-    assert datasets
-    for folder, items in sorted(datasets.items()):
+    corpora: dict[Path, Path] = {}
+    for items in sorted(Path(DATA).glob("*/*.items.jsonl")):
+        corpora.setdefault(items.parent, items)  # the first of each data set
+    assert corpora
+    for folder, items in corpora.items():
         memory = read(items)
         questions = items.with_name(items.name.replace(".items.", ".questions."))
         queries = [question["query"] for question in islice(records(questions), 5)]

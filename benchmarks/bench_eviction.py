@@ -70,17 +70,13 @@ def test_each_evicting_add_takes_one_out(policy: str) -> None:
 @pytest.mark.timed
 def test_an_evicting_add_costs_the_same_at_any_size(capsys: pytest.CaptureFixture[str]) -> None:
     sizes, rounds, batch = (1_000, 100_000), 7, 500
-    table = [
-        f"{'policy':10}" + "".join(f"{size:>12,}" for size in sizes) + f"{'ratio':>8}   (us CPU per add)"
-    ]
+    table = [f"{'policy':10}" + "".join(f"{size:>12,}" for size in sizes) + f"{'ratio':>8}   (us CPU per add)"]
     ratios = {}
     for policy in EVICTING:
         sections = {size: full_section(policy, size) for size in sizes}
         costs: dict[int, list[float]] = {size: [] for size in sizes}
         for turn in range(rounds + 1):
-            newcomers = [
-                Item(f"new{turn}.{n}", "s", "user", "text", TOKENS, NOW, priority=3) for n in range(batch)
-            ]
+            newcomers = [Item(f"new{turn}.{n}", "s", "user", "text", TOKENS, NOW, priority=3) for n in range(batch)]
             for size, section in sections.items():  # in turn, so that a slow moment meets both
                 cost = cpu_us(lambda s=section, new=newcomers: add_all(s, new), batch)
                 if turn:  # the first one sorts the heap
@@ -113,8 +109,7 @@ def test_a_proposal_costs_the_same_at_any_size(capsys: pytest.CaptureFixture[str
 def loop(steps: int) -> list[Link]:
     """Return one signed reasoning loop."""
     pairs = (
-        (Link((f"c{n}",), loop=True, role="assistant"), Link(answers=(f"c{n}",), role="tool"))
-        for n in range(steps)
+        (Link((f"c{n}",), loop=True, role="assistant"), Link(answers=(f"c{n}",), role="tool")) for n in range(steps)
     )
     return [link for pair in pairs for link in pair]
 
@@ -149,7 +144,5 @@ def test_a_growing_unit_costs_the_same_per_entry(
         links = history(steps)
         costs.append(median(cpu_us(lambda given=links: grouped(given), len(links)) for _ in range(5)))
     with capsys.disabled():
-        print(
-            f"\n{history.__name__}: {costs[0]:.2f} and {costs[1]:.2f} us CPU per entry at 2,000 and 20,000 steps"
-        )
+        print(f"\n{history.__name__}: {costs[0]:.2f} and {costs[1]:.2f} us CPU per entry at 2,000 and 20,000 steps")
     assert costs[1] <= 3 * costs[0]

@@ -109,9 +109,7 @@ class EvictionQueue:
         if len(self._heap) > self._max_length:  # about half is stale: the next choice makes it anew
             self._heap = None
 
-    def choose_victims(
-        self, newcomer: Standing, *, own: Collection[int], tokens: int, items: int
-    ) -> list[int] | None:
+    def choose_victims(self, newcomer: Standing, *, own: Collection[int], tokens: int, items: int) -> list[int] | None:
         """Return the first ordinals of the units to evict, or None if they cannot make the room.
 
         newcomer, own: standing of the unit that needs room, and the first ordinals it has now: never victims.

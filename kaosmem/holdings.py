@@ -36,7 +36,9 @@ class Holdings:
         # Linked, not hashed order: walking from either end never steps over what was taken out.
         self._held: OrderedDict[int, _Holding] = OrderedDict()
         self._ordinals: dict[str, int] = {}
-        self._tokens = array("Q")  # by ordinal, side by side: ranking reads those of hundreds of items scattered over all
+        self._tokens = array(
+            "Q"
+        )  # by ordinal, side by side: ranking reads those of hundreds of items scattered over all
         self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
 
     def __len__(self) -> int:
@@ -137,9 +139,7 @@ class Holdings:
         """Take items out and return them; what is left of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
         touched = {self.units.first(ordinal): None for ordinal in ordinals}
-        left = [
-            ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals
-        ]
+        left = [ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals]
         for first in touched:
             self._shared.pop(first, None)
         self.units.remove(ordinals)
@@ -200,9 +200,7 @@ class Holdings:
         places = []
         for entry in entries:
             item, ordinal = Item.from_dict(entry, section), entry["position"]
-            holdings._held[ordinal] = _Holding(
-                item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0)
-            )
+            holdings._held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
             holdings._ordinals[item.id] = ordinal
             holdings._tokens[ordinal] = item.tokens
             holdings.used += item.tokens
@@ -239,9 +237,7 @@ class Holdings:
 
 def _standing_of(ordinal: int, holding: _Holding) -> Standing:
     item = holding.item
-    return Standing(
-        ordinal, ordinal, 1, item.tokens, item.priority, holding.uses, holding.last_use, int(item.pinned)
-    )
+    return Standing(ordinal, ordinal, 1, item.tokens, item.priority, holding.uses, holding.last_use, int(item.pinned))
 
 
 def _stored(ordinal: int, first: int, holding: _Holding) -> dict[str, JSONValue]:

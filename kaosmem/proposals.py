@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kaosmem.holdings import Holdings
 from kaosmem.specs import SectionSpec
@@ -23,9 +23,8 @@ RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One unit that a source proposes.
+class Candidate(NamedTuple):
+    """One unit that a source proposes: a tuple, since hundreds are made in each turn.
 
     items: in stored order. position, offset: items and tokens the section had ever taken before the first of them.
     cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is nothing but
@@ -222,9 +221,11 @@ class Proposer:
         return scores
 
     def _by_worth(self, scores: Mapping[int, float]) -> list[int]:
-        worths = map(_worth, scores.values(), self._held.tokens_of(scores))
-        best_first = sorted(zip(worths, self._held.units.lasts(scores), scores, strict=True), reverse=True)
-        return [first for _, _, first in best_first]
+        worth = dict(zip(scores, map(_worth, scores.values(), self._held.tokens_of(scores)), strict=True))
+        last = dict(zip(scores, self._held.units.lasts(scores), strict=True))
+        # Two sorts by a plain number each, of which the second keeps the order of the first among equals.
+        newest_first = sorted(scores, key=last.__getitem__, reverse=True)
+        return sorted(newest_first, key=worth.__getitem__, reverse=True)
 
     def _weight(self, first: int) -> int:
         return max(1, self._held.tokens(first))  # even the empty are so many at most
@@ -290,9 +291,7 @@ class LazyIndex:
         for ordinal, indexed in self._stale.items():
             if indexed:
                 self._index.update(ordinal, self._held[ordinal].text)
-        self._index.add(
-            (ordinal, self._held[ordinal].text) for ordinal, indexed in self._stale.items() if not indexed
-        )
+        self._index.add((ordinal, self._held[ordinal].text) for ordinal, indexed in self._stale.items() if not indexed)
         self._gone.clear()
         self._stale.clear()
         return self._index

@@ -266,7 +266,5 @@ class Section:
 
     def _log(self, op: str, **data: Item | str | list[str]) -> None:
         if self.spec.persistence != "none":
-            stored = {
-                name: value.to_dict() if isinstance(value, Item) else value for name, value in data.items()
-            }
+            stored = {name: value.to_dict() if isinstance(value, Item) else value for name, value in data.items()}
             self.journal.append((op, stored))

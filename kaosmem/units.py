@@ -117,7 +117,7 @@ class Units:
         return None if self._loop is None else self._loop.first
 
     def joins(self, ordinal: int, link: Link) -> set[int]:
-        """Return the first ordinals of the units that an entry would join."""
+        """Return the first ordinals of the units that an entry, new or given another link, would join."""
         return {unit.first for unit in self._joined(ordinal, link)}
 
     def add(self, ordinal: int, link: Link) -> None:
@@ -204,6 +204,9 @@ class Units:
 
     def _joined(self, ordinal: int, link: Link) -> list[_Unit]:
         joined: dict[_Unit, None] = {}
+        present = self._units.get(ordinal)
+        if present is not None and present.links[ordinal] == link:
+            return []
         for call in link.answers:
             waiting = self._waiting.get(call, ())
             earlier = bisect_left(waiting, ordinal)

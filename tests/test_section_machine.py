@@ -105,7 +105,9 @@ class PlainSection:
         excess = self.used + growth - spec.budget if spec.budget is not None and policy.bounded and growth > 0 else 0
         surplus = len(self.rows) + count - spec.max_items if spec.max_items is not None and count else 0
         old = self.row(item.id)
-        own = self.partners(item, old.position if old else self.taken) | ({old.group} if old else set())
+        stays = old is not None and links(old.item) == links(item)
+        own = set() if stays else self.partners(item, old.position if old else self.taken)
+        own |= {old.group} if old else set()
         of_own = [row.item for row in self.rows if row.group in own and row is not old]
         priority = max(each.priority for each in [*of_own, item])
         units = [self.unit(group) for group in {row.group for row in self.rows} - own]
@@ -360,6 +362,12 @@ class SectionMachine(RuleBasedStateMachine):
             assert entry["offset"] == row.offset
             assert entry.get("unit", row.position) == first
             assert (entry.get("uses", 0), entry.get("last_use", 0)) == (row.uses, row.last_use)
+
+    @invariant()
+    def proposes_whole_units(self) -> None:
+        proposed = [[item.id for item in each.items] for each in self.section.propose("", cap=10**6).candidates]
+        units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows}]
+        assert sorted(proposed) == sorted([row.item.id for row in unit] for unit in units)
 
     @invariant()
     def nothing_is_lost_and_budgets_hold(self) -> None:

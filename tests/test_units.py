@@ -161,6 +161,8 @@ class UnitsMachine(RuleBasedStateMachine):
     def replace(self, data: st.DataObject, link: Link) -> None:
         ordinal = data.draw(st.sampled_from(sorted(self.plain.links)))
         partners = self.plain.partners(ordinal, link) if link != self.plain.links[ordinal] else []
+        joined = {min(self.plain.group_of(other)) for other in partners}
+        assert self.units.joins(ordinal, link) | {self.units.first(ordinal)} == joined | {self.units.first(ordinal)}
         self.units.replace(ordinal, link)
         self.plain.place(ordinal, link, partners)
 
@@ -244,6 +246,17 @@ def test_a_message_with_an_orphaned_result_and_words_is_no_orphan() -> None:
     """Words beside a result without a call are not lost with it."""
     units = grouped(Link(answers=("1",), role="user", mixed=True))
     assert not units.is_orphan(0)
+
+
+def test_units_that_merge_match_their_calls_and_results_anew() -> None:
+    """A call that an update brought in late is answered as soon as its result shares its unit, as after a restart."""
+    units = grouped(ASSISTANT, Link(("b",), ("a",), role="user", mixed=True))
+    units.replace(0, call("a", "b"))
+    units.add(2, Link(("a",), ("b",), role="user"))
+    assert units.is_open(0)
+    units.add(3, Link(answers=("a", "b"), role="user"))
+    assert units.members(0) == (0, 1, 2, 3)
+    assert not units.is_open(0)
 
 
 def test_a_loop_ends_when_somebody_else_speaks_and_outlives_system_messages() -> None:

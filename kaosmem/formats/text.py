@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 BLOCK_BEGIN, BLOCK_END = "<context>\n", "</context>\n"
 
-# All that Unicode, and so a model, may read as the end of a line; stored text keeps them as they are.
-_LINE_START = r"(?:^|(?<=[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]))"
-_DELIMITER_START = re.compile(_LINE_START + r"(?=\\*(?:##\s|\[[^\]\n]*\]\s|</?context>))")
+# The end of a line is all that Unicode, and so a model, may read as one; stored text keeps them as they are.
+_FALSE_DELIMITER = re.compile(r"([\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029])(?=\\*(?:##\s|\[[^\]\n]*\]\s|</?context>))")
 _NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _MAX_LABEL_CHARS = 200
 
@@ -83,7 +82,8 @@ def _piece_tokens(label: str, text: str, counter: TokenCounter, known: int | Non
 
 def _escaped(text: str) -> str:
     """Return the text with its false delimiters escaped; the text itself where there are none."""
-    return _DELIMITER_START.sub(r"\\", text) if "[" in text or "##" in text or "context>" in text else text
+    lines = "\n" + text
+    return text if _FALSE_DELIMITER.search(lines) is None else _FALSE_DELIMITER.sub(r"\1\\", lines)[1:]
 
 
 def _source_label(item: Item) -> str:
