@@ -1,0 +1,1 @@
+"""What kaosmem costs and how well it packs, beside references in the same run."""

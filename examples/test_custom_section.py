@@ -31,7 +31,12 @@ def test_a_policy_of_ones_own_is_one_line() -> None:
     POLICIES["largest"] = EvictionPolicy(lambda unit: (-unit.tokens,))
     try:
         memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 15, eviction="largest"),))
-        for text in ("short", "a much longer note than all of the others in here", "brief", "one more short note to add"):
+        for text in (
+            "short",
+            "a much longer note than all of the others in here",
+            "brief",
+            "one more short note to add",
+        ):
             memory.add("notes", text)
         assert [item.content for item in memory["notes"]] == ["short", "brief", "one more short note to add"]
     finally:

@@ -11,7 +11,9 @@ CLAUSES = ("term", "fee", "notice", "liability", "assignment", "audit", "insuran
 
 def write_contracts(folder: Path, count: int) -> None:
     for number in range(count):
-        clauses = [f"## {name.title()}\n\nIn contract {number} the {name} is set at {number + 3} units.\n" for name in CLAUSES]
+        clauses = [
+            f"## {name.title()}\n\nIn contract {number} the {name} is set at {number + 3} units.\n" for name in CLAUSES
+        ]
         (folder / f"contract-{number:03}.md").write_text(f"# Contract {number}\n\n" + "\n".join(clauses))
 
 

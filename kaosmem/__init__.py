@@ -20,6 +20,7 @@ from kaosmem.errors import (
     UnknownFormatError,
     UnknownItemError,
     UnknownSectionError,
+    UnknownSessionError,
     UnsupportedVersionError,
     WindowTooSmallError,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "UnknownFormatError",
     "UnknownItemError",
     "UnknownSectionError",
+    "UnknownSessionError",
     "UnsupportedVersionError",
     "WindowTooSmallError",
     "count_messages",

@@ -6,6 +6,7 @@
     ├── InvalidBudgetError (ValueError)          a budget or reserve that is not a whole number of tokens
     ├── UnknownSectionError (KeyError)
     ├── UnknownItemError (KeyError)
+    ├── UnknownSessionError (KeyError)           nothing is stored under this id
     ├── UnknownEncodingError (ValueError)        no token counter of that name
     ├── UnknownFormatError (ValueError)          no format of that name
     ├── DuplicateItemError (ValueError)
@@ -55,6 +56,10 @@ class UnknownSectionError(KaosmemError, KeyError):
 
 class UnknownItemError(KaosmemError, KeyError):
     """No item has this id."""
+
+
+class UnknownSessionError(KaosmemError, KeyError):
+    """No session with this id is stored."""
 
 
 class UnknownEncodingError(KaosmemError, ValueError):

@@ -16,9 +16,6 @@ from kaosmem.units import Link
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
 
-SIZE_EXPONENT = 0.5
-"""Worth is score / tokens ** this: 0 lets one long text crowd out several good ones, 1 prefers scraps."""
-
 RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
 
@@ -29,7 +26,7 @@ class Candidate(NamedTuple):
     items: in stored order. position, offset: items and tokens the section had ever taken before the first of them.
     cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is nothing but
     results without a call. rank: its place in the order of want, from 1. score: what the query gives it, None
-    where it was not ranked.
+    where it was not ranked. tokens: of all its items.
     """
 
     items: tuple[Item, ...]
@@ -40,11 +37,7 @@ class Candidate(NamedTuple):
     orphan: bool
     rank: int
     score: float | None
-
-    @property
-    def tokens(self) -> int:
-        """Return the tokens of all items."""
-        return sum(item.tokens for item in self.items)
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +135,13 @@ class Proposer:
         scores = self._scores(query, cap) if self._spec.placement == "query" else {}
         wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         wanted |= dict.fromkeys(islice(self._held.newest_first(), self._spec.recent))
-        left = 2 * cap - sum(map(self._weight, wanted))
+        left = 2 * cap - sum(self._share(first, cap) for first in wanted)
         for first in chain(self._by_worth(scores), self._held.newest_first()):
             if left <= 0:
                 break
             if first not in wanted:
                 wanted[first] = None
-                left -= self._weight(first)
+                left -= self._share(first, cap)
         candidates = self._candidates(wanted, must=must, cuts=frozenset(), scores=scores)
         return Proposal(candidates, (), self._held.total, self._held.taken)
 
@@ -165,13 +158,14 @@ class Proposer:
         earlier: dict[int, None] = {}
         if sum(len(self._held.units.members(first)) for first in near) < len(self._held):
             scores = self._scores(query, cap)
-            left = 2 * self._spec.recall * cap
+            room = int(self._spec.recall * cap)
+            left = 2 * room
             for first in self._by_worth(scores) if scores else self._held.newest_first():
                 if left <= 0:
                     break
                 if first not in must and not self._held.units.is_orphan(first):
                     earlier[first] = None
-                    left -= 0 if first in near else self._weight(first)
+                    left -= 0 if first in near else self._share(first, room)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
             self._candidates(earlier, must=must, cuts=cuts, scores=scores),
@@ -221,11 +215,27 @@ class Proposer:
         return scores
 
     def _by_worth(self, scores: Mapping[int, float]) -> list[int]:
-        worth = dict(zip(scores, map(_worth, scores.values(), self._held.tokens_of(scores)), strict=True))
-        last = dict(zip(scores, self._held.units.lasts(scores), strict=True))
-        # Two sorts by a plain number each, of which the second keeps the order of the first among equals.
-        newest_first = sorted(scores, key=last.__getitem__, reverse=True)
-        return sorted(newest_first, key=worth.__getitem__, reverse=True)
+        """Return units in order of worth, score over the square root of tokens, the newest first among equals.
+
+        Dividing by the tokens themselves would prefer scraps, by nothing let one long text crowd out several good ones.
+        """
+        import numpy as np
+
+        firsts = np.fromiter(scores, np.int64, len(scores))
+        relevance = np.fromiter(scores.values(), np.float64, len(scores))
+        sizes = np.maximum(1, np.array(self._held.tokens_of(scores), np.float64))
+        newest = np.array(self._held.units.lasts(scores))
+        worst_first = np.lexsort((newest, relevance / np.sqrt(sizes)))
+        best_first: list[int] = firsts[worst_first[::-1]].tolist()
+        return best_first
+
+    def _share(self, first: int, cap: int) -> int:
+        """Return what a unit takes of the twice `cap` tokens that are proposed.
+
+        One that is larger than the cap is proposed for the record alone: it keeps no room from those that fit.
+        """
+        weight = self._weight(first)
+        return weight if weight <= cap else 1 + 2 * cap // RANK_SLACK
 
     def _weight(self, first: int) -> int:
         return max(1, self._held.tokens(first))  # even the empty are so many at most
@@ -243,14 +253,10 @@ class Proposer:
                 orphan=self._held.units.is_orphan(first),
                 rank=rank,
                 score=scores.get(first),
+                tokens=self._held.tokens(first),
             )
             for rank, first in enumerate(firsts, 1)
         )
-
-
-def _worth(score: float, tokens: int) -> float:
-    worth: float = score / max(1, tokens) ** SIZE_EXPONENT
-    return worth
 
 
 class LazyIndex:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.assembly import Context, Decision, Reason, assemble, check_budget
+from kaosmem.assembly import Context, Decision, Reason, assemble, check_budget, measure
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.errors import (
     ConflictError,
@@ -172,10 +173,11 @@ class SessionMemory:
         single_writer: bool = False,
         one_loop: bool = False,
     ) -> SessionMemory:
-        log, recovered = SessionLog.open(
-            url_or_fs, session_id, namespace=namespace, read_only=read_only, single_writer=single_writer
-        )
-        hydrated = hydrate(recovered, sections, counter, ranker)
+        with _collector_paused():
+            log, recovered = SessionLog.open(
+                url_or_fs, session_id, namespace=namespace, read_only=read_only, single_writer=single_writer
+            )
+            hydrated = hydrate(recovered, sections, counter, ranker)
         return cls(
             log,
             hydrated.sections,
@@ -315,6 +317,8 @@ class SessionMemory:
             trust=self._trust(target.spec, role, sources, trust),
         )
         target.add(item)
+        if target.spec.placement != "history":
+            measure(item, self.counter)  # while its text is at hand: the turn that first shows it need not
         return item
 
     def add_many(
@@ -538,22 +542,29 @@ class SessionMemory:
         if read.skipped and not read.passages:  # what can't be read now is not known to have changed
             return 0, 0
         of_this_corpus = f"@{corpus}"
-        texts = {passage.id: passage.text for passage in read.passages}
-        kept = {
-            passage_id for item in held if texts.get(passage_id := item.id.removesuffix(of_this_corpus)) == item.text
-        }
-        removed = self._archive(target, [item for item in held if item.id.removesuffix(of_this_corpus) not in kept])
-        coming = [passage for passage in read.passages if passage.id not in kept]
-        for passage in coming:
-            self.add(
-                target.spec.name,
-                passage.text,
-                id=passage.id + of_this_corpus if passage.id in self else passage.id,
-                role=passage.role,
-                metadata={**passage.metadata, "corpus": corpus},
-                trust=Trust.EXTERNAL,
-            )
-        return len(coming), removed
+        before = {item.id.removesuffix(of_this_corpus): item for item in held}
+        after = {passage.id for passage in read.passages}
+        removed = self._archive(target, [item for passage_id, item in before.items() if passage_id not in after])
+        added = 0
+        for passage in read.passages:
+            old = before.get(passage.id)
+            metadata = {**passage.metadata, "corpus": corpus}
+            if old is None:
+                item_id = passage.id + of_this_corpus if passage.id in self else passage.id
+                self.add(
+                    target.spec.name,
+                    passage.text,
+                    id=item_id,
+                    role=passage.role,
+                    metadata=metadata,
+                    trust=Trust.EXTERNAL,
+                )
+                added += 1
+            elif old.text != passage.text:  # in its old place, so that the order stays that of the file
+                tokens = self.counter(passage.text)
+                target.update(replace(old, content=passage.text, tokens=tokens, metadata=metadata))
+                added, removed = added + 1, removed + 1
+        return added, removed
 
     @staticmethod
     def _archive(target: Section, items: Iterable[Item]) -> int:
@@ -590,6 +601,18 @@ def _default_role(spec: SectionSpec) -> str:
     if spec.name == "role":
         return "system"
     return "user" if spec.placement == "history" else ""
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the collector of garbage: what opening makes is all kept, and it would be looked through many times."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _now() -> datetime:

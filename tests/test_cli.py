@@ -23,8 +23,8 @@ from kaosmem import (
     KaosmemError,
     SessionMemory,
     UnknownEncodingError,
-    UnknownItemError,
     UnknownSectionError,
+    UnknownSessionError,
     count_messages,
 )
 from kaosmem.cli import main, run
@@ -238,12 +238,12 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "a folder that is no session": ([*ASSEMBLE[:-1], "foreign/notes"], CorruptionError, "choose another place"),
     "a log that is no session's": ([*ASSEMBLE[:-1], "foreign/log"], CorruptionError, "open another session"),
     "a log that is damaged": ([*ASSEMBLE[:-1], "foreign/broken"], CorruptionError, "read_only"),
-    "showing what is not there": (["show", "kept/deal"], UnknownItemError, "there are none"),
-    "showing a folder that is no session": (["show", "foreign/notes"], UnknownItemError, "there are 'broken'"),
+    "showing what is not there": (["show", "kept/deal"], UnknownSessionError, "there are none"),
+    "showing a folder that is no session": (["show", "foreign/notes"], UnknownSessionError, "there are 'broken'"),
     "showing a session id that climbs": (["show", "kept/.."], InvalidNameError, "safe_id"),
     "showing no URL": (["show", "deal"], InvalidNameError, "<root>/<session id>"),
     "showing from a file": (["show", "file/deal"], InvalidNameError, "give a folder"),
-    "figures of what is not there": (["stats", "kept/deal"], UnknownItemError, "there are none"),
+    "figures of what is not there": (["stats", "kept/deal"], UnknownSessionError, "there are none"),
     "figures in a bad namespace": (["stats", "kept/deal", "--namespace", ""], InvalidNameError, "safe_id"),
 }
 

@@ -35,8 +35,10 @@ def test_names_that_differ_in_case_are_different(name: str) -> None:
     assert (path_of(name.upper()) == path_of(name.lower())) == (name.upper() == name.lower())
 
 
-BAD = ["", ".", "..", "a..b", "a/b", "../x", "a\\b", "a\x00b", "a\nb", " ", "a ", "-rf", ".hidden", "é", "e\u0301", "s[1]",
-       "s?", "~root", "x" * 129, "s3://b/k", "x" * 10_000_000, "\ud800", None, 5, b"x", object()]  # fmt: skip
+BAD = [
+    *("", ".", "..", "a..b", "a/b", "../x", "a\\b", "a\x00b", "a\nb", " ", "a ", "-rf", ".hidden", "é", "e\u0301"),
+    *("s[1]", "s?", "~root", "x" * 129, "s3://b/k", "x" * 10_000_000, "\ud800", None, 5, b"x", object()),
+]
 
 
 @pytest.mark.parametrize("name", BAD, ids=lambda name: shown(name)[:20])

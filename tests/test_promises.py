@@ -22,6 +22,7 @@ from kaosmem import (
     WindowTooSmallError,
     count_messages,
 )
+from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.text import BLOCK_BEGIN, header_piece, item_piece
 from tests.worlds import World, budgets, formats, queries, texts, worlds
 
@@ -110,8 +111,8 @@ words = "fee term notice party clause law days liability convenience Straße 202
 memory = SessionMemory.test_mode()
 memory.add("role", "You are a careful analyst.")
 for n in range(300):
-    memory.add(rng.choice(["messages", "documents", "findings", "actions"]), " ".join(rng.choices(words, k=rng.randint(3, 40))),
-               priority=rng.randint(0, 3))
+    section = rng.choice(["messages", "documents", "findings", "actions"])
+    memory.add(section, " ".join(rng.choices(words, k=rng.randint(3, 40))), priority=rng.randint(0, 3))
 for format in ("text", "openai"):
     context = asyncio.run(memory.assemble_context("notice and term of TASK-17", budget=1500, format=format))
     print(json.dumps([context.text if format == "text" else context.messages, [str(d) for d in context.decisions]]))
@@ -198,30 +199,41 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
     context = assembled(world, query, budget, format)
     if isinstance(context, WindowTooSmallError):
         return
-    count = world.memory.counter
-    block_sections = [
-        name for name, use in context.by_section.items() if use.items and world.memory[name].spec.placement == "query"
-    ]
-    block_is_open = bool(block_sections) or any(d.reason is Reason.RECALLED for d in context.decisions)
+    count, layout = world.memory.counter, get_format(format)
+    shown = {world.memory[name].spec.placement for name, use in context.by_section.items() if use.items}
+    if Reason.RECALLED in {decision.reason for decision in context.decisions}:
+        shown.add("query")
     for name, use in context.by_section.items():
         spec = world.memory[name].spec
         if spec.placement == "history":
             assert Reason.NO_ROOM not in {d.reason for d in context.decisions if d.section == name}
             continue
+        block = None
+        if "query" in shown or spec.placement == "query":
+            block = BlockPlace.IN_MESSAGE if ends_in_a_user_message(context) else BlockPlace.OWN_MESSAGE
+        frame = layout.frame_tokens(
+            static="static" in shown or spec.placement == "static",
+            history="history" in shown,
+            block=block,
+            counter=count,
+        )
         cap = context.budget if spec.budget is None else min(spec.budget, context.budget)
         for unit in world.memory[name].propose(context.query, cap=cap).candidates:
-            if context.decision(unit.items[0].id).reason is not Reason.NO_ROOM:
-                continue
-            cost = sum(count(item_piece(item)) for item in unit.items)
-            cost += 0 if use.items else count(header_piece(spec.header or name))
-            frame = 0
-            if format == "openai" and not (context.used and (block_is_open or spec.placement == "static")):
-                frame = count(BLOCK_BEGIN)  # at least: a block, or a first message, would have to be opened
-            assert (
-                use.used + cost > cap
-                or context.used + cost + frame > context.budget
-                or (format == "openai" and spec.placement == "static" and not use.items)
-            )
+            if context.decision(unit.items[0].id).reason is Reason.NO_ROOM:
+                cost = sum(count(item_piece(item)) for item in unit.items)
+                cost += 0 if use.items else count(header_piece(spec.title))
+                assert use.used + cost > cap or context.used - context.frame + frame + cost > context.budget
+
+
+def ends_in_a_user_message(context: Context) -> bool:
+    """Say whether a block would stand, or stands, in the newest user message."""
+    messages = [] if context.format == "text" else context.messages
+    last = messages[-1] if messages else {"role": "none", "content": ""}
+    if last["role"] != "user":
+        return False
+    if isinstance(last["content"], list):
+        return True
+    return not last["content"].startswith((BLOCK_BEGIN, "[")) or context.items[-1].content == last["content"]
 
 
 @given(worlds(), queries, budgets, formats)

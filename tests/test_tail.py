@@ -25,7 +25,7 @@ def history(sizes: list[int], *, users: frozenset[int], skipped: int = 0) -> lis
             role = "user" if index in users else "assistant"
             item = Item(str(index), "messages", role, "x", tokens, datetime(2024, 1, 1, tzinfo=UTC))
             must = index in (len(sizes) - 1, newest_user)
-            units.append(Candidate((item,), index, offset, True, must, False, len(units) + 1, None))
+            units.append(Candidate((item,), index, offset, True, must, False, len(units) + 1, None, tokens))
         offset += tokens
     return units
 

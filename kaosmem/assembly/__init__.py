@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kaosmem.assembly.allocation import FRAME, Need, allocate, window_too_small
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, preview
-from kaosmem.assembly.costs import Costs
+from kaosmem.assembly.costs import Costs, measure
 from kaosmem.assembly.packing import Packing
 from kaosmem.errors import InvalidBudgetError, WindowTooSmallError
 from kaosmem.formats import Format
@@ -29,6 +29,7 @@ __all__ = [
     "allocate",
     "assemble",
     "check_budget",
+    "measure",
     "preview",
 ]
 

@@ -10,12 +10,21 @@ from kaosmem.types import ChatMessage, Item
 from kaosmem.units import repair
 
 
+def measure(item: Item, counter: TokenCounter) -> int:
+    """Return what an item costs in the system message or the block, counted once in its life."""
+    return item.size(_piece_form(counter), lambda item: item_tokens(item, counter))
+
+
+def _piece_form(counter: TokenCounter) -> str:
+    return f"piece {counter.name}"
+
+
 class Costs:
     """The costs of one format under one counter. An item is measured once for each, and keeps its size."""
 
     def __init__(self, format: Format, counter: TokenCounter) -> None:  # noqa: A002
         self._format, self._counter = format, counter
-        self._as_piece, self._as_entry = f"piece {counter.name}", f"{format.name} {counter.name}"
+        self._as_piece, self._as_entry = _piece_form(counter), f"{format.name} {counter.name}"
 
     def pieces(self, unit: Candidate) -> int:
         """Return what a unit costs in the system message or the block."""

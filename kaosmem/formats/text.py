@@ -8,6 +8,7 @@ a backslash, so that it can't be taken for one.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kaosmem.formats.layout import Mark, Rendered
@@ -60,6 +61,7 @@ def mark_text(mark: Mark) -> str:
     return f"[{mark.left_out} earlier messages left out]"
 
 
+@lru_cache(maxsize=4_096)
 def _label(label: str) -> str:
     return f"[{_NOT_IN_LABEL.sub('_', label)[:_MAX_LABEL_CHARS] or '*'}] "
 
@@ -82,8 +84,8 @@ def _piece_tokens(label: str, text: str, counter: TokenCounter, known: int | Non
 
 def _escaped(text: str) -> str:
     """Return the text with its false delimiters escaped; the text itself where there are none."""
-    lines = "\n" + text
-    return text if _FALSE_DELIMITER.search(lines) is None else _FALSE_DELIMITER.sub(r"\1\\", lines)[1:]
+    lines = f"\n{text}\n"
+    return text if _FALSE_DELIMITER.search(lines) is None else _FALSE_DELIMITER.sub(r"\1\\", lines)[1:-1]
 
 
 def _source_label(item: Item) -> str:

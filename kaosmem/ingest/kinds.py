@@ -86,5 +86,7 @@ def why_not_entered(folder: str, names: Collection[str]) -> str | None:
     """
     if folder.endswith(".egg-info"):
         return "build output"
+    if "log" in names and ("lock" in names or "snap" in names):
+        return "a stored session"
     marked = (reason for marker, reason in _MARKERS.items() if marker in names)
     return _FOLDERS.get(folder) or next(marked, None)

@@ -144,6 +144,7 @@ def recover(
     try:
         walk.run(numbers(log))
         segments(log)
+        _check_reaches(walk.head.seq, snapshots)
     except CorruptionError as error:
         if not lenient:
             raise _with(error, damage) from error
@@ -252,6 +253,17 @@ def _newest_snapshot(
         except CorruptionError as error:
             damage.append(f"{error}; the snapshot before and more of the log are used")
     return None, 0
+
+
+def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:
+    """Raise unless what was read reaches at least as far as the newest snapshot, sound or not, did."""
+    if snapshots and seq < snapshots[-1]:
+        path = snapshot_file(snapshots[-1])
+        raise CorruptionError(
+            f"records {seq + 1} to {snapshots[-1]} are in no sound file; bring back {path!r} or the log from a copy",
+            file=path,
+            seq=seq + 1,
+        )
 
 
 def _check_first(tail: Tail) -> None:

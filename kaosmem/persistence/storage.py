@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from kaosmem.names import check_name, path_of
+from kaosmem.errors import InvalidNameError, MissingExtraError
+from kaosmem.names import check_name, path_of, shown
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -93,15 +94,30 @@ def filesystem_of(location: Location) -> AbstractFileSystem:
 def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     """Return the local folder that a location is, or else its filesystem and the path in it."""
     if isinstance(location, os.PathLike) or (isinstance(location, str) and "://" not in location):
-        return Path(location).expanduser().resolve()
+        return _folder(Path(location).expanduser())
     from fsspec.core import url_to_fs
     from fsspec.implementations.dirfs import DirFileSystem
     from fsspec.implementations.local import LocalFileSystem
 
-    filesystem, path = url_to_fs(location) if isinstance(location, str) else (location, "")
+    try:
+        filesystem, path = url_to_fs(location) if isinstance(location, str) else (location, "")
+    except ImportError as error:
+        raise MissingExtraError(f"{shown(location)} needs a package that is not installed: {error}") from error
+    except ValueError as error:
+        raise InvalidNameError(
+            f"no session can be kept in {shown(location)}: {error}; give a folder, or a URL that fsspec knows"
+        ) from error
     below, inner = path, filesystem
     while isinstance(inner, DirFileSystem):
         below, inner = "/".join(filter(None, (inner.path.rstrip("/"), below))), inner.fs
     if isinstance(inner, LocalFileSystem):
-        return Path(below or "/").resolve()
+        return _folder(Path(below or "/"))
     return filesystem, path.rstrip("/")
+
+
+def _folder(path: Path) -> Path:
+    """Return a local folder, which need not be there yet. Raises InvalidNameError for a file."""
+    path = path.resolve()
+    if path.is_file():
+        raise InvalidNameError(f"no session can be kept in {shown(str(path))}, which is a file; give a folder")
+    return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, pairwise
 
 MAX_WORD_CHARS = 64
@@ -130,14 +130,15 @@ def _token_terms(token: str) -> Iterator[str]:
             yield from _word_terms(word)
 
 
-def _word_terms(word: str) -> Iterator[str]:
+@lru_cache(maxsize=1 << 16)  # source code has few words in many chunks
+def _word_terms(word: str) -> tuple[str, ...]:
     word = word[:MAX_WORD_CHARS]
     forms = [word]
     if not word.isascii():
         forms += _without_accents(word)
     elif _COMPOUND.search(word) and not word[0].isdigit():
         forms += (part for part in _PART.findall(word) if len(part) > 1 or part.isdigit())
-    yield from filter(None, map(_stem, forms))
+    return tuple(filter(None, map(_stem, forms)))
 
 
 def _without_accents(word: str) -> list[str]:
