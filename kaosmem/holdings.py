@@ -63,15 +63,13 @@ class Holdings:
         except KeyError:
             raise UnknownItemError(f"no live item {shown(item_id)} in this section; check its id") from None
 
-    def offset(self, ordinal: int) -> int:
-        """Return how many tokens had been taken before an item."""
-        return self._held[ordinal].offset
-
-    def unit(self, first: int) -> tuple[Item, ...]:
-        """Return the items of a unit in stored order."""
-        if first not in self._shared:
-            return (self._held[first].item,)
-        return tuple(self._held[ordinal].item for ordinal in self.units.members(first))
+    def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
+        """Return a unit: its items in stored order, how many tokens had been taken before them, and their tokens."""
+        holding, shared = self._held[first], self._shared.get(first)
+        if shared is None:
+            return (holding.item,), holding.offset, holding.item.tokens
+        items = tuple(self._held[ordinal].item for ordinal in self.units.members(first))
+        return items, holding.offset, shared.tokens
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""

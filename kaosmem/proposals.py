@@ -243,20 +243,24 @@ class Proposer:
     def _candidates(
         self, firsts: Iterable[int], *, must: set[int], cuts: Collection[int], scores: Mapping[int, float]
     ) -> tuple[Candidate, ...]:
-        return tuple(
-            Candidate(
-                items=self._held.unit(first),
-                position=first,
-                offset=self._held.offset(first),
-                cut=first in cuts,
-                must=first in must,
-                orphan=self._held.units.is_orphan(first),
-                rank=rank,
-                score=scores.get(first),
-                tokens=self._held.tokens(first),
+        is_orphan = self._held.units.is_orphan
+        candidates = []
+        for rank, first in enumerate(firsts, 1):
+            items, offset, tokens = self._held.unit(first)
+            candidates.append(
+                Candidate(
+                    items,
+                    first,
+                    offset,
+                    first in cuts,
+                    first in must,
+                    is_orphan(first),
+                    rank,
+                    scores.get(first),
+                    tokens,
+                )
             )
-            for rank, first in enumerate(firsts, 1)
-        )
+        return tuple(candidates)
 
 
 class LazyIndex:

@@ -246,7 +246,7 @@ class Section:
                 + f" more than its policy {self.spec.eviction!r} can free: what is pinned, waits for a result or "
                 "outranks the item stays; raise its budget or max_items, or choose a policy that evicts"
             )
-        return [item.id for first in victims for item in self._held.unit(first)]
+        return [item.id for first in victims for item in self._held.unit(first)[0]]
 
     def _add(self, item: Item, evicted: Iterable[str]) -> None:
         self._archive(evicted)

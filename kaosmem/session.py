@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -11,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kaosmem.assembly import Context, Decision, Reason, assemble, check_budget, measure
 from kaosmem.assembly.allocation import cap_of
@@ -27,7 +28,8 @@ from kaosmem.errors import (
 )
 from kaosmem.formats import get_format, parse_message
 from kaosmem.hydration import OPEN, describe, drain, freeze, hydrate, release
-from kaosmem.ingest import IngestReport, Reading, changes, corpus_label, find_files, read_passages
+from kaosmem.ingest import IngestReport
+from kaosmem.ingestion import Ingestion, Progress
 from kaosmem.names import check_item_id, check_name, shown
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence import delete_session as _delete_session
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 Clock = Callable[[], datetime]
-Progress = Callable[[str, int, int], None]
-"""Called with what is being read, how many files are done and how many there are."""
-
 _ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Trust.MODEL, "tool": Trust.TOOL}
 
 
@@ -497,7 +496,7 @@ class SessionMemory:
 
     async def ingest(
         self,
-        path_or_fs: Any,
+        path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
         section: str = "documents",
         *,
         progress: Progress | None = None,
@@ -509,70 +508,8 @@ class SessionMemory:
         Raises NothingToIngestError.
         """
         self._check_loop()
-        target = self._writable(section)
-        found, skipped = await asyncio.to_thread(find_files, path_or_fs)
-        corpus = corpus_label(path_or_fs)
-        held: dict[str, list[Item]] = {}
-        for item in target:
-            if item.metadata.get("corpus") == corpus:
-                held.setdefault(item.metadata["source"], []).append(item)
-        todo = changes(found, {source: items[0].metadata["file"] for source, items in held.items()})
-        added, removed = 0, sum(self._archive(target, held[source]) for source in todo.vanished)
-        reading = [*todo.new, *todo.changed]
-        readings = read_passages(reading)
-        for done in range(1, len(reading) + 1):
-            read = await asyncio.to_thread(next, readings)
-            if progress:
-                progress(read.file.source, done, len(reading))
-            skipped += read.skipped
-            came, went = self._take(target, corpus, read, held.get(read.file.source, []))
-            added, removed = added + came, removed + went
-        return IngestReport(
-            new=tuple(file.source for file in todo.new),
-            changed=tuple(file.source for file in todo.changed),
-            unchanged=tuple(file.source for file in todo.unchanged),
-            vanished=todo.vanished,
-            skipped=tuple(skipped),
-            items_added=added,
-            items_removed=removed,
-        )
-
-    def _take(self, target: Section, corpus: str, read: Reading, held: list[Item]) -> tuple[int, int]:
-        """Bring a section's items of one file up to date; return how many came and went."""
-        if read.skipped and not read.passages:  # what can't be read now is not known to have changed
-            return 0, 0
-        of_this_corpus = f"@{corpus}"
-        before = {item.id.removesuffix(of_this_corpus): item for item in held}
-        after = {passage.id for passage in read.passages}
-        removed = self._archive(target, [item for passage_id, item in before.items() if passage_id not in after])
-        added = 0
-        for passage in read.passages:
-            old = before.get(passage.id)
-            metadata = {**passage.metadata, "corpus": corpus}
-            if old is None:
-                item_id = passage.id + of_this_corpus if passage.id in self else passage.id
-                self.add(
-                    target.spec.name,
-                    passage.text,
-                    id=item_id,
-                    role=passage.role,
-                    metadata=metadata,
-                    trust=Trust.EXTERNAL,
-                )
-                added += 1
-            elif old.text != passage.text:  # in its old place, so that the order stays that of the file
-                tokens = self.counter(passage.text)
-                target.update(replace(old, content=passage.text, tokens=tokens, metadata=metadata))
-                added, removed = added + 1, removed + 1
-        return added, removed
-
-    @staticmethod
-    def _archive(target: Section, items: Iterable[Item]) -> int:
-        removed = 0
-        for item in items:
-            target.remove(item.id)
-            removed += 1
-        return removed
+        ingestion = Ingestion(self._writable(section), add=self.add, has=self.__contains__, counter=self.counter)
+        return await ingestion.run(path_or_fs, progress=progress)
 
     def _check_loop(self) -> None:
         if not self._one_loop:

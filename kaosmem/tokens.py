@@ -37,7 +37,7 @@ class TokenCounter(Protocol):
 
     name: what the session's log calls it; another name on open recounts the session.
     additive: whether counts of parts add up to the count of the whole where a text is cut before a line that begins
-        with neither white space nor `/`, and between an ASCII letter and the single space before another one.
+        with neither white space nor `/`, and before a space that follows a visible ASCII character.
         Where it is False, a context is counted as a whole.
     """
 

@@ -74,6 +74,15 @@ def test_pieces_add_up(name: str, contents: list[str]) -> None:
     assert count("".join(pieces)) == sum(count.count_many(pieces))
 
 
+@pytest.mark.parametrize("name", ["o200k_base", "cl100k_base", "estimate"])
+@settings(max_examples=300)
+@given(st.one_of(any_text, tricky), st.sampled_from("aZ9.,)/!~'\"#["), st.one_of(any_text, tricky))
+def test_a_text_may_be_cut_before_a_space(name: str, before: str, visible: str, after: str) -> None:
+    """Counts add up before a space that follows a visible ASCII character."""
+    count = get_counter(name)
+    assert count(f"{before}{visible} {after}") == count(before + visible) + count(f" {after}")
+
+
 def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted() -> None:
     """A million spaces count, and as the encoding's own merge of one piece does."""
     count = get_counter()

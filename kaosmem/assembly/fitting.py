@@ -14,7 +14,7 @@ class Share:
     """What one section may take of a window, while it is filled. All costs are in tokens as rendered.
 
     candidates: in order of want. size: what a candidate costs. header: what the section's header costs over that
-    many items. cap: the most it may take; grant: what it is sure of.
+    many items. cap: the most it may take; grant: what it is sure of. used, kept, count: tokens, units and items so far.
     """
 
     spec: SectionSpec
@@ -25,12 +25,12 @@ class Share:
     grant: int = 0
     used: int = 0
     kept: list[Candidate] = field(default_factory=list)
-    _count: int = 0
+    count: int = 0
 
     def cost(self, candidate: Candidate) -> int:
         """Return what it takes to add a candidate."""
-        header_so_far = self.header(self._count) if self._count else 0
-        return self.size(candidate) + self.header(self._count + len(candidate.items)) - header_so_far
+        header_so_far = self.header(self.count) if self.count else 0
+        return self.size(candidate) + self.header(self.count + len(candidate.items)) - header_so_far
 
     def want(self) -> int:
         """Return what all candidates would take, measured no further than past the cap."""
@@ -41,10 +41,10 @@ class Share:
             want += self.size(candidate)
         return want
 
-    def take(self, candidate: Candidate) -> None:
-        """Add a candidate."""
-        self.used += self.cost(candidate)
-        self._count += len(candidate.items)
+    def take(self, candidate: Candidate, cost: int) -> None:
+        """Add a candidate at its cost."""
+        self.used += cost
+        self.count += len(candidate.items)
         self.kept.append(candidate)
 
     @property
@@ -81,7 +81,7 @@ def _fill(share: Share, most: int, left: int, opening: int) -> tuple[int, int]:
             continue
         cost = share.cost(candidate)
         if share.used + cost <= most and cost + opening <= left:
-            share.take(candidate)
+            share.take(candidate, cost)
             left -= cost + opening
             opening = 0
     return left, opening

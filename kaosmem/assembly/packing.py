@@ -59,7 +59,7 @@ class Packing:
         share = Share(spec, candidates, self._costs.pieces, lambda _: header, cap=cap_of(spec, self._window))
         for candidate in candidates:
             if candidate.must:
-                share.take(candidate)
+                share.take(candidate, share.cost(candidate))
         return share
 
     def _need(self, spec: SectionSpec) -> Need:
@@ -208,7 +208,7 @@ class Packing:
     def _use(self, name: str) -> SectionUse:
         shares = [shares[name] for shares in (self._shares, self._recalled) if name in shares]
         used = sum(share.used for share in shares)
-        items = sum(len(share.items) for share in shares)
+        items = sum(share.count for share in shares)
         if tail := self._tails.get(name):
             used += tail.used
             items += sum(len(unit.items) for unit in tail.shown)

@@ -26,7 +26,7 @@ _NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _MAX_LABEL_CHARS = 200
 
 # Where counts add up inside a text, and how far from its ends such a place is looked for.
-_WORD_GAP = re.compile(r"(?<=[A-Za-z]) (?=[A-Za-z])")
+_GAP = re.compile(r"(?<=[!-~]) ")
 _END_CHARS = 120
 
 
@@ -37,13 +37,16 @@ def header_piece(title: str) -> str:
 
 def item_piece(item: Item) -> str:
     """Return an item as it is shown in text, in the system message and in the block."""
-    return _piece(_label(_source_label(item) or item.role), item.text)
+    label = _label(_source_label(item) or item.role)
+    return _piece(label, item.text) if _false_delimiters(item) else f"{label}{item.text}\n"
 
 
 def item_tokens(item: Item, counter: TokenCounter) -> int:
     """Return the tokens of an item's piece."""
-    known = item.tokens if isinstance(item.content, str) else None
-    return _piece_tokens(_label(_source_label(item) or item.role), item.text, counter, known)
+    label = _label(_source_label(item) or item.role)
+    if _false_delimiters(item) or not isinstance(item.content, str):
+        return counter(_piece(label, item.text))
+    return _known_piece_tokens(label, item.content, counter, item.tokens)
 
 
 def entry_piece(entry: HistoryEntry) -> str:
@@ -70,16 +73,24 @@ def _piece(label: str, text: str) -> str:
     return f"{label}{_escaped(text)}\n"
 
 
-def _piece_tokens(label: str, text: str, counter: TokenCounter, known: int | None) -> int:
-    """Return the tokens of a piece; where those of its text alone are `known`, count only what changes at its ends."""
-    if known is not None and counter.additive and _escaped(text) is text:
-        first = _WORD_GAP.search(text, 0, _END_CHARS)
-        *_, last = (None, *_WORD_GAP.finditer(text, max(0, len(text) - _END_CHARS)))
+def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int) -> int:
+    """Return the tokens of a piece of a text without false delimiters, of which `known` are the text's alone.
+
+    Where counts add up, only what changes at the text's ends is counted.
+    """
+    if counter.additive:
+        first = _GAP.search(text, 0, _END_CHARS)
+        *_, last = (None, *_GAP.finditer(text, max(0, len(text) - _END_CHARS)))
         if first and last and first.start() < last.start():
             head, end = text[: first.start()], text[last.start() :]
             changed = counter(label + head) - counter(head) + counter(end + "\n") - counter(end)
             return known + changed
-    return counter(_piece(label, text))
+    return counter(f"{label}{text}\n")
+
+
+def _false_delimiters(item: Item) -> int:
+    """Return how many lines of an item's text begin like a delimiter; looked for once in its life."""
+    return item.size("false delimiters", lambda item: len(_FALSE_DELIMITER.findall(f"\n{item.text}\n")))
 
 
 def _escaped(text: str) -> str:
@@ -104,7 +115,10 @@ class TextFormat:
     def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
         if isinstance(entry, Mark):
             return counter(entry_piece(entry))
-        return _piece_tokens(_label(entry.role), entry.text, counter, known)
+        label, text = _label(entry.role), entry.text
+        if known is None or _escaped(text) is not text:
+            return counter(_piece(label, text))
+        return _known_piece_tokens(label, text, counter, known)
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         return counter(header_piece(title))

@@ -21,6 +21,10 @@ ROLL_UP = 16
 """Segments of as many commits each that are rolled up into one: opening reads at most 15 of each power of 16."""
 
 
+class TakenError(Exception):
+    """A file was to be created under a name that is taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Append:
     """Add `data` at byte `size`, the end of the file, with one write; a size of 0 makes the file."""

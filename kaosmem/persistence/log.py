@@ -15,6 +15,7 @@ from kaosmem.persistence import layout
 from kaosmem.persistence.commit import (
     Sight,
     Step,
+    TakenError,
     Write,
     check_same_log,
     check_unmoved,
@@ -28,7 +29,7 @@ from kaosmem.persistence.items import encode_items, find_item
 from kaosmem.persistence.objects import RETENTION_S
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
 from kaosmem.persistence.recovery import Head, Recovered, Recovery, recover
-from kaosmem.persistence.storage import Location, Storage, TakenError, filesystem_of, open_storage, session_folders
+from kaosmem.persistence.storage import Location, Storage, filesystem_of, open_storage, session_folders
 from kaosmem.types import JSONValue
 
 if TYPE_CHECKING:

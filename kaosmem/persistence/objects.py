@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.commit import Append, Create, Delete, Step, Truncate, Write
+from kaosmem.persistence.commit import Append, Create, Delete, Step, TakenError, Truncate, Write
 from kaosmem.persistence.layout import FOLDERS, LOCK, QUARANTINE
-from kaosmem.persistence.storage import TakenError
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

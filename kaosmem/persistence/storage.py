@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 Location: TypeAlias = "str | os.PathLike[str] | AbstractFileSystem"
 
 
-class TakenError(Exception):
-    """A file was to be created under a name that is taken."""
-
-
 class Storage(Protocol):
     """The files of one session. Paths are relative to its folder."""
 
