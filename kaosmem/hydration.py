@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kaosmem.errors import CorruptionError, InvalidContentError
 from kaosmem.persistence import FORMAT_VERSION, Change, Recovered
@@ -52,8 +52,10 @@ def _hydrate(
     descriptions = [header] if header else []
     descriptions += [record.data for record in recovered.records if record.op == OPEN]
     known = {spec.name: spec for spec in specs}
+    # Nothing is added to a section without a spec, and its policy may be one that nobody has defined today.
+    dormant = {"eviction": "none", "max_items": None, "in_context": False}
     unknown = {
-        name: replace(SectionSpec.from_dict(stored), in_context=False)
+        name: SectionSpec.from_dict({**stored, **dormant})
         for description in descriptions
         for name, stored in description["sections"].items()
         if name not in known

@@ -31,7 +31,7 @@ from kaosmem.hydration import OPEN, describe, drain, freeze, hydrate, release
 from kaosmem.ingest import IngestReport
 from kaosmem.ingestion import Ingestion, Progress
 from kaosmem.names import check_item_id, check_name, shown
-from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence import Change, Location, SessionLog
 from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
@@ -62,7 +62,7 @@ class SessionMemory:
         counter: TokenCounter,
         clock: Clock,
         rng: random.Random,
-        location: str | AbstractFileSystem,
+        location: Location,
         read_only: bool = False,
         description: Mapping[str, JSONValue],
         notices: Iterable[str] = (),
@@ -90,7 +90,7 @@ class SessionMemory:
     @asynccontextmanager
     async def open(
         cls,
-        url_or_fs: str | AbstractFileSystem = "./.kaosmem",
+        url_or_fs: Location = "./.kaosmem",
         session_id: str = "default",
         *,
         namespace: str = "default",
@@ -103,8 +103,8 @@ class SessionMemory:
     ) -> AsyncIterator[SessionMemory]:
         """Open a session, new or stored; leaving the block saves it, an exception discards what is unsaved.
 
-        url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem. single_writer: nobody
-        else writes to the session, so that the filesystem need not be able to tell writers apart.
+        url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
+        single_writer: nobody else writes to the session, so that the filesystem need not be able to tell writers apart.
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
         check_name(session_id, "session id")
@@ -159,7 +159,7 @@ class SessionMemory:
     @classmethod
     def _opened(
         cls,
-        url_or_fs: str | AbstractFileSystem,
+        url_or_fs: Location,
         session_id: str,
         namespace: str,
         *,
@@ -224,12 +224,12 @@ class SessionMemory:
     @cached_property
     def fs(self) -> AbstractFileSystem:
         """The filesystem that the session is in; `open(memory.fs, memory.session_id)` opens it again."""
-        if not isinstance(self._location, str):
+        if not isinstance(self._location, str | os.PathLike):
             return self._location
         from fsspec.core import url_to_fs
         from fsspec.implementations.dirfs import DirFileSystem
 
-        fs, path = url_to_fs(self._location)
+        fs, path = url_to_fs(os.fspath(self._location))
         return DirFileSystem(path, fs)
 
     @property
@@ -496,7 +496,7 @@ class SessionMemory:
 
     async def ingest(
         self,
-        path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+        path_or_fs: Location,
         section: str = "documents",
         *,
         progress: Progress | None = None,
@@ -524,12 +524,12 @@ class SessionMemory:
             )
 
 
-async def list_sessions(url_or_fs: str | AbstractFileSystem, namespace: str = "default") -> list[str]:
+async def list_sessions(url_or_fs: Location, namespace: str = "default") -> list[str]:
     """Return the ids of the sessions stored there, sorted."""
     return await asyncio.to_thread(_list_sessions, url_or_fs, namespace)
 
 
-async def delete_session(url_or_fs: str | AbstractFileSystem, session_id: str, namespace: str = "default") -> None:
+async def delete_session(url_or_fs: Location, session_id: str, namespace: str = "default") -> None:
     """Delete a session and all that it kept. Raises InvalidNameError before any I/O."""
     await asyncio.to_thread(_delete_session, url_or_fs, session_id, namespace)
 

@@ -17,6 +17,7 @@ from kaosmem import (
     ConflictError,
     CorruptionError,
     DuplicateItemError,
+    EvictionPolicy,
     InvalidBudgetError,
     InvalidContentError,
     InvalidNameError,
@@ -39,6 +40,7 @@ from kaosmem import (
     delete_session,
     list_sessions,
 )
+from kaosmem.eviction import POLICIES
 from tests.worlds import World, worlds
 
 
@@ -90,6 +92,16 @@ async def test_leaving_the_block_saves_and_an_exception_discards(tmp_path: Path)
             raise ZeroDivisionError
     async with SessionMemory.open(str(tmp_path), "deal-42", read_only=True) as memory:
         assert [item.content for item in memory["messages"]] == ["kept", "saved before the failure"]
+
+
+async def test_a_session_is_found_by_path_url_and_filesystem(tmp_path: Path) -> None:
+    """A str, a Path, a URL and the memory's own filesystem name the same place."""
+    async with SessionMemory.open(tmp_path, "deal-42") as memory:
+        memory.add("messages", "hello")
+    for place in (str(tmp_path), tmp_path, tmp_path.as_uri(), memory.fs):
+        async with SessionMemory.open(place, "deal-42", read_only=True) as again:
+            assert [item.content for item in again["messages"]] == ["hello"]
+        assert await list_sessions(place) == ["deal-42"]
 
 
 async def test_another_process_finds_what_this_one_saved(tmp_path: Path) -> None:
@@ -219,6 +231,17 @@ async def test_a_section_without_a_spec_is_kept_not_shown_and_said(tmp_path: Pat
         memory.add("new", "more")
     async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old"), SectionSpec("new"))) as memory:
         assert (len(memory["old"]), len(memory["new"]), memory.notices) == (1, 1, ())
+
+
+async def test_a_section_whose_policy_is_gone_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session whose section had an eviction policy of one's own opens where nobody has defined that."""
+    with monkeypatch.context() as defined:
+        defined.setitem(POLICIES, "largest", EvictionPolicy(lambda unit: (-unit.tokens,)))
+        async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old", eviction="largest"),)) as memory:
+            item = memory.add("old", "still here")
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        assert await memory.fetch(item.id) == item
+        assert "'old'" in memory.notices[0]
 
 
 async def test_a_second_writer_is_told_and_loses_nothing(tmp_path: Path) -> None:

@@ -3,5 +3,15 @@
 from kaosmem.persistence.log import SessionLog, delete_session, list_sessions
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
+from kaosmem.persistence.storage import Location
 
-__all__ = ["FORMAT_VERSION", "Change", "Record", "Recovered", "SessionLog", "delete_session", "list_sessions"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Change",
+    "Location",
+    "Record",
+    "Recovered",
+    "SessionLog",
+    "delete_session",
+    "list_sessions",
+]

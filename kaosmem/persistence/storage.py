@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kaosmem.persistence.commit import Step
 
 Location: TypeAlias = "str | os.PathLike[str] | AbstractFileSystem"
+"""A path, a URL that fsspec understands, or a filesystem, whose root is then meant."""
 
 
 class Storage(Protocol):
