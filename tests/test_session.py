@@ -41,6 +41,7 @@ from kaosmem import (
     list_sessions,
 )
 from kaosmem.eviction import POLICIES
+from kaosmem.tokens import TiktokenCounter
 from tests.worlds import World, worlds
 
 
@@ -335,6 +336,29 @@ def test_importing_is_light() -> None:
     heavy = ("numpy", "pydantic", "fsspec", "tiktoken", "rank_bm25", "Stemmer", "networkx", "typer", "rich")
     code = f"import kaosmem, sys; print([name for name in {heavy!r} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+async def test_a_text_is_counted_once() -> None:
+    """An item is counted when it comes; assembling again, or once more after an answer, counts only what is new."""
+    counted: list[str] = []
+
+    class Recording(TiktokenCounter):
+        def __call__(self, text: str) -> int:
+            counted.append(text)
+            return super().__call__(text)
+
+    memory = SessionMemory.test_mode(counter=Recording())
+    clause = "Either party may terminate this agreement for convenience on thirty days written notice to the other."
+    for number in range(30):
+        memory.add("documents", f"Clause {number}. {clause}")
+        memory.add("messages", f"Question {number}. {clause}")
+    for name in ("text", "openai"):
+        await memory.assemble_context(budget=1_000, format=name)
+    assert len([text for text in counted if clause in text]) == 60
+    counted.clear()
+    memory.add("messages", "It does.", role="assistant")
+    await memory.assemble_context(budget=1_000, format="openai")
+    assert not [text for text in counted if len(text) > 60]
 
 
 async def test_the_ranker_can_be_the_reference() -> None:
