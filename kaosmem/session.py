@@ -21,6 +21,7 @@ from kaosmem.errors import (
     CorruptionError,
     DuplicateItemError,
     DurabilityError,
+    InvalidContentError,
     ReadOnlyError,
     TestIsolationError,
     UnknownItemError,
@@ -37,7 +38,7 @@ from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Proposal, Section, SectionSpec, check_specs
 from kaosmem.tokens import TokenCounter, count_content, get_counter
-from kaosmem.types import ContentBlock, Item, JSONValue, Trust, check_content, check_json, check_text
+from kaosmem.types import ContentBlock, Item, JSONValue, Trust, check_content, check_metadata, check_text
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -300,6 +301,8 @@ class SessionMemory:
         sources = tuple(check_item_id(source) for source in sources)
         if id is not None and check_item_id(id) in self:
             raise DuplicateItemError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
+        if type(priority) is not int:
+            raise InvalidContentError(f"priority is {shown(priority)}; give a whole number, higher for more important")
         item = Item(
             id=id or self._new_id(),
             section=section,
@@ -310,7 +313,7 @@ class SessionMemory:
             priority=priority,
             pinned=pinned,
             tags=tuple(check_text(tag, "a tag") for tag in tags),
-            metadata=check_json(metadata or {}, "metadata"),
+            metadata=check_metadata(metadata),
             key=key if key is None else check_text(key, "key"),
             sources=sources,
             trust=self._trust(target.spec, role, sources, trust),

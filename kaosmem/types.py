@@ -240,6 +240,8 @@ def _blocks() -> TypeAdapter[tuple[ContentBlock, ...]]:
 
 def check_text(text: str, what: str) -> str:
     """Return `text` if UTF-8 can hold it. Raises InvalidContentError that names the first lone surrogate."""
+    if not isinstance(text, str):
+        raise InvalidContentError(f"{what} is a {type(text).__name__}; give a str")
     if not text.isascii():
         try:
             text.encode()
@@ -276,6 +278,16 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
 
 def _fields(block: object) -> Iterable[tuple[str, object]]:
     return ((name, getattr(block, name)) for name in getattr(block, "__slots__", ()))
+
+
+def check_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:
+    """Return a copy of metadata that JSON holds exactly. Raises InvalidContentError."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise InvalidContentError(f"metadata is a {type(metadata).__name__}; give a mapping with str keys")
+    copy: dict[str, JSONValue] = check_json(metadata, "metadata")
+    return copy
 
 
 def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
