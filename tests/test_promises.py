@@ -24,7 +24,7 @@ from kaosmem import (
 )
 from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.text import BLOCK_BEGIN, header_piece, item_piece
-from tests.worlds import World, budgets, formats, queries, texts, worlds
+from tests.worlds import World, budgets, formats, queries, questions, texts, worlds
 
 
 def words(text: str) -> int:
@@ -306,6 +306,27 @@ def test_p8_appending_leaves_the_prefix_as_it_was(turns, document, format, query
         if previous is not None:
             assert prefix[: len(previous)] == previous
         previous = prefix
+
+
+@given(worlds(), questions, queries, budgets, formats)
+def test_p8_the_query_changes_nothing_before_its_block(world, one, other, budget, format):
+    """Whatever is asked, the system message and the histories are the same, wherever these are cut."""
+    contexts = [assembled(world, query, budget, format) for query in (one, other or "")]
+    if isinstance(contexts[0], WindowTooSmallError):
+        assert str(contexts[0]) == str(contexts[1])
+        return
+    shown = [
+        [
+            item.id
+            for item in context.items
+            if world.memory[item.section].spec.placement != "query"
+            and context.decision(item.id).reason is not Reason.RECALLED
+        ]
+        for context in contexts
+    ]
+    assert shown[0] == shown[1]
+    if format == "openai":
+        assert before_block(contexts[0]) == before_block(contexts[1])
 
 
 def before_block(context: Context) -> list[object]:
