@@ -56,6 +56,11 @@ class Holdings:
     def __getitem__(self, ordinal: int) -> Item:
         return self._held[ordinal].item
 
+    @property
+    def all_alone(self) -> bool:
+        """Whether no unit has several items."""
+        return not self._shared
+
     def ordinal(self, item_id: str) -> int:
         """Return the ordinal of a held item. Raises UnknownItemError."""
         try:
@@ -79,6 +84,8 @@ class Holdings:
     def tokens_of(self, firsts: Iterable[int]) -> list[int]:
         """Return the tokens of each unit."""
         alone, shared = self._tokens, self._shared
+        if not shared:
+            return list(map(alone.__getitem__, firsts))
         return [shared[first].tokens if first in shared else alone[first] for first in firsts]
 
     def newest_first(self) -> Iterator[int]:

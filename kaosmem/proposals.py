@@ -185,7 +185,7 @@ class Proposer:
         for ordinal in reversed(self._held):
             first = units.first(ordinal)
             if units.last(ordinal) == ordinal:
-                if weight <= 0:
+                if weight <= 0 and first not in must:
                     break
                 weight -= self._weight(first)
                 walked.append(first)
@@ -209,6 +209,8 @@ class Proposer:
             return {}
         mean = max(1, self._held.used // len(self._held))
         ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean)
+        if self._held.all_alone:
+            return dict(ranked)
         scores: dict[int, float] = {}
         for first, (_, score) in zip(self._held.units.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
             scores[first] = round(scores[first] + score, 9) if first in scores else score
@@ -224,7 +226,7 @@ class Proposer:
         firsts = np.fromiter(scores, np.int64, len(scores))
         relevance = np.fromiter(scores.values(), np.float64, len(scores))
         sizes = np.maximum(1, np.array(self._held.tokens_of(scores), np.float64))
-        newest = np.array(self._held.units.lasts(scores))
+        newest = firsts if self._held.all_alone else np.array(self._held.units.lasts(scores))
         worst_first = np.lexsort((newest, relevance / np.sqrt(sizes)))
         best_first: list[int] = firsts[worst_first[::-1]].tolist()
         return best_first

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kaosmem.errors import (
@@ -343,7 +343,7 @@ def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut()
         "aside": False,
         "c1 r1": True,
         "ask": True,
-        "pin": False,
+        "pin": True,
     }
 
 
@@ -414,6 +414,17 @@ def test_a_proposal_is_whole_units_in_order_of_want(
 
 
 @given(ITEMS, st.integers(0, 200), st.sampled_from(["merger", ""]))
+@example(
+    [
+        (("assistant", (ToolUseBlock("a", "find", "merger"),)), 0, False),
+        (("assistant", (ToolUseBlock("a", "find", "merger"),)), 0, False),
+        (("user", "merger terms"), 0, False),
+        (("tool", (ToolResultBlock("a", "terms"),)), 0, False),
+        (("tool", (ToolResultBlock("a", "terms"),)), 17, False),
+    ],
+    9,
+    "merger",
+)
 @settings(max_examples=150, deadline=None)
 def test_a_history_may_be_cut_where_units_allow_it(
     made: list[tuple[tuple[str, Content], int, bool]], cap: int, query: str
