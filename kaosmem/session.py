@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -63,14 +61,12 @@ class SessionMemory:
         counter: TokenCounter,
         clock: Clock,
         rng: random.Random,
-        location: Location,
         read_only: bool = False,
         description: Mapping[str, JSONValue],
         notices: Iterable[str] = (),
         one_loop: bool = False,
     ) -> None:
         self.session_id = session_id
-        self._location = location
         self.counter = counter
         self.notices = tuple(notices)
         """What opening the session brought to light: damage, sections without a spec, another counter."""
@@ -185,7 +181,6 @@ class SessionMemory:
             counter=counter,
             clock=clock,
             rng=rng,
-            location=url_or_fs,
             read_only=read_only,
             description=hydrated.description,
             notices=hydrated.notices,
@@ -222,16 +217,10 @@ class SessionMemory:
     def __contains__(self, item_id: object) -> bool:
         return any(item_id in section for section in self._sections.values())
 
-    @cached_property
+    @property
     def fs(self) -> AbstractFileSystem:
         """The filesystem that the session is in; `open(memory.fs, memory.session_id)` opens it again."""
-        if not isinstance(self._location, str | os.PathLike):
-            return self._location
-        from fsspec.core import url_to_fs
-        from fsspec.implementations.dirfs import DirFileSystem
-
-        fs, path = url_to_fs(os.fspath(self._location))
-        return DirFileSystem(path, fs)
+        return self._log.fs
 
     @property
     def sections(self) -> tuple[SectionSpec, ...]:
