@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi
 
-from benchmarks.corpus import seeded_queries, seeded_texts
+from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem.retrieval import BM25Ranker, Ranker, analyze
 
 LIMIT = 200
@@ -25,10 +25,10 @@ Turn = Callable[[str, str], Sequence[int]]
 
 def incremental(texts: list[str], ranker: Ranker) -> Turn:
     index, ordinals = ranker.index(), count(len(texts))
-    index.add(enumerate(texts))
+    index.add(enumerate(map(text_item, texts)))
 
     def turn(text: str, query: str) -> list[int]:
-        index.add([(next(ordinals), text)])
+        index.add([(next(ordinals), text_item(text))])
         return [ordinal for ordinal, _ in index.rank(query, LIMIT)]
 
     return turn

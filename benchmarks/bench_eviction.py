@@ -62,7 +62,7 @@ def test_each_evicting_add_takes_one_out(policy: str) -> None:
     add_all(section, newcomers)
     assert section.used == 200 * TOKENS
     assert len(section.archive) == 50
-    assert {item.id for item in section} | {item.id for item in section.archive.in_memory()} == before | {
+    assert {item.id for item in section} | {version.item.id for version in section.archive.in_memory()} == before | {
         item.id for item in newcomers
     }
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from functools import cache
 from itertools import accumulate, pairwise
+
+from kaosmem.types import Item
 
 # The sounds of a syllable and the endings of a word; "-" is none.
 _ONSETS = "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p pl pr qu r s sh sl sp st str t th tr v w"
@@ -39,6 +42,11 @@ def seeded_queries(n: int, *, seed: int = 0, words: int = 10) -> list[str]:
     rng = random.Random(seed)
     content, weights = _content_words()
     return [" ".join(rng.choices(content, cum_weights=weights, k=words)) for _ in range(n)]
+
+
+def text_item(text: str) -> Item:
+    """Return an item with this text, for an index that looks at nothing else."""
+    return Item("i", "documents", "", text, 0, datetime(2024, 1, 1, tzinfo=UTC))
 
 
 def _sentences(words: list[str], rng: random.Random) -> str:

@@ -1,6 +1,7 @@
 """Decide what an LLM agent sees: typed memory sections, packed exactly into a token budget, explained and durable."""
 
 from kaosmem.assembly import Context, Decision, Reason, SectionUse
+from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import (
     ConflictError,
     CorruptionError,
@@ -8,6 +9,7 @@ from kaosmem.errors import (
     DurabilityError,
     InvalidBudgetError,
     InvalidContentError,
+    InvalidFilterError,
     InvalidNameError,
     ItemTooLargeError,
     KaosmemError,
@@ -28,8 +30,8 @@ from kaosmem.eviction import EvictionPolicy
 from kaosmem.formats import count_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
-from kaosmem.retrieval import BM25Ranker, RankBM25Ranker, Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Section, SectionSpec, Source
+from kaosmem.retrieval import BM25Ranker, GraphRanker, RankBM25Ranker, Ranker
+from kaosmem.sections import DEFAULT_SECTIONS, Proposal, Section, SectionSpec, Source
 from kaosmem.session import SessionMemory, delete_session, list_sessions
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import (
@@ -57,27 +59,33 @@ __all__ = [
     "DocumentBlock",
     "DuplicateItemError",
     "DurabilityError",
+    "Entity",
     "EvictionPolicy",
+    "GraphRanker",
     "ImageBlock",
     "IngestReport",
     "InvalidBudgetError",
     "InvalidContentError",
+    "InvalidFilterError",
     "InvalidNameError",
     "Item",
     "ItemTooLargeError",
     "KaosmemError",
     "MissingExtraError",
     "NothingToIngestError",
+    "Proposal",
     "RankBM25Ranker",
     "Ranker",
     "ReadOnlyError",
     "Reason",
+    "Relationship",
     "Section",
     "SectionFullError",
     "SectionSpec",
     "SectionUse",
     "SessionMemory",
     "Source",
+    "SubGraph",
     "TestIsolationError",
     "TextBlock",
     "ThinkingBlock",

@@ -4,6 +4,7 @@
     ├── InvalidNameError (ValueError)            a session id, namespace, section name or item id
     ├── InvalidContentError (ValueError)         text or metadata that could not be stored faithfully
     ├── InvalidBudgetError (ValueError)          a budget or reserve that is not a whole number of tokens
+    ├── InvalidFilterError (ValueError)          a filter on metadata that means nothing
     ├── UnknownSectionError (KeyError)
     ├── UnknownItemError (KeyError)
     ├── UnknownSessionError (KeyError)           nothing is stored under this id
@@ -48,6 +49,10 @@ class InvalidContentError(KaosmemError, ValueError):
 
 class InvalidBudgetError(KaosmemError, ValueError):
     """A budget is not a whole number of tokens from 0 up."""
+
+
+class InvalidFilterError(KaosmemError, ValueError):
+    """A filter on metadata is not one that can be asked."""
 
 
 class UnknownSectionError(KaosmemError, KeyError):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
+from kaosmem.display import fitted, preview
 from kaosmem.errors import InvalidContentError
 from kaosmem.names import shown
 
@@ -37,12 +38,21 @@ class TextBlock:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingBlock:
-    """A model's reasoning; `signature` is the provider's seal, without which it may not be sent back."""
+    """A model's reasoning; `signature` is the provider's seal, without which it may not be sent back.
+
+    data: reasoning that the provider gave out only in encrypted form; then there is no other.
+    """
 
     thinking: str
     signature: str = ""
+    data: str = ""
     type: Literal["thinking"] = "thinking"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+
+    @property
+    def is_sealed(self) -> bool:
+        """Return whether the provider takes it back."""
+        return bool(self.signature or self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +67,24 @@ class ToolUseBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResultBlock:
-    """The result of the call with the id `tool_use_id`."""
+class ImageBlock:
+    """An image: a URL, `data:` URLs included. `detail` is how closely OpenAI's models look at it."""
 
-    tool_use_id: str
-    content: str = ""
-    is_error: bool = False
-    type: Literal["tool_result"] = "tool_result"
+    url: str
+    media_type: str = ""
+    detail: str = ""
+    type: Literal["image"] = "image"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
 
 
 @dataclass(frozen=True, slots=True)
-class ImageBlock:
-    """An image: a URL, `data:` URLs included."""
+class ToolResultBlock:
+    """The result of the call with the id `tool_use_id`: a text, or texts and images."""
 
-    url: str
-    media_type: str = ""
-    type: Literal["image"] = "image"
+    tool_use_id: str
+    content: str | tuple[TextBlock | ImageBlock, ...] = ""
+    is_error: bool = False
+    type: Literal["tool_result"] = "tool_result"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
 
 
@@ -103,7 +114,7 @@ def block_text(block: ContentBlock) -> str:
         case ToolUseBlock():
             return f"{block.name}({block.arguments})"
         case ToolResultBlock():
-            return block.content
+            return block.content if isinstance(block.content, str) else "\n".join(map(block_text, block.content))
         case ImageBlock():
             return f"[image {block.media_type}]".replace(" ]", "]")
 
@@ -141,6 +152,10 @@ class Trust(IntEnum):
     APPLICATION = 4
 
 
+UNVERIFIED_SYSTEM = "unverified-system"
+"""The role that a system message is shown under which is derived, or not trusted as the application is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One unit of memory.
@@ -167,9 +182,32 @@ class Item:
     _sizes: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
+    def shown_role(self) -> str:
+        """Return the role it is shown under: only what the application itself wrote is shown as a system message."""
+        if self.role == "system" and (self.trust < Trust.APPLICATION or self.sources):
+            return UNVERIFIED_SYSTEM
+        return self.role
+
+    def __repr__(self) -> str:
+        role = fitted(self.role or "no role", 20)
+        pinned = ", pinned" if self.pinned else ""
+        return (
+            f"<Item {fitted(self.id, 40, tail=24)} in {fitted(self.section, 30, tail=10)}, {role}, "
+            f"{self.tokens:,} tokens{pinned}: {preview(self.text)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from kaosmem.notebook import prose, table
+
+        fields = {name: value for name, value in self.to_dict().items() if name not in ("id", "content", "trust")}
+        fields = {"section": self.section, **fields, "trust": self.trust.name.lower()}
+        rows = [(name, value if isinstance(value, str) else json_text(value)) for name, value in fields.items()]
+        return table(f"item {self.id}", (), [*rows, ("content", prose(self.text, max_chars=2_000))])
+
+    @property
     def message(self) -> ChatMessage:
         """Return the item as a message."""
-        return ChatMessage(self.role, self.content)
+        return ChatMessage(self.shown_role, self.content)
 
     @property
     def text(self) -> str:
@@ -265,10 +303,8 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
             f"content is a {type(content).__name__}; give a str or content blocks, such as TextBlock"
         ) from None
     for index, block in enumerate(given):
-        values = block.items() if isinstance(block, Mapping) else _fields(block)
-        for name, value in values:
-            if isinstance(value, str):
-                check_text(value, f"block {index} of content, {name},")
+        for name, text in _texts(block):
+            check_text(text, f"block {index} of content, {name},")
     try:
         return _blocks().validate_python(given)
     except ValueError as error:
@@ -276,8 +312,16 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
         raise InvalidContentError(f"content is neither a str nor content blocks: {reason}") from None
 
 
-def _fields(block: object) -> Iterable[tuple[str, object]]:
-    return ((name, getattr(block, name)) for name in getattr(block, "__slots__", ()))
+def _texts(block: object) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a block, and in blocks within it, each with the name of its field."""
+    slots = getattr(block, "__slots__", ())
+    fields = block.items() if isinstance(block, Mapping) else ((name, getattr(block, name)) for name in slots)
+    for name, value in fields:
+        if isinstance(value, str):
+            yield name, value
+        elif isinstance(value, list | tuple):
+            for inner in value:
+                yield from _texts(inner)
 
 
 def check_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:

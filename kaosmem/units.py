@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 
 from kaosmem.types import ChatMessage, ContentBlock, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
@@ -39,7 +40,7 @@ class Link:
         return cls(
             calls=tuple(block.id for block in blocks if isinstance(block, ToolUseBlock)),
             answers=answers,
-            loop=any(isinstance(block, ThinkingBlock) and block.signature for block in blocks),
+            loop=any(isinstance(block, ThinkingBlock) and block.is_sealed for block in blocks),
             role=message.role,
             mixed=0 < len(answers) < len(blocks),
         )
@@ -303,9 +304,10 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return messages in which each call is directly followed by its one result, in the order of the calls.
 
     A late result moves up to its call, a repeated or orphaned one is left out, a missing one is stated as an
-    error. Each result becomes a `tool` message of its own; what else its message held stays in place.
+    error. Each result becomes a `tool` message of its own; what else its message held stays in place. Where a message
+    repeats an id, its later calls get ids of their own, and the one result is the first call's.
     """
-    linked = [(message, Link.of(message)) for message in messages]
+    linked = [(alone, Link.of(alone)) for alone in map(_with_distinct_calls, messages)]
     waiting: dict[str, list[int]] = {}
     results: dict[tuple[int, str], ChatMessage] = {}
     for position, (message, link) in enumerate(linked):
@@ -317,7 +319,7 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
             repaired.append(message)
         elif not link.is_results:
             repaired.append(ChatMessage(message.role, _without_results(message)))
-        for call in dict.fromkeys(link.calls):
+        for call in link.calls:
             missing = ToolResultBlock(call, NO_RESULT, is_error=True)
             repaired.append(results.get((position, call)) or ChatMessage("tool", (missing,)))
     return repaired
@@ -330,6 +332,25 @@ def _result_message(message: ChatMessage, call: str) -> ChatMessage:
             alone = ChatMessage("tool", (block,))
             return message if message == alone else alone
     raise KeyError(call)
+
+
+def _with_distinct_calls(message: ChatMessage) -> ChatMessage:
+    """Return a message whose calls have ids of their own: the same message where they do."""
+    calls = [block.id for block in message.blocks if isinstance(block, ToolUseBlock)]
+    if len(set(calls)) == len(calls):
+        return message
+    taken = set(calls)
+    seen: set[str] = set()
+    blocks: list[ContentBlock] = []
+    for block in message.blocks:
+        if isinstance(block, ToolUseBlock) and block.id in seen:
+            new = next(name for number in count(2) if (name := f"{block.id}-{number}") not in taken)
+            taken.add(new)
+            block = replace(block, id=new)
+        elif isinstance(block, ToolUseBlock):
+            seen.add(block.id)
+        blocks.append(block)
+    return ChatMessage(message.role, tuple(blocks))
 
 
 def _without_results(message: ChatMessage) -> tuple[ContentBlock, ...]:

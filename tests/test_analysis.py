@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.corpus import text_item
 from kaosmem.retrieval import BM25Ranker, analyze
-from kaosmem.retrieval.analysis import MAX_WORD_CHARS, STOP_WORDS
+from kaosmem.retrieval.analysis import MAX_WORD_CHARS
+from kaosmem.retrieval.stop_words import STOP_WORDS
 
 
 def first_found(query: str, texts: list[str]) -> str:
@@ -21,7 +23,7 @@ def first_found(query: str, texts: list[str]) -> str:
     found = set()
     for order in (texts, texts[::-1]):
         index = BM25Ranker().index()
-        index.add(enumerate(order))
+        index.add(enumerate(map(text_item, order)))
         found.add(order[index.rank(query, 1)[0][0]])
     assert len(found) == 1
     return found.pop()
@@ -126,8 +128,20 @@ def test_what_is_named_ranks_first(query: str, wanted: str) -> None:
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
 def test_normal_forms_of_a_word_agree(form: str) -> None:
     """A word has the same terms in every Unicode normal form."""
-    words = "résumés Straße Ångström naïve ﬁne हिन्दी 한국어 がぎぐ"
+    words = "résumés Straße Ångström naïve ﬁne हिन्दी 한국어 がぎぐ Ёлка й أسود συμβάσεις hợp İğ क़"
     assert analyze(unicodedata.normalize(form, words)) == analyze(words)  # type: ignore[arg-type]
+
+
+@given(
+    st.text(
+        st.one_of(
+            st.characters(exclude_categories=["Cs"]), st.sampled_from("eaاиеक한がΥ\u0301\u0308\u0327\u093c\u0653")
+        )
+    )
+)
+def test_composed_and_decomposed_texts_agree(text: str) -> None:
+    """Any text has the same terms whether its marks are written apart or not."""
+    assert analyze(unicodedata.normalize("NFC", text)) == analyze(unicodedata.normalize("NFD", text))
 
 
 def test_case_foldings_agree() -> None:
@@ -143,18 +157,77 @@ def test_words_with_accents_are_found_without_them() -> None:
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
-        ("東京タワー", ["東京", "京タ", "タワ", "ワー"]),
+        ("東京タワー", ["東", "東京", "京", "京タ", "タワ", "ワー"]),
         ("水", ["水"]),
-        ("iPhoneは新型", ["iphon", "phone", "は新", "新型"]),
-        ("한국어를", ["한국", "국어", "어를"]),
-        ("हिन्दी भाषा।", ["हिन्दी", "भाषा"]),
+        ("契約を解除する", ["契", "契約", "約", "解", "解除", "除", "除す"]),
+        ("ﾊﾞﾅﾅはどこですか", ["バナ", "ナナ", "はど", "こで", "すか"]),
+        ("合同的期限是什么？", ["合", "合同", "同", "同的", "期", "期限", "限", "限是", "是什", "什", "么"]),
+        ("iPhoneは新型", ["iphon", "phone", "新", "新型", "型"]),
+        ("한국어를", ["한국", "국어"]),
+        ("물을 물에서", ["물", "물을", "물", "물에"]),
+        ("हिन्दी भाषाओं में।", ["हिन्द", "भाष"]),
+        ("क़लम कलम हाँ हां", ["कलम", "कलम", "हां", "हां"]),
         ("Привет, мир!", ["привет", "мир"]),
-        ("مرحبا بالعالم", ["مرحبا", "بالعالم"]),
+        ("Ёлка, ёлки и елку", ["елк", "елк", "елк"]),
+        ("مرحبا بالعالم", ["مرحبا", "عالم"]),
+        ("والشَّرِكَةُ الـشـركات شركة", ["شرك", "شرك", "شرك"]),
+        ("کتاب‌ها می‌خواهم", ["كتاب", "ها", "مي", "خواهم"]),
+        ("Της ΣΥΜΒΑΣΗΣ, συμβάσεις", ["συμβασ", "συμβασ"]),
+        ("שָׁלוֹם שלום", ["שלום", "שלום"]),
+        ("hợp đồng", ["hợp", "hop", "đồng", "dong"]),
+        ("Løkken Łódź Köln", ["løkken", "lokken", "loekken", "łódź", "lodz", "köln", "koln", "koeln"]),
+        ("l'avocat dell'accordo", ["l'avocat", "avocat", "dell'accordo", "dell", "accordo"]),
+        ("İstanbul’da", ["i̇stanbul'da", "istanbul'da", "i̇stanbul", "istanbul", "da"]),
+        ("١٬٢٣٤٫٥ १२३ １２３ ೪೫", ["1234.5", "1234", "123", "123", "45"]),
+        ("auf\u200clage क्\u200dष", ["auflag", "क्ष"]),
     ],
 )
 def test_scripts_without_spaces_give_pairs_and_others_words(text: str, terms: list[str]) -> None:
-    """Chinese, Japanese and Korean give pairs of characters; a script with spaces gives its words, marks included."""
+    """Chinese, Japanese and Korean give pairs of characters; a script with spaces gives the stems of its words."""
     assert analyze(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("👍🏽👍", ["👍", "👍"]),
+        ("ok👍b", ["ok", "👍", "b"]),
+        ("❤️ ☎︎", ["❤", "☎"]),
+        ("🇩🇪🇫🇷", ["🇩🇪", "🇫🇷"]),
+        ("👩🏽‍💻", ["👩‍💻", "👩", "💻"]),
+        ("🤷🏿‍♀️", ["🤷‍♀", "🤷", "♀"]),
+        ("1️⃣ © … → §", ["1"]),
+    ],
+)
+def test_an_emoji_is_a_word_whatever_its_tone(text: str, terms: list[str]) -> None:
+    """Skin tones and variants are left out, flags kept whole, what is joined of several given whole and in parts."""
+    assert analyze(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("compound", "parts"),
+    [
+        ("Kündigungsfrist", "Kündigung Frist"),
+        ("Mietvertrag", "Vertrag"),
+        ("Datenschutz", "Schutz"),
+        ("Wohnungsübergabe", "Wohnung Übergabe"),
+        ("Straßenverkehr", "Verkehr"),
+        ("Zahlungsbedingungen", "Zahlung Bedingung"),
+        ("Schadensersatz", "Ersatz"),
+        ("Geschwindigkeitsbegrenzung", "Geschwindigkeit Begrenzung"),
+    ],
+)
+def test_compounds_are_found_by_what_they_are_made_of(compound: str, parts: str) -> None:
+    """A German compound has the terms of its last word, and of its first one if it is surely German."""
+    for part in parts.split():
+        assert set(analyze(part)) & set(analyze(compound)), part
+    assert analyze(compound)[0] == analyze(compound.lower())[0]
+
+
+def test_english_words_are_not_taken_for_compounds() -> None:
+    """A long English word is one term."""
+    words = "responsibilities notwithstanding international administrator developments relationships youngsters"
+    assert len(analyze(words)) == len(words.split())
 
 
 def test_a_word_of_thousands_of_characters_is_cut() -> None:
@@ -182,6 +255,15 @@ def test_a_word_of_thousands_of_characters_is_cut() -> None:
         "é",
         "中",
         "中a",
+        "한",
+        "😀",
+        "👩\u200d",
+        "ungs",
+        "mietvertrag",
+        "ü",
+        "10,",
+        "l'",
+        "ا",
         "2024-05-01",
     ],
 )

@@ -28,7 +28,7 @@ from kaosmem import (
     count_messages,
 )
 from kaosmem.cli import main, run
-from kaosmem.errors import MissingExtraError, NothingToIngestError
+from kaosmem.errors import MissingExtraError, NothingToIngestError, UnknownFormatError
 
 QUESTION = "how long is the notice of termination"
 PROCESS = [sys.executable, "-m", "kaosmem.cli"]
@@ -216,7 +216,11 @@ FOREIGN = {
     "foreign/default/log/log/readme.txt": "no segment",
     "foreign/default/broken/log/00000000000000000001.jsonl": '{"some": "json"}\n',
     "file": "no folder",
+    "items.jsonl": '{"id": "i1", "text": "The notice is thirty days."}\n',
+    "questions.jsonl": '{"id": "q1", "query": "notice?", "evidence_ids": ["i1"]}\n',
+    "broken.jsonl": '{"id": "q1", "query": "notice?", "evidence_ids": ["i1"]}\n{"id": \n',
 }
+BENCH = ["bench", "items.jsonl", "questions.jsonl"]
 ASSEMBLE = ["assemble", "docs", "-q", QUESTION, "--session", "kept/deal"]
 BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "a negative budget": ([*ASSEMBLE, "-b", "-5"], InvalidBudgetError, "from 0 up"),
@@ -245,6 +249,16 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "showing from a file": (["show", "file/deal"], InvalidNameError, "give a folder"),
     "figures of what is not there": (["stats", "kept/deal"], UnknownSessionError, "there are none"),
     "figures in a bad namespace": (["stats", "kept/deal", "--namespace", ""], InvalidNameError, "safe_id"),
+    "measuring on no items": (["bench", "nope.jsonl", "questions.jsonl"], NothingToIngestError, "check the path"),
+    "measuring without questions": (BENCH[:2], NothingToIngestError, "name their file too"),
+    "measuring on a folder without items": (["bench", "docs"], NothingToIngestError, "give a folder that holds some"),
+    "malformed questions": ([*BENCH[:2], "broken.jsonl"], InvalidContentError, "'broken.jsonl', line 2: not JSON at"),
+    "questions as items": (["bench", "questions.jsonl", "questions.jsonl"], InvalidContentError, "line 1: no 'text'"),
+    "a budget to measure at that is no number": ([*BENCH, "-b", "512,x"], InvalidBudgetError, "'x'; give a whole"),
+    "a budget to measure at of nothing": ([*BENCH, "-b", "0"], InvalidBudgetError, "from 1 up"),
+    "no budget to measure at": ([*BENCH, "-b", ""], InvalidBudgetError, "''; give a whole number"),
+    "a picture of no known kind": (["bench", "nope", "--plot", "plot.gif"], UnknownFormatError, "end the name in .png"),
+    "an unknown encoding to measure with": ([*BENCH, "--counter", "gpt"], UnknownEncodingError, "'o200k_base'"),
 }
 
 
@@ -274,6 +288,9 @@ def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(case: str, pl
         ["bogus"],
         [*ASSEMBLE, "--format", "xml"],
         ["show", "a/b", "--limit", "-1"],
+        ["bench"],
+        ["bench", "docs", "--assembler", "magic"],
+        ["bench", "docs", "--plot", "nowhere/plot.png"],
     ],
     ids=lambda args: " ".join(args[-2:]) or "nothing",
 )
@@ -345,6 +362,19 @@ def test_show_prints_the_newest_of_each_section(session: str, place: Path, comma
     assert files(place) == before
 
 
+def test_columns_in_a_pipe_are_as_wide_as_they_are_seen(place: Path, command: Command) -> None:
+    """Ideographs take two columns, so that what stands beside them is aligned on a terminal."""
+
+    async def fill() -> None:
+        async with SessionMemory.open(str(place / "kept"), "wide") as memory:
+            memory.add("findings", "one", id="条款", role="律师")
+            memory.add("findings", "two", id="clause", role="lawyer")
+
+    asyncio.run(fill())
+    out = command("show", "kept/wide").out
+    assert "clause  lawyer       1  two\n条款    律师         1  one\n" in out
+
+
 def test_show_json_has_whole_items(session: str, command: Command) -> None:
     """Programs get the items in full, and one section where it is asked for."""
     shown = json.loads(command("show", session, "--json").out)
@@ -363,6 +393,28 @@ def test_show_of_an_unknown_section_names_the_known_ones(session: str, command: 
         run(["show", session, "--section", "nope"])
 
 
+def test_show_prints_one_item_in_full(session: str, place: Path, command: Command) -> None:
+    """What it is and all of its content, from the archive too; programs get the same as JSON."""
+    before = files(place)
+    code, out, err = command("show", session, "--item", "finding")
+    assert (code, err) == (0, "")
+    assert out.startswith("state: live\nsection: findings\nid: finding\n")
+    assert "\ntrust: model\n" in out
+    assert out.endswith("\n\na bell \x07\n")
+    archived = json.loads(command("show", session, "--item", archived_id(place), "--json").out)
+    assert (archived["state"], archived["section"], archived["content"]) == ("archived", "findings", "removed")
+    code, out, err = command("show", session, "--item", "nope")
+    assert (code, out) == (2, "")
+    assert "no item 'nope', live or archived" in err
+    assert files(place) == before
+
+
+def archived_id(place: Path) -> str:
+    """Return the id of the one item that was removed."""
+    log = "".join(path.read_text() for path in (place / "kept").rglob("*.jsonl"))
+    return re.search(r'"op":"remove","d":\{"id":"(\w+)"', log)[1]  # type: ignore[index]
+
+
 def test_stats_add_up(session: str, place: Path, command: Command) -> None:
     """The figures by section add up to the session's, in the table and in JSON."""
     before = files(place)
@@ -372,11 +424,92 @@ def test_stats_add_up(session: str, place: Path, command: Command) -> None:
     assert (figures["items"], figures["archived"]) == (10, 1)
     for name in ("items", "tokens", "archived"):
         assert figures[name] == sum(section[name] for section in sections) > 0
+    assert sum(section["share"] for section in sections) == pytest.approx(1)
     code, out, err = command("stats", session)
     assert (code, err) == (0, "")
     assert f"10 items, {figures['tokens']} tokens, 1 archived" in out
     assert rows(out[out.index("\nsection ") :])[1][:3] == ["role", "none", "1"]
     assert files(place) == before
+
+
+@pytest.fixture
+def evidence(place: Path) -> Path:
+    """A folder of two corpora: lockers and their codes, asked for by number, and one question that is a trap."""
+    folder = place / "evidence"
+    folder.mkdir()
+    for name, start in (("north", 0), ("south", 1_000)):
+        numbers = range(start, start + 60)
+        items = [{"id": f"i{n}", "text": f"The code of locker {n} is {n * 7919}.", "role": "guard"} for n in numbers]
+        asked = [
+            {"id": f"q{n}", "query": f"code of locker {n}", "evidence_ids": [f"i{n}"], "category": "code"}
+            for n in numbers[:6]
+        ]
+        asked.append({**asked[0], "id": "trap", "category": "adversarial", "evidence_ids": [f"i{start + 30}"]})
+        for kind, values in (("items", items), ("questions", asked)):
+            (folder / f"{name}.{kind}.jsonl").write_text("".join(json.dumps(value) + "\n" for value in values))
+    return folder
+
+
+def test_bench_prints_what_each_budget_buys(evidence: Path, place: Path, command: Command) -> None:
+    """A row for each budget and assembler, plain in a pipe, and nothing is written or said beside it."""
+    before = files(place)
+    code, out, err = command("bench", "evidence", "--budgets", "200,100")
+    assert (code, err) == (0, "")
+    assert out.startswith("14 questions on 120 items of 2 corpora\n")
+    table = rows(out[out.index("budget  assembler") : out.index("\ntaking in")])
+    assert table[0] == ["budget", "assembler", "recall", "fill", "violations", "median ms", "p95 ms", "prefix"]
+    assert [row[:3] for row in table[1:]] == [
+        [budget, assembler, recall]
+        for budget in ("100", "200")
+        for assembler, recall in (("kaosmem", "1.000"), ("recency", "0.000"), ("rank-bm25", "1.000"))
+    ]
+    assert {row[4] for row in table[1:]} == {"0"}
+    assert "taking in the items: kaosmem " in out
+    assert "not in the mean recall: adversarial\n" in out
+    assert files(place) == before
+
+
+def test_bench_takes_one_pair_of_files_and_some_assemblers(evidence: Path, command: Command) -> None:
+    """Items and questions can be named; what is compared, and what does not count, can be chosen."""
+    pair = ("evidence/north.items.jsonl", "evidence/north.questions.jsonl")
+    out = command("bench", *pair, "-b", 100, "--assembler", "recency", "--assembler", "kaosmem", "--by-category").out
+    assert out.startswith("7 questions on 60 items of 1 corpus\n")
+    by_category = rows(out[out.index("category ") :])
+    assert by_category == [
+        ["category", "questions", "budget", "kaosmem", "recency"],
+        ["adversarial (not in the mean)", "1", "100", "0.000", "0.000"],
+        ["code", "6", "100", "1.000", "0.000"],
+    ]
+    counted = json.loads(command("bench", *pair, "-b", 100, "--unscored", "", "--json").out)
+    assert counted["figures"][0]["recall"] == pytest.approx(6 / 7)
+
+
+def test_bench_json_is_all_of_stdout(evidence: Path, command: Command) -> None:
+    """Programs get the figures and every question's outcome, in the format that was asked for."""
+    found = json.loads(command("bench", "evidence", "-b", "100", "--format", "openai", "--json").out)
+    assert found["corpora"] == {"north": 60, "south": 60}
+    assert found["unscored"] == ["adversarial"]
+    assert [entry["recall"] for entry in found["figures"][:3]] == [1.0, 0.0, 1.0]
+    assert len(found["outcomes"]) == 3 * 14
+    assert all(outcome["violations"] == [] and outcome["used"] <= 100 for outcome in found["outcomes"])
+
+
+def test_bench_draws_a_plot(evidence: Path, place: Path, command: Command) -> None:
+    """The picture is where it was asked for, and stderr says so."""
+    code, _, err = command("bench", "evidence", "-b", "64,128", "--plot", "bought.svg")
+    assert (code, err) == (0, "plot: bought.svg\n")
+    drawn = (place / "bought.svg").read_text()
+    assert drawn.startswith("<?xml")
+    assert all(f"<!-- {name} -->" in drawn for name in ("kaosmem", "recency", "rank-bm25", "Recall", "Fill", "Time"))
+
+
+def test_a_plot_without_its_extra_is_refused_before_anything_is_read() -> None:
+    """One line says how to install it, and exits 2."""
+    code = "import sys; sys.modules['matplotlib'] = None; from kaosmem.cli import main; main()"
+    args = [sys.executable, "-c", code, "bench", "nope", "--plot", "plot.png"]
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kaosmem: a plot needs the extra 'plot': pip install 'kaosmem[plot]'\n"
 
 
 def test_the_readme_uses_options_that_exist(command: Command) -> None:
@@ -385,7 +518,8 @@ def test_the_readme_uses_options_that_exist(command: Command) -> None:
     used = re.findall(r"kaosmem (assemble .*)\n", readme) + re.findall(r"`(--[^`]+)`", readme)
     options = set(re.findall(r"(?<!\S)--[a-z-]+", " ".join(used)))
     assert {"--query", "--budget", "--session", "--json"} <= options
-    assert options <= set(re.findall(r"--[a-z-]+", command("assemble", "--help").out))
+    helps = (command(name, "--help").out for name in ("assemble", "show", "stats", "bench"))
+    assert options <= {option for text in helps for option in re.findall(r"--[a-z-]+", text)}
     for name in re.findall(r"`kaosmem (\w+)`", readme):
         assert command(name, "--help").code == 0
     assert re.fullmatch(r"kaosmem \d+\.\d+\.\d+\n", command("--version").out)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
+    ChatMessage,
     Context,
     KaosmemError,
     Reason,
@@ -23,7 +24,10 @@ from kaosmem import (
     count_messages,
 )
 from kaosmem.formats import BlockPlace, get_format
-from kaosmem.formats.text import BLOCK_BEGIN, header_piece, item_piece
+from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
+from kaosmem.formats.text import header_piece, item_piece
+from kaosmem.testing import check_anthropic_messages, check_openai_messages
+from kaosmem.tokens import TokenCounter
 from tests.worlds import World, budgets, formats, queries, questions, texts, worlds
 
 
@@ -47,7 +51,15 @@ def assembled(
 
 
 def handed_over(context: Context) -> object:
-    return context.text if context.format == "text" else context.messages
+    return context.text if context.format == "text" else (context.rendered.system, context.messages)
+
+
+def counted(context: Context, counter: TokenCounter) -> int:
+    """Return the tokens of what a user takes out of a context, from scratch."""
+    if context.format == "anthropic":
+        return count_messages(context.messages, "anthropic", system=context.system, counter=counter)
+    handed_over = context.text if context.format == "text" else context.messages
+    return count_messages(handed_over, context.format, counter=counter)
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats, st.integers(0, 20))
@@ -63,7 +75,7 @@ def test_p1_what_is_handed_over_counts_what_it_says_and_fits(world, query, budge
             ]
         )
         return
-    assert count_messages(handed_over(context), format, counter=world.memory.counter) == context.used
+    assert counted(context, world.memory.counter) == context.used
     assert context.used <= context.budget == budget - reserve
     assert context.frame + sum(use.used for use in context.by_section.values()) == context.used
     for name, use in context.by_section.items():
@@ -113,7 +125,7 @@ memory.add("role", "You are a careful analyst.")
 for n in range(300):
     section = rng.choice(["messages", "documents", "findings", "actions"])
     memory.add(section, " ".join(rng.choices(words, k=rng.randint(3, 40))), priority=rng.randint(0, 3))
-for format in ("text", "openai"):
+for format in ("text", "openai", "anthropic"):
     context = asyncio.run(memory.assemble_context("notice and term of TASK-17", budget=1500, format=format))
     print(json.dumps([context.text if format == "text" else context.messages, [str(d) for d in context.decisions]]))
 """
@@ -146,22 +158,9 @@ def test_p4_calls_and_results_come_together(world, query, budget, format):
         for unit in (*proposal.candidates, *proposal.earlier):
             assert len({item.id in included for item in unit.items}) == 1
     if format == "openai":
-        assert_calls_are_answered(context.messages)
-
-
-def assert_calls_are_answered(messages: list[dict[str, object]]) -> None:
-    """Each call is followed at once by its one result; no result stands alone.
-
-    Source: OpenAI, "Function calling": every tool_call_id of an assistant message needs a tool message after it.
-    """
-    due: list[str] = []
-    for message in messages:
-        if message["role"] == "tool":
-            assert message["tool_call_id"] == due.pop(0)
-            continue
-        assert not due
-        due = [call["id"] for call in message.get("tool_calls") or ()]  # type: ignore[index, attr-defined]
-    assert not due
+        check_openai_messages(context.messages)
+    if format == "anthropic":
+        check_anthropic_messages(context.messages, context.system)
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats)
@@ -213,16 +212,22 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
             block = BlockPlace.IN_MESSAGE if ends_in_a_user_message(context) else BlockPlace.OWN_MESSAGE
         frame = layout.frame_tokens(
             static="static" in shown or spec.placement == "static",
-            history="history" in shown,
+            first=first_of_history(context) if "history" in shown else None,
             block=block,
             counter=count,
         )
         cap = context.budget if spec.budget is None else min(spec.budget, context.budget)
         for unit in world.memory[name].propose(context.query, cap=cap).candidates:
             if context.decision(unit.items[0].id).reason is Reason.NO_ROOM:
-                cost = sum(count(item_piece(item)) for item in unit.items)
+                cost = sum(count(item_piece(item, provenance=spec.provenance)) for item in unit.items)
                 cost += 0 if use.items else count(header_piece(spec.title))
                 assert use.used + cost > cap or context.used - context.frame + frame + cost > context.budget
+
+
+def first_of_history(context: Context) -> ChatMessage:
+    """Return a message by whoever spoke first in the histories that a context shows."""
+    opened = context.format == "anthropic" and context.messages[0]["content"] == OPENING
+    return ChatMessage("assistant" if opened else "user", "")
 
 
 def ends_in_a_user_message(context: Context) -> bool:
@@ -232,7 +237,7 @@ def ends_in_a_user_message(context: Context) -> bool:
     if last["role"] != "user":
         return False
     if isinstance(last["content"], list):
-        return True
+        return last["content"][0]["type"] != "tool_result"
     return not last["content"].startswith((BLOCK_BEGIN, "[")) or context.items[-1].content == last["content"]
 
 
@@ -325,7 +330,7 @@ def test_p8_the_query_changes_nothing_before_its_block(world, one, other, budget
         for context in contexts
     ]
     assert shown[0] == shown[1]
-    if format == "openai":
+    if format != "text":
         assert before_block(contexts[0]) == before_block(contexts[1])
 
 
@@ -333,12 +338,12 @@ def before_block(context: Context) -> list[object]:
     """Return what stands before the query's block, messages or lines, the newest message that holds it left whole."""
     if context.format == "text":
         return list(context.text.partition("## documents\n")[0])
-    messages = []
+    messages = [] if context.rendered.system is None else [context.system]
     for message in context.messages:
         content = message["content"]
         if isinstance(content, str) and content.startswith(BLOCK_BEGIN):
             continue
-        if isinstance(content, list) and content[0]["text"].startswith(BLOCK_BEGIN):
+        if isinstance(content, list) and content[0].get("text", "").startswith(BLOCK_BEGIN):
             rest = content[1:]
             message = {**message, "content": rest[0]["text"] if len(rest) == 1 else rest}
         messages.append(message)

@@ -6,7 +6,8 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,15 +16,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from rank_bm25 import BM25Okapi
 
-from benchmarks.corpus import seeded_queries, seeded_texts
+from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem.retrieval import BM25Ranker, Index, RankBM25Ranker, Ranker, analyze
+from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.selection import best
+from kaosmem.types import Item
 
 WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "cure", "term", "renewal"]
-texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+words = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+repeated = st.builds(lambda word, times: f"{word} " * times, st.sampled_from(WORDS[:3]), st.integers(250, 260))
+texts = words | words | words | repeated
 rankers = pytest.mark.parametrize(
     "ranker", [BM25Ranker(), BM25Ranker("okapi"), RankBM25Ranker()], ids=lambda ranker: ranker.name
 )
+
+
+def entries_of(texts: Mapping[int, str] | Iterable[tuple[int, str]]) -> list[tuple[int, Item]]:
+    """Return texts by ordinal as what an index takes."""
+    return [(ordinal, text_item(text)) for ordinal, text in dict(texts).items()]
 
 
 def okapi_scores(entries: dict[int, str], query: str) -> dict[int, float]:
@@ -32,6 +42,12 @@ def okapi_scores(entries: dict[int, str], query: str) -> dict[int, float]:
     if not any(terms):
         return dict.fromkeys(entries, 0.0)
     return dict(zip(entries, BM25Okapi(terms).get_scores(analyze(query)).tolist(), strict=True))
+
+
+def ranked_by(scores: dict[int, float]) -> list[tuple[int, float]]:
+    """Return what should be ranked of entries with these scores, in order."""
+    rounded = ((round(score, 9), ordinal) for ordinal, score in scores.items())
+    return [(ordinal, score) for score, ordinal in sorted(rounded, reverse=True) if score > 0]
 
 
 class IndexMachine(RuleBasedStateMachine):
@@ -43,26 +59,26 @@ class IndexMachine(RuleBasedStateMachine):
     def load(self, entries: list[str]) -> None:
         self.index = BM25Ranker("okapi").index()
         self.entries = dict(enumerate(entries))
-        self.index.add(self.entries.items())
+        self.index.add(entries_of(self.entries))
 
     @rule(target=ordinals, text=texts, ordinal=st.integers(min_value=100, max_value=2**63 - 1))
     def add(self, text: str, ordinal: int) -> int:
         if ordinal in self.entries:
             with pytest.raises(ValueError, match="taken"):
-                self.index.add([(ordinal, text)])
+                self.index.add([(ordinal, text_item(text))])
         else:
-            self.index.add([(ordinal, text)])
+            self.index.add([(ordinal, text_item(text))])
             self.entries[ordinal] = text
         return ordinal
 
     @rule(ordinal=ordinals | st.integers(0, 79), text=texts)
     def update(self, ordinal: int, text: str) -> None:
         if ordinal in self.entries:
-            self.index.update(ordinal, text)
+            self.index.update(ordinal, text_item(text))
             self.entries[ordinal] = text
         else:
             with pytest.raises(KeyError):
-                self.index.update(ordinal, text)
+                self.index.update(ordinal, text_item(text))
 
     @rule(ordinal=consumes(ordinals) | st.integers(0, 79))
     def remove(self, ordinal: int) -> None:
@@ -81,8 +97,12 @@ class IndexMachine(RuleBasedStateMachine):
     def changes_leave_no_trace(self, query: str, limit: int) -> None:
         fresh = BM25Ranker("okapi").index()
         for ordinal in sorted(self.entries):
-            fresh.add([(ordinal, self.entries[ordinal])])
+            fresh.add([(ordinal, text_item(self.entries[ordinal]))])
         assert self.index.rank(query, limit) == fresh.rank(query, limit)
+
+    @rule(query=texts, limit=st.integers(0, 100))
+    def ranks_by_the_scores(self, query: str, limit: int) -> None:
+        assert self.index.rank(query, limit) == ranked_by(self.index.scores(query))[:limit]
 
     @invariant()
     def holds_its_entries(self) -> None:
@@ -101,11 +121,11 @@ def test_scores_are_those_of_rank_bm25_after_10_000_changes() -> None:
         text = rng.choice(pool)
         kind = rng.random()
         if not entries or kind < (0.5 if len(entries) < 600 else 0.2):
-            index.add([(change, text)])
+            index.add([(change, text_item(text))])
             entries[change] = text
         elif kind < 0.7:
             ordinal = rng.choice(list(entries))
-            index.update(ordinal, text)
+            index.update(ordinal, text_item(text))
             entries[ordinal] = text
         else:
             ordinal = rng.choice(list(entries))
@@ -121,7 +141,7 @@ def test_scores_are_those_of_rank_bm25_after_10_000_changes() -> None:
 def test_ranking_is_that_of_the_reference(n: int) -> None:
     """In okapi mode ours and the rank_bm25 package put the same entries in the same order."""
     ours, reference = BM25Ranker("okapi").index(), RankBM25Ranker().index()
-    entries = list(enumerate(seeded_texts(n)))
+    entries = entries_of(enumerate(seeded_texts(n)))
     ours.add(entries)
     reference.add(entries)
     for query in seeded_queries(10):
@@ -134,7 +154,7 @@ def test_ranking_is_that_of_the_reference(n: int) -> None:
 @pytest.mark.parametrize("k1, b, epsilon", [(1.2, 0.0, 0.25), (2.0, 1.0, 0.0), (0.1, 0.5, 1.0)])
 def test_parameters_mean_what_they_mean_to_rank_bm25(k1: float, b: float, epsilon: float) -> None:
     """k1, b and epsilon give the same scores as in the package."""
-    entries = list(enumerate(["", *seeded_texts(60, words=20)]))
+    entries = entries_of(enumerate(["", *seeded_texts(60, words=20)]))
     ours = BM25Ranker("okapi", k1=k1, b=b, epsilon=epsilon).index()
     reference = RankBM25Ranker(k1=k1, b=b, epsilon=epsilon).index()
     for index in (ours, reference):
@@ -145,7 +165,7 @@ def test_parameters_mean_what_they_mean_to_rank_bm25(k1: float, b: float, epsilo
 
 def test_a_batch_counts_as_its_entries_one_by_one() -> None:
     """Adding many at once, after queries too, gives the index that adding each gives."""
-    entries = [(n, f"{text} {WORDS[n % 5]}") for n, text in enumerate(seeded_texts(5_000, words=12))]
+    entries = [(n, text_item(f"{text} {WORDS[n % 5]}")) for n, text in enumerate(seeded_texts(5_000, words=12))]
     at_once, one_by_one = BM25Ranker("okapi").index(), BM25Ranker("okapi").index()
     for start, stop in ((0, 200), (200, 240), (240, 5_000)):
         at_once.add(entries[start:stop])
@@ -157,21 +177,65 @@ def test_a_batch_counts_as_its_entries_one_by_one() -> None:
 
 @pytest.mark.parametrize("n_others", [4, 60])
 def test_a_term_repeated_very_often_counts_in_full(n_others: int) -> None:
-    """Occurrences are not cut at a byte or two, whether the term is common or rare."""
+    """Occurrences are not cut at a byte or two, whether the term is common or rare, the entry new or updated."""
     entries = dict(enumerate(["lease " * 300, "lease " * 70_000, "lease rent", *["cure notice"] * n_others]))
     index = BM25Ranker("okapi").index()
-    index.add(entries.items())
+    index.add(entries_of(entries))
     for query in ("lease", "notice lease rent"):
         assert index.scores(query) == pytest.approx(okapi_scores(entries, query), abs=1e-9, rel=0)
     assert [ordinal for ordinal, _ in index.rank("lease", 2)] == [1, 0]
+    index.update(2, text_item("rent " + "lease " * 1_000))
+    index.remove(1)
+    assert [ordinal for ordinal, _ in index.rank("lease", 2)] == [2, 0]
+
+
+@pytest.mark.parametrize("idf", ["lucene", "okapi"])
+@pytest.mark.parametrize("limit", [1, 7, 60])
+def test_the_best_of_thousands_are_those_with_the_best_scores(idf: Literal["lucene", "okapi"], limit: int) -> None:
+    """What is left out of the ranking before all scores are known would not have been ranked."""
+    index = BM25Ranker(idf).index()
+    index.add(entries_of(enumerate(seeded_texts(3_000, words=60))))
+    for query in seeded_queries(30):
+        assert index.rank(query, limit) == ranked_by(index.scores(query))[:limit] != []
+
+
+def test_scores_too_close_for_half_the_precision_are_told_apart() -> None:
+    """Of many entries whose scores differ in the eighth digit, the best are found."""
+    rng, five = random.Random(3), WORDS[:5]
+    counted = (" ".join(word for each in five for word in [each] * rng.randint(1, 2)) for _ in range(1_500))
+    index = BM25Ranker(b=1e-6).index()
+    index.add(entries_of(enumerate(text + " cure" * rng.randint(0, 400) for text in counted)))
+    index.add((n, text_item("renewal")) for n in range(1_500, 2_000))
+    expected = ranked_by(index.scores(" ".join(five)))
+    for limit in range(1, 250):
+        assert index.rank(" ".join(five), limit) == expected[:limit]
+
+
+def test_entries_beyond_what_4_bytes_can_number_are_told_apart() -> None:
+    """Postings stay exact where a slot and the occurrences in it no longer fit into 4 bytes."""
+    postings, last = Postings(), 2**24 - 1
+    postings.attach(last, ["lease"] * 3)
+    postings.attach(3, ["lease", "rent"])
+    postings.attach(last + 1, ["lease"] * 400 + ["deposit"])
+    postings.attach_many([["rent"], ["lease"]])
+    slots, occurrences, sizes = postings.unpacked(["lease", "rent"])
+    assert slots.tolist() == [3, last, last + 1, last + 3, 3, last + 2]
+    assert occurrences.tolist() == [1, 3, 400, 1, 1, 1]
+    assert sizes == [4, 2]
+    postings.detach(last, ["lease"] * 3)
+    postings.attach(last, ["rent"])
+    slots, occurrences, sizes = postings.unpacked(["lease", "rent"])
+    assert slots.tolist() == [3, last + 1, last + 3, 3, last, last + 2]
+    assert occurrences.tolist() == [1, 400, 1, 1, 1, 1]
 
 
 @rankers
 def test_best_come_first_and_equals_newest_first(ranker: Ranker) -> None:
     """More of the query's rarer words ranks higher; entries with the same text, the newest first."""
     index = ranker.index()
-    index.add([(3, "rent and notice"), (9, "rent and notice"), (5, "rent and notice"), (4, "deposit, rent and notice")])
-    index.add((n, "breach without cure") for n in range(10, 30))
+    same = "rent and notice"
+    index.add(entries_of({3: same, 9: same, 5: same, 4: "deposit, rent and notice"}))
+    index.add((n, text_item("breach without cure")) for n in range(10, 30))
     ranked = index.rank("notice of deposit", 10)
     assert [ordinal for ordinal, _ in ranked] == [4, 9, 5, 3]
     assert [score for _, score in ranked] == [round(score, 9) for _, score in ranked]
@@ -185,9 +249,9 @@ def test_nothing_is_found_without_a_known_word(ranker: Ranker) -> None:
     index = ranker.index()
     assert len(index) == 0
     assert index.rank("lease", 10) == []
-    index.add([(0, ""), (1, "the of")])
+    index.add(entries_of([(0, ""), (1, "the of")]))
     assert index.rank("lease", 10) == []
-    index.add([(2, "lease"), (3, "rent"), (4, "rent")])
+    index.add(entries_of([(2, "lease"), (3, "rent"), (4, "rent")]))
     assert index.rank("", 10) == index.rank("what is it", 10) == index.rank("zebra", 10) == []
     assert [ordinal for ordinal, _ in index.rank("lease zebra", 10)] == [2]
 
@@ -196,7 +260,7 @@ def test_nothing_is_found_without_a_known_word(ranker: Ranker) -> None:
 def test_a_removed_entry_is_gone_and_its_ordinal_free(ranker: Ranker) -> None:
     """After a removal nothing finds the entry; an index emptied is as good as new."""
     index = ranker.index()
-    index.add([(0, "lease"), (1, "rent"), (2, "deposit")])
+    index.add(entries_of([(0, "lease"), (1, "rent"), (2, "deposit")]))
     assert [ordinal for ordinal, _ in index.rank("lease", 10)] == [0]
     index.remove(0)
     assert index.rank("lease", 10) == []
@@ -204,7 +268,7 @@ def test_a_removed_entry_is_gone_and_its_ordinal_free(ranker: Ranker) -> None:
     index.remove(1)
     assert len(index) == 0
     assert index.rank("rent", 10) == []
-    index.add([(0, "notice"), (1, "rent"), (2, "cure")])
+    index.add(entries_of([(0, "notice"), (1, "rent"), (2, "cure")]))
     assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
 
 
@@ -212,9 +276,9 @@ def test_a_removed_entry_is_gone_and_its_ordinal_free(ranker: Ranker) -> None:
 def test_an_updated_entry_is_found_by_its_new_text_alone(ranker: Ranker) -> None:
     """After an update the old words find nothing, and the new ones the entry."""
     index = ranker.index()
-    index.add([(0, "lease"), (1, "rent"), (2, "deposit")])
+    index.add(entries_of([(0, "lease"), (1, "rent"), (2, "deposit")]))
     assert index.rank("notice", 10) == []
-    index.update(0, "notice")
+    index.update(0, text_item("notice"))
     assert index.rank("lease", 10) == []
     assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
 
@@ -223,7 +287,7 @@ def test_an_updated_entry_is_found_by_its_new_text_alone(ranker: Ranker) -> None
 def test_a_wrong_ordinal_is_refused_and_changes_nothing(ranker: Ranker) -> None:
     """A taken, repeated or negative ordinal refuses the whole batch; an unknown one is a KeyError."""
     index = ranker.index()
-    index.add([(0, "lease"), (1, "rent"), (2, "cure")])
+    index.add(entries_of([(0, "lease"), (1, "rent"), (2, "cure")]))
     for entries in (
         [(3, "deposit"), (0, "deposit")],
         [(3, "deposit"), (3, "deposit")],
@@ -231,8 +295,8 @@ def test_a_wrong_ordinal_is_refused_and_changes_nothing(ranker: Ranker) -> None:
         [(2**63, "")],
     ):
         with pytest.raises(ValueError, match=r"ordinal -?\d+ is"):
-            index.add(entries)
-    for change in (lambda: index.update(3, "deposit"), lambda: index.remove(3)):
+            index.add([(n, text_item(text)) for n, text in entries])
+    for change in (lambda: index.update(3, text_item("deposit")), lambda: index.remove(3)):
         with pytest.raises(KeyError, match="no entry has ordinal 3"):
             change()
     assert len(index) == 3
@@ -242,10 +306,10 @@ def test_a_wrong_ordinal_is_refused_and_changes_nothing(ranker: Ranker) -> None:
 def test_changes_are_possible_whatever_a_query_looked_at() -> None:
     """Ranking leaves no view of a buffer behind that would make the next change fail."""
     index = BM25Ranker().index()
-    index.add((n, "lease rent") for n in range(100))
+    index.add((n, text_item("lease rent")) for n in range(100))
     ranked = index.rank("lease rent", 100)
-    index.add([(100, "lease rent")])
-    index.update(5, "cure")
+    index.add(entries_of([(100, "lease rent")]))
+    index.update(5, text_item("cure"))
     index.remove(7)
     assert len(ranked) == len(index) == 100
 
@@ -275,6 +339,23 @@ def test_selection_among_many_equals_keeps_the_newest(limit: int) -> None:
     assert best(np.arange(20_000), scores, limit) == [(n, 0.5) for n in expected]
 
 
+@rankers
+@given(
+    entries=st.dictionaries(st.integers(0, 120), texts, max_size=90),
+    among=st.lists(st.integers(0, 120) | st.just(2**80), max_size=140),
+    query=texts,
+    limit=st.integers(0, 100),
+)
+def test_ranking_among_some_is_that_of_all_without_the_others(
+    ranker: Ranker, entries: dict[int, str], among: list[int], query: str, limit: int
+) -> None:
+    """Choosing among some ordinals, unknown and repeated ones too, changes neither scores nor order."""
+    index = ranker.index()
+    index.add(entries_of(entries))
+    chosen = [(ordinal, score) for ordinal, score in index.rank(query, len(entries)) if ordinal in among]
+    assert index.rank(query, limit, among=among) == index.rank(query, limit, among=set(among)) == chosen[:limit]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -295,22 +376,23 @@ def test_a_parameter_out_of_range_is_refused_with_its_range(make: Callable[[], R
 def test_lucene_ranks_a_word_that_most_entries_have() -> None:
     """The default scores a common word low but above 0, where Okapi's idf would be negative."""
     index: Index = BM25Ranker().index()
-    index.add([(0, "rent"), (1, "rent"), (2, "rent notice"), (3, "notice")])
+    index.add(entries_of([(0, "rent"), (1, "rent"), (2, "rent notice"), (3, "notice")]))
     assert {ordinal for ordinal, _ in index.rank("rent", 10)} == {0, 1, 2}
 
 
 def test_any_analysis_can_be_used() -> None:
     """A ranker finds by the terms of the analysis that it was given."""
     index = BM25Ranker(analyze=lambda text: list(text)).index()
-    index.add([(0, "abc"), (1, "xyz"), (2, "uvw")])
+    index.add(entries_of([(0, "abc"), (1, "xyz"), (2, "uvw")]))
     assert [ordinal for ordinal, _ in index.rank("the z", 10)] == [1]
 
 
 def test_rankings_do_not_depend_on_the_hash_seed() -> None:
     """Another process with another hash seed gives the same order and scores to the last bit."""
     code = (
-        "from benchmarks.corpus import seeded_queries, seeded_texts; from kaosmem.retrieval import BM25Ranker\n"
-        "index = BM25Ranker().index(); index.add(enumerate(seeded_texts(300, words=40)))\n"
+        "from benchmarks.corpus import seeded_queries, seeded_texts, text_item\n"
+        "from kaosmem.retrieval import BM25Ranker\n"
+        "index = BM25Ranker().index(); index.add(enumerate(map(text_item, seeded_texts(300, words=40))))\n"
         "for n in range(0, 200, 3): index.remove(n)\n"
         "print([index.rank(query, 20) for query in seeded_queries(5)])"
     )

@@ -343,7 +343,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        on_disk = self.section.archive.in_memory()
+        on_disk = [version.item for version in self.section.archive.in_memory()]
         self.section.archive.release(len(on_disk))
         self.flushed += on_disk
         self.journal += self.section.drain_journal()
@@ -371,7 +371,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost_and_budgets_hold(self) -> None:
-        archived = self.flushed + self.section.archive.in_memory()
+        archived = self.flushed + [version.item for version in self.section.archive.in_memory()]
         assert archived == self.plain.archived
         assert len(self.section.archive) == len(archived)
         assert len(self.section) + len(archived) == self.accepted
@@ -388,7 +388,7 @@ class SectionMachine(RuleBasedStateMachine):
             again.apply(op, data)
         assert again.state() == self.section.state()
         assert list(again.entries()) == list(self.section.entries())
-        assert again.archive.in_memory() == self.plain.archived
+        assert [version.item for version in again.archive.in_memory()] == self.plain.archived
         assert again.journal == []
 
 

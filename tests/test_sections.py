@@ -94,7 +94,7 @@ def test_a_spec_that_makes_no_sense_is_refused_with_its_remedy(
 def test_a_spec_survives_the_log_without_its_ranker() -> None:
     """What `to_dict` stores, `from_dict` gives back; a field from the future is refused."""
     for spec in DEFAULT_SECTIONS:
-        assert SectionSpec.from_dict(spec.to_dict()) == spec
+        assert SectionSpec.from_dict(spec.to_dict(), ranker=spec.ranker) == spec
     with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
         SectionSpec.from_dict({"name": "s", "colour": "red"})
 
@@ -166,7 +166,7 @@ def test_an_update_keeps_place_and_offset_and_archives_what_was() -> None:
     section = section_of(item("a"), item("b"), item("c"), budget=30)
     section.update(item("b", "changed", 15))
     assert [(each.id, each.tokens) for each in section] == [("b", 15), ("c", 10)]
-    assert [each.id for each in section.archive.in_memory()] == ["a", "b"]
+    assert [each.item.id for each in section.archive.in_memory()] == ["a", "b"]
     assert [(entry["position"], entry["offset"]) for entry in section.entries()] == [(1, 10), (2, 20)]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import Item, SectionSpec
+from kaosmem import Item, SectionSpec, SessionMemory, TextBlock, ThinkingBlock
 from kaosmem.assembly.tail import Tail, TailCutter
 from kaosmem.sections import Candidate
 
@@ -30,15 +31,17 @@ def history(sizes: list[int], *, users: frozenset[int], skipped: int = 0) -> lis
     return units
 
 
-def cutter(units: list[Candidate], sizes: list[int], low_water: float) -> TailCutter:
+def cutter(
+    units: list[Candidate], sizes: list[int], low_water: float, *, mark: int = MARK, header: int = HEADER
+) -> TailCutter:
     return TailCutter(
         SectionSpec("messages", placement="history", low_water=low_water),
         units,
         taken=len(sizes),
         total=sum(sizes),
         size=lambda unit: unit.items[0].tokens,
-        mark_size=lambda left_out: MARK if left_out else 0,
-        header=HEADER,
+        mark_size=lambda left_out: mark if left_out else 0,
+        header=header,
     )
 
 
@@ -66,25 +69,42 @@ def test_a_tail_is_unbroken_within_its_cap_and_counts_itself(sizes, users, skipp
         assert len(shown) == len(units)
 
 
-@given(sizes_of, st.integers(10, 400))
-def test_the_target_is_the_formula(sizes: list[int], cap: int) -> None:
-    """Where rendering adds nothing, the first unit shown is the first user's turn at the formula's target."""
-    units = history(sizes, users=frozenset(range(len(sizes))))
-    cut = TailCutter(
-        SectionSpec("messages", placement="history", low_water=0.5),
-        units,
-        taken=len(sizes),
-        total=sum(sizes),
-        size=lambda unit: unit.items[0].tokens,
-        mark_size=lambda _: 0,
-        header=0,
-    )
+messages_of = st.lists(st.tuples(st.integers(1, 60), st.sampled_from("uaa")), min_size=10, max_size=40)
+
+
+@given(messages_of, st.sampled_from([0.2, 0.5, 0.8]), st.integers(100, 300))
+def test_the_cut_is_where_the_formula_says(messages, low_water, cap) -> None:
+    """Where rendering adds nothing, a history is cut as near its target as the design says, or a step further on."""
+    sizes = [size for size, _ in messages]
+    users = {index for index, (_, kind) in enumerate(messages) if kind == "u"}
+    units = history(sizes, users=frozenset(users))
+    cut = cutter(units, sizes, low_water, mark=0, header=0)
     cap = max(cap, cut.must)
     tail = cut.cut(cap)
-    total, step = sum(sizes), int(0.5 * cap)
-    target = 0 if total <= cap else step * math.ceil((total - cap) / step)
-    at_target = next((unit for unit in units if unit.offset >= target), units[-1])
-    assert tail.units[0] is at_target or at_target.position > units[-1].position
+    assert tail.units[0].position == start_of(sizes, users, low_water, cap)
+
+
+def start_of(sizes: list[int], users: set[int], low_water: float, cap: int) -> int:
+    """Return where a history is cut whose units may all be cut before."""
+    total, step = sum(sizes), int((1 - low_water) * cap)
+    if total <= cap:
+        return 0
+    newest_user = max(users, default=-1)
+    last = len(sizes) - 2 if newest_user == len(sizes) - 2 >= 0 else len(sizes) - 1
+    offsets = [sum(sizes[:index]) for index in range(last + 1)]
+    target, start = step * math.ceil((total - cap) / step), -1
+    while True:
+        slack = min(step, low_water * cap) / 2
+        near = [index for index in range(last + 1) if target - slack <= offsets[index] < target + slack]
+        turns = [index for index in near if index in users]
+        beyond = [index for index in range(last + 1) if offsets[index] >= target]
+        choice = turns or near or beyond or [last]
+        found = max([index for index in choice if offsets[index] <= target], default=choice[0])
+        start = found if found > start else start + 1
+        question = sizes[newest_user] if 0 <= newest_user < start else 0
+        if start == last or sum(sizes[start:]) + question <= cap:
+            return start
+        target += step
 
 
 @given(st.lists(st.integers(5, 40), min_size=30, max_size=120), st.sampled_from([0.3, 0.5]))
@@ -100,6 +120,31 @@ def test_a_cut_holds_for_many_turns_and_only_moves_on(sizes: list[int], low_wate
     assert len(set(starts)) <= 2 + sum(sizes) / (step / 4)
 
 
+@given(st.lists(st.tuples(st.integers(1, 60), st.sampled_from("uaaaaac")), min_size=20, max_size=60), low_waters)
+def test_a_cut_moves_back_only_with_the_question_before_it(messages: list[tuple[int, str]], low_water: float) -> None:
+    """However long the turns and whatever is not to be cut, only a question that goes from before the mark makes room.
+
+    u: a user's message, c: one that a history may not begin with.
+    """
+    sizes, kinds = [size for size, _ in messages], [kind for _, kind in messages]
+    tails: list[Tail] = []
+    for turn in range(1, len(sizes) + 1):
+        users = frozenset(index for index in range(turn) if kinds[index] == "u")
+        units = [
+            unit._replace(cut=kind != "c")
+            for unit, kind in zip(history(sizes[:turn], users=users), kinds, strict=False)
+        ]
+        cut = cutter(units, sizes[:turn], low_water)
+        tails.append(cut.cut(max(400, cut.must)))
+        assert tails[-1].left_out is None or all(unit.cut for unit in tails[-1].units[:1])
+    for last, tail in pairwise(tails):
+        assert starts_at(tail) >= starts_at(last) or tail.before != last.before
+
+
+def starts_at(tail: Tail) -> float:
+    return tail.units[0].position if tail.units else math.inf
+
+
 def test_the_newest_question_is_kept_before_the_mark() -> None:
     """In a long tool loop the user's question stays, before the mark, although the tail begins after it."""
     sizes = [10, *[40] * 20]
@@ -108,3 +153,16 @@ def test_the_newest_question_is_kept_before_the_mark() -> None:
     assert [unit.position for unit in tail.before] == [0]
     assert tail.left_out == tail.units[0].position - 1
     assert tail.used <= 300
+
+
+async def test_a_history_that_is_shorter_shown_than_stored_is_shown_whole() -> None:
+    """Unsent reasoning weighs on the total; the history still fits wherever it does with what it is shown as."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "hi")
+    memory.add("messages", [ThinkingBlock("word " * 200), TextBlock("ok")], role="assistant")
+    memory.add("messages", "x")
+    whole = await memory.assemble_context(budget=1_000, format="openai")
+    for budget in range(whole.used + 1, whole.used + 250):
+        context = await memory.assemble_context(budget=budget, format="openai")
+        assert context.used <= budget
+        assert "x" in str(context.messages[-1])

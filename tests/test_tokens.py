@@ -1,43 +1,73 @@
-"""Counting: exact, offline, additive, for any text."""
+"""Counting: exact, offline, additive, the same whatever counts, for any text."""
 
 from __future__ import annotations
 
+import random
+import re
 import subprocess
 import sys
+import time
+from importlib.util import find_spec
 
 import pytest
 import tiktoken
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kaosmem import TextBlock, UnknownEncodingError, get_counter
-from kaosmem.tokens import IMAGE_TOKENS, CallableCounter, TokenCounter, count_content
+from kaosmem import MissingExtraError, SessionMemory, TextBlock, UnknownEncodingError, get_counter
+from kaosmem.tokens import (
+    IMAGE_TOKENS,
+    CallableCounter,
+    EstimateCounter,
+    TiktokenCounter,
+    TokenCounter,
+    ToktokCounter,
+    count_content,
+    tiktoken_counter,
+)
 from kaosmem.types import ImageBlock, ToolUseBlock
 
+ENCODINGS = "o200k_base", "cl100k_base"
+needs_fast = pytest.mark.skipif(find_spec("toktok") is None, reason="the extra 'fast' is not installed")
+exact_counters = pytest.mark.parametrize(
+    "exact", [TiktokenCounter, pytest.param(ToktokCounter, marks=needs_fast)], ids=["tiktoken", "toktok"]
+)
+
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
-tricky = st.lists(
-    st.sampled_from(
-        [
-            "a",
-            " ",
-            "\n",
-            "\r",
-            "\t",
-            "/",
-            ".",
-            "##",
-            "[",
-            "'s",
-            "1",
-            "é",
-            "\u0301",
-            "日",
-            "👍🏽",
-            "<|endoftext|>",
-        ]
-    ),
-    max_size=20,
+PIECES = (
+    *("a", "B", " ", "\n", "\r", "\t", "/", ".", "##", "[", "'s", "1", "é", "\u0301", "日", "👍🏽", "<|endoftext|>"),
+    *("'", "!", "\x1c", "\x85", "\u3000", "\u200d", "²", "\0", " \n", "\u0627", "क्ष", "한", "\u088f", "\U00011de0"),
+)
+tricky = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
+
+around_blanks = st.lists(
+    st.sampled_from([" ", "\n", "\r\n", "\t", "\u3000", "\x1c", "a", "1", "!", "/", "\u0301"]), max_size=12
 ).map("".join)
+
+# What a text may be a run of; of each a million characters must be counted, and soon.
+RUNS = {
+    "space": " ",
+    "line end": "\n",
+    "tab": "\t",
+    "mixed blanks": " \t\n\r\u3000",
+    "letter": "a",
+    "kana": "あ",
+    "emoji": "😀",
+    "digit": "7",
+    "punctuation": "!",
+    "hyphen": "-",
+    "slash": "/",
+    "joiner": "\u200d",
+    "mark": "\u0301",
+    "NUL": "\0",
+    "special token": "<|endoftext|>",
+    "letters of Unicode 17": "\U00011de0",
+    "blanks, just shorter than long": " " * 99_999 + "!",
+}
+
+
+def reference(name: str) -> tiktoken.Encoding:
+    return TiktokenCounter(name)._encoding
 
 
 @pytest.mark.parametrize(
@@ -46,6 +76,7 @@ tricky = st.lists(
 )
 def test_default_counts_are_o200k_base(text: str, tokens: int) -> None:
     """The default counter gives the published encoding's counts, special tokens taken as text."""
+    assert get_counter().name == "o200k_base"
     assert get_counter()(text) == tokens
 
 
@@ -55,14 +86,19 @@ def test_counting_needs_no_network_and_no_environment() -> None:
         "import socket\n"
         "def refuse(*a, **k): raise AssertionError('network')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
-        "from kaosmem import get_counter\n"
-        "print(get_counter()('hello world'), get_counter('cl100k_base')('hello world'))"
+        "from kaosmem.tokens import TiktokenCounter, get_counter\n"
+        "for counter in get_counter(), get_counter('cl100k_base'), TiktokenCounter(): print(counter('hello world'))"
     )
-    printed = subprocess.run([sys.executable, "-c", code], env={}, capture_output=True, text=True, check=True).stdout
-    assert printed.split() == ["2", "2"]
+    assert run(code) == ["2", "2", "2"]
 
 
-@pytest.mark.parametrize("name", ["o200k_base", "cl100k_base", "estimate"])
+def run(code: str) -> list[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env={}, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+@pytest.mark.parametrize("name", [*ENCODINGS, "estimate"])
 @settings(max_examples=300)
 @given(st.lists(st.one_of(any_text, tricky), min_size=1, max_size=4))
 def test_pieces_add_up(name: str, contents: list[str]) -> None:
@@ -74,7 +110,7 @@ def test_pieces_add_up(name: str, contents: list[str]) -> None:
     assert count("".join(pieces)) == sum(count.count_many(pieces))
 
 
-@pytest.mark.parametrize("name", ["o200k_base", "cl100k_base", "estimate"])
+@pytest.mark.parametrize("name", [*ENCODINGS, "estimate"])
 @settings(max_examples=300)
 @given(st.one_of(any_text, tricky), st.sampled_from("aZ9.,)/!~'\"#["), st.one_of(any_text, tricky))
 def test_a_text_may_be_cut_before_a_space(name: str, before: str, visible: str, after: str) -> None:
@@ -83,21 +119,129 @@ def test_a_text_may_be_cut_before_a_space(name: str, before: str, visible: str, 
     assert count(f"{before}{visible} {after}") == count(before + visible) + count(f" {after}")
 
 
-def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted() -> None:
+@exact_counters
+def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted(exact: type[TiktokenCounter]) -> None:
     """A million spaces count, and as the encoding's own merge of one piece does."""
-    count = get_counter()
-    encoding: tiktoken.Encoding = count._encoding  # type: ignore[attr-defined]
+    count, encoding = exact(), reference("o200k_base")
     assert count(" " * 1_000_000) == len(encoding._encode_single_piece(" " * 1_000_000))
     assert count("a" + " " * 1_000_000 + "b\n" + "c") == 1 + len(encoding._encode_single_piece(" " * 999_999)) + 3
 
 
-@settings(max_examples=200)
-@given(tricky, tricky)
-def test_long_blanks_are_cut_where_the_encoding_cuts(before: str, after: str) -> None:
+def run_of(unit: str) -> str:
+    return (unit * (1 + 1_000_000 // len(unit)))[:1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("name", "run"), [*(("o200k_base", run) for run in RUNS), ("cl100k_base", "space"), ("cl100k_base", "mixed blanks")]
+)
+@exact_counters
+def test_a_million_characters_of_any_kind_are_counted(exact: type[TiktokenCounter], name: str, run: str) -> None:
+    """No run is too long for a counter, whatever it is of, and none takes more than seconds."""
+    text = run_of(RUNS[run])
+    started = time.process_time()
+    assert 0 < exact(name)(text) <= len(text.encode())
+    assert time.process_time() - started < 30
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_million_characters_of_any_kind_are_estimated(run: str) -> None:
+    """The estimate of a run takes time in proportion to its length, too."""
+    started = time.process_time()
+    assert 0 < EstimateCounter()(run_of(RUNS[run])) <= 2_000_000
+    assert time.process_time() - started < 30
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+@given(text=st.one_of(tricky, around_blanks), shortest=st.integers(1, 4))
+@example(text="!/\u0301\n \n", shortest=1)
+@example(text="\u0301\n \n", shortest=1)
+@example(text=".\n/", shortest=1)
+@settings(max_examples=1_000)
+def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: int) -> None:
+    """Counting runs of blanks apart gives the encoding's own count, wherever the runs stand."""
+    blank = tiktoken_counter._BLANK
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiktoken_counter, "_LONG", 0)
+        patch.setattr(tiktoken_counter, "_LONG_BLANK", re.compile(rf"(?<!{blank}){blank}{{{shortest},}}"))
+        assert TiktokenCounter(name)(text) == len(reference(name).encode_ordinary(text))
+
+
+@exact_counters
+@settings(max_examples=50)
+@given(before=tricky, after=tricky)
+def test_long_blanks_are_cut_where_the_encoding_cuts(exact: type[TiktokenCounter], before: str, after: str) -> None:
     """The count around a long run of blanks equals the encoding's own, wherever that still works."""
-    count = get_counter()
     text = before + " \n \t " * 20_001 + after
-    assert count(text) == len(count._encoding.encode_ordinary(text))  # type: ignore[attr-defined]
+    assert exact()(text) == len(reference("o200k_base").encode_ordinary(text))
+
+
+@needs_fast
+@pytest.mark.parametrize("name", ENCODINGS)
+@given(text=st.one_of(st.text(st.characters(exclude_categories=["Cs"])), tricky))
+@settings(max_examples=500)
+def test_fast_counts_are_the_default_s(name: str, text: str) -> None:
+    """Both packages give the same number for any text, so a session may be opened with either."""
+    assert ToktokCounter(name)(text) == TiktokenCounter(name)(text)
+
+
+def fuzzed(n: int, *, seed: int = 0) -> list[str]:
+    """Return half as many strings of any characters at all as of words, marks and blanks in all sorts of orders."""
+    rng = random.Random(seed)
+    planes = [*map(range, (0, 0x80, 0x800, 0xE000, 0x10000), (0x80, 0x800, 0xD800, 0x10000, 0x110000))]
+    words = (
+        *("the", "contract", "Vertrag", "договор", "契約", "해지", "عقد", "अनुबंध", "“ü”", "👍🏽", "🇩🇪", "123456", "…"),
+        *("'re", "../", "http://example.org/a?b=1", '{"id":', "__init__", "HTTPServer2", "<|endoftext|>", *PIECES),
+    )
+    texts = []
+    for i in range(n):
+        if i % 3:
+            texts.append(rng.choice(["", " ", "\n"]).join(rng.choices(words, k=rng.randint(1, 12))))
+        else:
+            texts.append("".join(chr(rng.choice(rng.choice(planes))) for _ in range(rng.randint(1, 12))))
+    return texts
+
+
+@needs_fast
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_fast_counts_of_many_fuzzed_strings_are_the_default_s(name: str) -> None:
+    """Of 100,000 strings, not one is counted differently."""
+    texts = fuzzed(100_000)
+    counts = zip(texts, ToktokCounter(name).count_many(texts), TiktokenCounter(name).count_many(texts), strict=True)
+    assert [text for text, fast, default in counts if fast != default] == []
+
+
+@needs_fast
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_fast_counts_around_every_character_are_the_default_s(name: str) -> None:
+    """Both packages take every character for the same kind, or it is left to tiktoken: those new in Unicode 17."""
+    fast, default = ToktokCounter(name), TiktokenCounter(name)
+    chars = map(chr, (*range(0xD800), *range(0xE000, 0x10000), *range(0x1F000, 0x20100), 0x11DE0, 0x2B73A, 0x323B0))
+    texts = [f"a{c}b{c}{c}1{c}\n{c} {c}'s{c}A{c}a .{c}" for c in chars]
+    counts = zip(texts, fast.count_many(texts), default.count_many(texts), strict=True)
+    assert [text[1] for text, in_fast, in_default in counts if in_fast != in_default] == []
+
+
+@needs_fast
+def test_the_extra_counts_wherever_it_is_installed() -> None:
+    """An encoding is counted by toktok under the encoding's name; either counter can be asked for by its own."""
+    assert isinstance(get_counter(), ToktokCounter)
+    assert isinstance(get_counter("cl100k_base"), ToktokCounter)
+    assert get_counter(TiktokenCounter()).name == get_counter().name
+    assert type(SessionMemory.test_mode(counter=TiktokenCounter()).counter) is TiktokenCounter
+
+
+def test_without_the_extra_tiktoken_counts_and_says_what_to_install() -> None:
+    """Where toktok is missing, the default counts the same, and asking for it names the extra."""
+    code = (
+        "import sys; sys.modules['toktok'] = None\n"
+        "from kaosmem import MissingExtraError\n"
+        "from kaosmem.tokens import ToktokCounter, get_counter\n"
+        "print(type(get_counter()).__name__, get_counter()('indivisible'))\n"
+        "try: ToktokCounter()\n"
+        "except MissingExtraError as error: print('kaosmem[fast]' in str(error), isinstance(error, ImportError))"
+    )
+    assert run(code) == ["TiktokenCounter", "3", "True", "True"]
+    assert issubclass(MissingExtraError, ImportError)
 
 
 def test_the_estimate_is_near_on_prose_and_code() -> None:
@@ -129,6 +273,16 @@ def test_an_unknown_encoding_names_the_known_ones(name: object) -> None:
     """The error says which encodings there are."""
     with pytest.raises(UnknownEncodingError, match=r"o200k_base|callable"):
         get_counter(name)  # type: ignore[arg-type]
+
+
+@exact_counters
+def test_each_counter_is_exact_alone(exact: type[TiktokenCounter]) -> None:
+    """Each exact counter refuses unknown encodings and is a counter whose parts add up."""
+    with pytest.raises(UnknownEncodingError, match="o200k_base"):
+        exact("o300k")
+    assert isinstance(exact(), TokenCounter)
+    assert exact().additive
+    assert repr(exact("cl100k_base")) == f"{exact.__name__}('cl100k_base')"
 
 
 def test_content_blocks_are_counted_as_text_and_images_at_their_estimate() -> None:

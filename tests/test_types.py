@@ -21,15 +21,15 @@ from kaosmem import (
     ToolUseBlock,
     Trust,
 )
-from kaosmem.types import DocumentBlock, ImageBlock, check_content, check_json, json_text
+from kaosmem.types import DocumentBlock, ImageBlock, block_text, check_content, check_json, json_text
 
 good_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+in_results = st.builds(TextBlock, good_text) | st.builds(ImageBlock, good_text, good_text, good_text)
 blocks = st.one_of(
-    st.builds(TextBlock, good_text),
-    st.builds(ThinkingBlock, good_text, good_text),
+    in_results,
+    st.builds(ThinkingBlock, good_text, good_text, good_text),
     st.builds(ToolUseBlock, good_text, good_text, good_text),
-    st.builds(ToolResultBlock, good_text, good_text, st.booleans()),
-    st.builds(ImageBlock, good_text, good_text),
+    st.builds(ToolResultBlock, good_text, good_text | st.lists(in_results, max_size=2).map(tuple), st.booleans()),
     st.builds(DocumentBlock, good_text, good_text),
 )
 json_values = st.recursive(
@@ -81,6 +81,9 @@ def test_items_and_blocks_are_frozen() -> None:
         ([{"type": "text", "text": "\ud83d"}], "position 0"),
         ([TextBlock(5)], "valid string"),  # type: ignore[arg-type]
         ([{"type": "video"}], "type"),
+        ([ToolResultBlock("a", (TextBlock("abc\ud800"),))], "position 3"),
+        ([{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "\ud800"}]}], "position 0"),
+        ([ToolResultBlock("a", (ToolUseBlock("a", "f"),))], "content blocks"),  # type: ignore[arg-type]
         (5, "int"),
         (None, "NoneType"),
         (b"bytes", "content"),
@@ -91,6 +94,32 @@ def test_content_that_could_not_be_kept_is_refused(content: object, why: str) ->
     """Lone surrogates are named with their position, other things by what is wrong with them."""
     with pytest.raises(InvalidContentError, match=why):
         check_content(content)  # type: ignore[arg-type]
+
+
+def test_a_result_of_texts_and_images_is_kept_in_order() -> None:
+    """Lists become tuples, dicts become blocks, and the text of a result names its images."""
+    parts = [{"type": "text", "text": "see"}, ImageBlock("data:image/png;base64,AAAA", "image/png")]
+    (result,) = check_content([{"type": "tool_result", "tool_use_id": "a", "content": parts}])
+    assert result == ToolResultBlock("a", (TextBlock("see"), ImageBlock("data:image/png;base64,AAAA", "image/png")))
+    assert block_text(result) == "see\n[image image/png]"
+    assert hash(result)
+
+
+@pytest.mark.parametrize(
+    ("role", "trust", "sources", "shown"),
+    [
+        ("system", Trust.APPLICATION, (), "system"),
+        ("system", Trust.USER, (), "unverified-system"),
+        ("system", Trust.APPLICATION, ("page",), "unverified-system"),
+        ("user", Trust.EXTERNAL, ("page",), "user"),
+    ],
+)
+def test_only_the_applications_own_items_are_system_messages(
+    role: str, trust: Trust, sources: tuple[str, ...], shown: str
+) -> None:
+    """A system item that is derived or trusted less is shown under another role; the item keeps its own."""
+    item = Item("a", "messages", role, "x", 1, datetime.now(UTC), trust=trust, sources=sources)
+    assert (item.role, item.shown_role, item.message.role) == (role, shown, shown)
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "<|endoftext|>", "\u2028", "", "𝔘", "\ufeff"])

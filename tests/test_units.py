@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -316,7 +317,9 @@ def obeys(messages: list[ChatMessage]) -> bool:
         elif results:
             return False
         calls = [block.id for block in message.blocks if isinstance(block, ToolUseBlock)]
-        expected += dict.fromkeys(calls)
+        if len(set(calls)) < len(calls):
+            return False
+        expected += calls
     return not expected
 
 
@@ -337,7 +340,8 @@ def test_repair_loses_no_words_and_invents_no_results(history: list[ChatMessage]
     """All blocks but results stay, in order; results are those of the history, or say that there is none."""
 
     def rest(messages: list[ChatMessage]) -> list[object]:
-        return [block for m in messages for block in m.blocks if not isinstance(block, ToolResultBlock)]
+        blocks = [block for m in messages for block in m.blocks if not isinstance(block, ToolResultBlock)]
+        return [replace(block, id="any") if isinstance(block, ToolUseBlock) else block for block in blocks]
 
     repaired = repair(history)
     assert rest(repaired) == rest(history)
@@ -367,6 +371,17 @@ def test_repair_hands_back_plain_messages_and_well_formed_pairs_as_the_same_obje
         ChatMessage("tool", (ToolResultBlock("1", "here"),)),
     ]
     assert all(after is before for after, before in zip(repair(history), history, strict=True))
+
+
+def test_calls_that_share_an_id_get_ids_of_their_own() -> None:
+    """Of two calls with one id in a message the first keeps it and its result, the second is said to have none."""
+    asked = ChatMessage("assistant", (ToolUseBlock("1", "find"), ToolUseBlock("1", "read"), ToolUseBlock("1-2", "f")))
+    results = [ChatMessage("tool", (ToolResultBlock(call, call),)) for call in ("1", "1-2")]
+    repaired = repair([asked, *results])
+    assert [block.id for block in repaired[0].blocks] == ["1", "1-3", "1-2"]
+    assert repaired[1] == results[0]
+    assert "no result" in repaired[2].text
+    assert repaired[3] == results[1]
 
 
 def test_a_late_result_moves_up_and_what_came_between_moves_down() -> None:

@@ -76,6 +76,7 @@ def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
                 recall=draw(st.sampled_from([0.0, 0.25, 1.0])),
                 max_items=draw(st.sampled_from([None] * 6 + [1, 4])) if bounded else None,
                 in_context=draw(st.sampled_from([True] * 7 + [False])),
+                provenance=draw(st.sampled_from([False, False, True])),
             )
         )
     return tuple(made)
@@ -141,6 +142,6 @@ def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
 
 
 budgets = st.one_of(st.integers(0, 60), st.integers(60, 250), st.integers(100, 800), st.just(5_000))
-formats = st.sampled_from(["text", "openai"])
+formats = st.sampled_from(["text", "openai", "anthropic"])
 questions = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 queries = st.one_of(questions, questions, st.sampled_from([None, "", "zzyzx"]))

@@ -9,11 +9,13 @@ build  static sections, histories, then the block of what depends on the query
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
-from kaosmem.assembly.allocation import FRAME, Need, allocate, window_too_small
+from kaosmem.assembly.allocation import FRAME, Need, allocate, scaled_floors, window_too_small
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, preview
 from kaosmem.assembly.costs import Costs, measure
 from kaosmem.assembly.packing import Packing
+from kaosmem.assembly.shortening import Shortened, Shortener
 from kaosmem.errors import InvalidBudgetError, WindowTooSmallError
 from kaosmem.formats import Format
 from kaosmem.names import shown
@@ -43,21 +45,31 @@ def assemble(
     counter: TokenCounter,
     query: str = "",
     reserve: int = 0,
+    overflow: Literal["raise", "cut"] = "raise",
     decide: Callable[[str], Decision],
 ) -> Context:
     """Return the context that packs the proposals into `budget - reserve` tokens.
 
     specs: in order of declaration. proposals: by section name; a section without one is not shown.
-    decide: answers for items that were not proposed.
+    overflow: what happens to what must be shown and does not fit. decide: answers for items that were not proposed.
     Raises WindowTooSmallError, with the sums, where what must be shown does not fit.
     """
     window = check_budget(budget, reserve)
-    shown_specs = [spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates]
+    if overflow not in ("raise", "cut"):
+        raise ValueError(f"overflow is {shown(overflow)}; use 'raise' or 'cut'")
+    shown_specs = scaled_floors([spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates])
     costs = Costs(format, counter)
     room = window
+
+    def pack(what: Shortened) -> Packing:
+        return Packing(shown_specs, what.proposals, window=room, costs=costs, shortened=what.ids)
+
     while True:
         try:
-            packing = Packing(shown_specs, proposals, window=room, costs=costs)
+            if overflow == "cut":
+                packing = Shortener(shown_specs, proposals, counter=counter).packed(pack)
+            else:
+                packing = pack(Shortened(proposals))
         except WindowTooSmallError as error:
             if room == window or FRAME not in error.need:
                 raise

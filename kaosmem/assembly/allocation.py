@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import SectionSpec
@@ -56,6 +56,12 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, Need], budget: in
     for spec in others:
         give(spec, left)
     return grants
+
+
+def scaled_floors(specs: Sequence[SectionSpec]) -> list[SectionSpec]:
+    """Return specs whose floors sum to at most the whole window: sections alone do, with sources they may not."""
+    total = sum(spec.floor for spec in specs)
+    return list(specs) if total <= 1 else [replace(spec, floor=spec.floor / total) for spec in specs]
 
 
 def by_priority(specs: Iterable[SectionSpec]) -> list[SectionSpec]:

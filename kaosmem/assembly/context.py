@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from textwrap import shorten
 
-from kaosmem.assembly.allocation import FRAME
+from kaosmem.display import listed
+from kaosmem.display import preview as preview_text
 from kaosmem.formats import Rendered, count_messages
 from kaosmem.tokens import TokenCounter
-from kaosmem.types import Item, JSONValue, content_text
+from kaosmem.types import Item, JSONValue
 
 
 class Reason(StrEnum):
@@ -20,6 +20,8 @@ class Reason(StrEnum):
 
     MUST = "must"
     """In: system prompt, pinned, newest user message or newest unit."""
+    SHORTENED = "shortened"
+    """In: must be shown and did not fit; what is in is a shortened copy."""
     TAIL = "tail"
     """In: in the unbroken run of newest messages."""
     RELEVANT = "relevant"
@@ -36,6 +38,8 @@ class Reason(StrEnum):
     """Out: a message before the place where the history is cut."""
     ORPHAN = "orphan"
     """Out: a tool result without its call, or a second one for the same call."""
+    FILTERED = "filtered"
+    """Out: its metadata do not pass the filter."""
     OUTRANKED = "outranked"
     """Out: its section proposed better ones."""
     NOT_SHOWN = "not_shown"
@@ -73,7 +77,7 @@ class SectionUse:
 class Context:
     """What an agent sees in one turn.
 
-    text: for the format "text"; messages: for formats of messages.
+    text: for the format "text"; messages: for formats of messages; system: beside them, for "anthropic".
     used: tokens of what is handed over, framing included; budget: what they were packed into, reserve taken off.
     items: in the order in which they are shown. by_section: in order of declaration; with `frame`, the tokens that
     belong to no section, they add up to `used`.
@@ -92,7 +96,14 @@ class Context:
     _others: Callable[[str], Decision] = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return f"<Context {self.format}: {self.used} of {self.budget} tokens, {len(self.items)} items>"
+        sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
+        held = listed(sections, 3) or "empty"
+        return f"<Context {self.format}: {self.used:,} of {self.budget:,} tokens; {held}>"
+
+    def _repr_html_(self) -> str:
+        from kaosmem.assembly.explanation import html
+
+        return html(self)
 
     @property
     def text(self) -> str:
@@ -107,6 +118,14 @@ class Context:
         if self.rendered.messages is None:
             raise AttributeError(f"a context in format {self.format!r} has text, not messages")
         return self.rendered.messages
+
+    @property
+    def system(self) -> str:
+        """Return the system prompt that goes beside the messages, "" where nothing is static; only for "anthropic"."""
+        if self.rendered.system is None:
+            where = "in its text" if self.rendered.messages is None else "the first of its messages"
+            raise AttributeError(f"a context in format {self.format!r} has what is static {where}, not beside it")
+        return self.rendered.system
 
     def decision(self, item_id: str) -> Decision:
         """Return why any item is in or out. Raises UnknownItemError for an id that the session does not know."""
@@ -126,27 +145,20 @@ class Context:
         """Return how many tokens at the front are those of `previous`: what a provider's prompt cache can reuse."""
         if self.rendered.text is not None and previous.rendered.text is not None:
             return self._counter(os.path.commonprefix([self.rendered.text, previous.rendered.text]))  # noqa: RUF071
-        shared = []
+        shared: list[dict[str, JSONValue]] = []
+        if self.rendered.system != previous.rendered.system:
+            return 0
         for mine, theirs in zip(self.rendered.messages or (), previous.rendered.messages or (), strict=False):
             if mine != theirs:
                 break
             shared.append(mine)
-        return count_messages(shared, self.format, counter=self._counter)
+        return count_messages(shared, self.format, system=self.rendered.system or "", counter=self._counter)
 
     def explain(self, *, misses: int = 10) -> str:
-        """Return a report of at most 80 columns: the sums, what is in, and the nearest `misses` that are not."""
-        lines = [
-            f"{self.used} of {self.budget} tokens used, {len(self.items)} items, format {self.format}",
-            *(f"  {name[:24]:<24} {use.used:>7} tokens {use.items:>5} items" for name, use in self.by_section.items()),
-            f"  {FRAME:<24} {self.frame:>7} tokens",
-            "",
-            f"{'section':<12} {'item':<28} {'rank':>4} {'score':>8} {'tokens':>6}  reason",
-        ]
-        lines += [self._line(self.decision(item.id)) for item in self.items]
-        missed = self.nearest_misses(misses)
-        if missed:
-            lines += ["", "nearest misses", *(self._line(decision) for decision in missed)]
-        return "\n".join(lines)
+        """Return a report of at most 80 columns: the sums, what is in and why, the nearest `misses` that are not."""
+        from kaosmem.assembly.explanation import explanation
+
+        return explanation(self, misses=misses)
 
     def nearest_misses(self, count: int = 10) -> list[Decision]:
         """Return the decisions on what came closest to being in: by score, then by rank."""
@@ -154,16 +166,7 @@ class Context:
         missed.sort(key=lambda decision: (-(decision.score or 0.0), decision.rank or 0))
         return missed[:count]
 
-    @staticmethod
-    def _line(decision: Decision) -> str:
-        score = "-" if decision.score is None else f"{decision.score:.3f}"
-        item_id = decision.item_id if len(decision.item_id) <= 28 else "…" + decision.item_id[-27:]
-        return (
-            f"{decision.section[:12]:<12} {item_id:<28} {decision.rank or '-':>4} {score:>8} "
-            f"{decision.tokens:>6}  {decision.reason}"
-        )
-
 
 def preview(item: Item, width: int = 60) -> str:
     """Return the beginning of an item's content on one line."""
-    return shorten(content_text(item.content)[: 4 * width], width, placeholder="…") or "(empty)"
+    return preview_text(item.text, width)

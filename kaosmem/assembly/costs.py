@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaosmem.formats import BlockPlace, Format, Mark
+from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
 from kaosmem.formats.text import header_piece, item_tokens, recalled_header
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
@@ -10,13 +10,16 @@ from kaosmem.types import ChatMessage, Item
 from kaosmem.units import repair
 
 
-def measure(item: Item, counter: TokenCounter) -> int:
-    """Return what an item costs in the system message or the block, counted once in its life."""
-    return item.size(_piece_form(counter), lambda item: item_tokens(item, counter))
+def measure(item: Item, counter: TokenCounter, *, provenance: bool = False) -> int:
+    """Return what an item costs in the system message or the block, counted once in its life.
+
+    provenance: it says how far it is trusted.
+    """
+    return item.size(_piece_form(counter, provenance), lambda item: item_tokens(item, counter, provenance=provenance))
 
 
-def _piece_form(counter: TokenCounter) -> str:
-    return f"piece {counter.name}"
+def _piece_form(counter: TokenCounter, provenance: bool = False) -> str:
+    return f"{'provenance ' if provenance else ''}piece {counter.name}"
 
 
 class Costs:
@@ -24,10 +27,13 @@ class Costs:
 
     def __init__(self, format: Format, counter: TokenCounter) -> None:  # noqa: A002
         self._format, self._counter = format, counter
+        self._lines: dict[str, int] = {}
         self._as_piece, self._as_entry = _piece_form(counter), f"{format.name} {counter.name}"
 
-    def pieces(self, unit: Candidate) -> int:
-        """Return what a unit costs in the system message or the block."""
+    def pieces(self, unit: Candidate, provenance: bool = False) -> int:
+        """Return what a unit costs in the system message or the block, with or without its provenance."""
+        if provenance:
+            return sum(measure(item, self._counter, provenance=True) for item in unit.items)
         tokens = 0
         for item in unit.items:
             tokens += item.size(self._as_piece, self._measure_piece)
@@ -47,7 +53,10 @@ class Costs:
 
     def recalled_header(self, spec: SectionSpec, left_out: int, recalled: int) -> int:
         """Return what it costs to begin so many recalled messages, the rest of `left_out` being left out."""
-        return self._counter(recalled_header(spec.title, recalled=recalled, left_out=max(0, left_out - recalled)))
+        line = recalled_header(spec.title, recalled=recalled, left_out=max(0, left_out - recalled))
+        if line not in self._lines:
+            self._lines[line] = self._counter(line)
+        return self._lines[line]
 
     def history_header(self, spec: SectionSpec) -> int:
         """Return what it costs to begin a history."""
@@ -57,9 +66,9 @@ class Costs:
         """Return what it costs to say in a history how many messages are left out; nothing for none."""
         return self._format.entry_tokens(Mark(left_out), self._counter) if left_out else 0
 
-    def frame(self, *, static: bool, history: bool, block: BlockPlace | None) -> int:
-        """Return what belongs to no section."""
-        return self._format.frame_tokens(static=static, history=history, block=block, counter=self._counter)
+    def frame(self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None) -> int:
+        """Return what belongs to no section; `first` is the entry that the histories begin with."""
+        return self._format.frame_tokens(static=static, first=first, block=block, counter=self._counter)
 
     def block_place(self, last: ChatMessage | Mark | None) -> BlockPlace:
         """Return where the block stands when this is the last entry of the history."""

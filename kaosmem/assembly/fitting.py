@@ -76,8 +76,8 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0) -> int:
 
 def _fill(share: Share, most: int, left: int, opening: int) -> tuple[int, int]:
     for candidate in share.left_out:
-        # No piece counts less than its content, so what is too large by content need not be rendered to be counted.
-        if candidate.tokens > min(most - share.used, left):
+        # No piece of text counts less than the text, so what is too large need not be rendered to be counted.
+        if candidate.tokens > min(most - share.used, left) and all(isinstance(i.content, str) for i in candidate.items):
             continue
         cost = share.cost(candidate)
         if share.used + cost <= most and cost + opening <= left:

@@ -13,20 +13,27 @@ from kaosmem.assembly.tail import Tail, TailCutter
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
-from kaosmem.types import Item
+from kaosmem.types import ChatMessage, Item
 
 
 class Packing:
     """Packs proposals into a window of so many tokens as soon as it is made.
 
     specs: of the sections that propose something, in order of declaration.
+    shortened: ids of items that are shortened copies.
     Raises WindowTooSmallError.
     """
 
     def __init__(
-        self, specs: Sequence[SectionSpec], proposals: Mapping[str, Proposal], *, window: int, costs: Costs
+        self,
+        specs: Sequence[SectionSpec],
+        proposals: Mapping[str, Proposal],
+        *,
+        window: int,
+        costs: Costs,
+        shortened: frozenset[str] = frozenset(),
     ) -> None:
-        self._specs, self._proposals = specs, proposals
+        self._specs, self._proposals, self._shortened = specs, proposals, shortened
         self._window, self._costs = window, costs
         self._cutters = {spec.name: self._cutter(spec) for spec in specs if spec.placement == "history"}
         self._shares = {spec.name: self._share(spec) for spec in specs if spec.placement != "history"}
@@ -56,7 +63,8 @@ class Packing:
     def _share(self, spec: SectionSpec) -> Share:
         header = self._costs.header(spec)
         candidates = self._proposals[spec.name].candidates
-        share = Share(spec, candidates, self._costs.pieces, lambda _: header, cap=cap_of(spec, self._window))
+        size = partial(self._costs.pieces, provenance=spec.provenance)
+        share = Share(spec, candidates, size, lambda _: header, cap=cap_of(spec, self._window))
         for candidate in candidates:
             if candidate.must:
                 share.take(candidate, share.cost(candidate))
@@ -70,11 +78,11 @@ class Packing:
 
     def _check_musts(self) -> None:
         musts = {FRAME: self._least_frame} | {name: need.must for name, need in self._needs.items()}
-        if sum(musts.values()) > self._window:
-            raise window_too_small(musts, self._window)
         for spec in self._specs:
             if spec.budget is not None and musts[spec.name] > spec.budget:
                 raise window_too_small({spec.name: musts[spec.name]}, spec.budget, section=spec.name)
+        if sum(musts.values()) > self._window:
+            raise window_too_small(musts, self._window)
 
     @property
     def _least_frame(self) -> int:
@@ -82,9 +90,9 @@ class Packing:
         shown = {spec.placement for spec in self._specs if self._needs[spec.name].must}
         last = next((cutter.last_shown for cutter in reversed(self._cutters.values()) if cutter.must), None)
         place = self._costs.block_place(entries_of(last)[-1] if last else None)
-        return self._costs.frame(
-            static="static" in shown, history="history" in shown, block=place if "query" in shown else None
-        )
+        tails = (cutter.cut(cutter.must) for cutter in self._cutters.values() if cutter.must)
+        first = next((entry for tail in tails for entry in _tail_entries(tail)), None)
+        return self._costs.frame(static="static" in shown, first=first, block=place if "query" in shown else None)
 
     @property
     def _largest_frame(self) -> int:
@@ -92,7 +100,8 @@ class Packing:
         wanted = {spec.placement for spec in self._specs}
         recall = any(spec.recall for spec in self._specs if spec.placement == "history")
         block = BlockPlace.OWN_MESSAGE if "query" in wanted or recall else None
-        return self._costs.frame(static="static" in wanted, history="history" in wanted, block=block)
+        first = ChatMessage("assistant", "") if "history" in wanted else None
+        return self._costs.frame(static="static" in wanted, first=first, block=block)
 
     # grant and fit
 
@@ -130,7 +139,8 @@ class Packing:
         )
         need = self._needs[spec.name]
         header = partial(self._costs.recalled_header, spec, tail.left_out)
-        return Share(spec, candidates, self._costs.pieces, header, cap=need.want - need.must) if candidates else None
+        size = partial(self._costs.pieces, provenance=spec.provenance)
+        return Share(spec, candidates, size, header, cap=need.want - need.must) if candidates else None
 
     def _fill_block(self) -> None:
         """Fill the block with what the static sections and the histories leave."""
@@ -158,7 +168,8 @@ class Packing:
     def _frame(self, block: BlockPlace | None) -> int:
         """Return what the frame costs around what is shown, with or without a block."""
         static = any(share.kept for share in self._placed("static"))
-        return self._costs.frame(static=static, history=any(tail.used for tail in self._tails.values()), block=block)
+        first = next((entry for part in self._history for entry in part.entries), None)
+        return self._costs.frame(static=static, first=first, block=block)
 
     @cached_property
     def _block_place(self) -> BlockPlace:
@@ -184,7 +195,7 @@ class Packing:
             if items := share.items:
                 left_out = max(0, (self._tails[name].left_out or 0) - len(items))
                 block.append(recalled_header(share.spec.title, recalled=len(items), left_out=left_out))
-                block += map(item_piece, items)
+                block += _item_pieces(share)
         return Layout(tuple(static), self._history, tuple(block), self._block_place if block else None)
 
     @property
@@ -219,13 +230,18 @@ class Packing:
     def decide(self) -> tuple[Decision, ...]:
         """Return one decision for each item that was proposed, sections in order of declaration."""
         return tuple(
-            Decision(item.id, spec.name, reason in _INCLUDING, reason, candidate.rank, candidate.score, item.tokens)
+            self._decision(item, spec, candidate, reason)
             for spec in self._specs
             for candidate, reason in (
                 self._fates_in_history(spec) if spec.name in self._tails else self._fates(self._shares[spec.name])
             )
             for item in candidate.items
         )
+
+    def _decision(self, item: Item, spec: SectionSpec, candidate: Candidate, reason: Reason) -> Decision:
+        reason = Reason.SHORTENED if item.id in self._shortened else reason
+        included = reason in _INCLUDING
+        return Decision(item.id, spec.name, included, reason, candidate.rank, candidate.score, item.tokens)
 
     def _fates(self, share: Share) -> Iterator[tuple[Candidate, Reason]]:
         left = self._window - self.used
@@ -255,11 +271,15 @@ class Packing:
                 yield ranked.get(position, candidate), Reason.RECALLED if position in recalled else Reason.BEFORE_TAIL
 
 
-_INCLUDING = frozenset((Reason.MUST, Reason.TAIL, Reason.RELEVANT, Reason.NEWEST, Reason.RECALLED))
+_INCLUDING = frozenset((Reason.MUST, Reason.SHORTENED, Reason.TAIL, Reason.RELEVANT, Reason.NEWEST, Reason.RECALLED))
 
 
 def _pieces(share: Share) -> Iterable[str]:
-    return (header_piece(share.spec.title), *map(item_piece, share.items)) if share.kept else ()
+    return (header_piece(share.spec.title), *_item_pieces(share)) if share.kept else ()
+
+
+def _item_pieces(share: Share) -> Iterator[str]:
+    return (item_piece(item, provenance=share.spec.provenance) for item in share.items)
 
 
 def _tail_entries(tail: Tail) -> Iterator[HistoryEntry]:

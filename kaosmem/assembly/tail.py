@@ -92,7 +92,9 @@ class TailCutter:
         """Return the tail that a cap of at least `must` tokens allows."""
         if not self._units:
             return Tail((), (), None, 0)
-        if self._total <= cap and self._uncut <= cap:
+        # A format may leave so much out that the whole takes less than the shortest tail with its mark.
+        is_least = self._whole and self._used(self._last) > cap
+        if self._uncut <= cap and (self._total <= cap or is_least):
             return Tail((), tuple(self._units), None, self._uncut)
         step = int((1 - self._spec.low_water) * cap)
         beyond = max(0, self._total - cap)
@@ -106,21 +108,21 @@ class TailCutter:
         return Tail(before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start))
 
     def _start(self, target: int, cap: int, step: int) -> int:
-        """Return the index of the first unit shown: a user's turn near the target, else the first legal cut."""
-        near = target + min(step / 2, self._spec.low_water * cap)
-        first: int | None = None
-        for index, unit in enumerate(self._units):
-            if index > self._last:
-                break
-            if not unit.cut or unit.offset < target:
-                continue
-            if first is None:
-                first = index
-            if unit.offset >= near:
-                break
-            if unit.items[0].role == "user":
-                return index
-        return self._last if first is None else first
+        """Return the index of the first unit shown: a user's turn near the target, else a legal cut near or after it.
+
+        Near is within half of what a cut takes away or leaves, whichever is less: so much of a history is known as
+        soon as the target is. The last one up to the target comes first: what is cut beyond it is room left unused.
+        """
+        near = min(step, self._spec.low_water * cap) / 2
+        units = self._units[: self._last + 1]
+        legal = [index for index, unit in enumerate(units) if unit.cut and unit.offset >= target - near]
+        turns = [
+            index for index in legal if units[index].items[0].role == "user" and units[index].offset < target + near
+        ]
+        for cuts in (turns, legal):
+            if cuts:
+                return max((index for index in cuts if units[index].offset <= target), default=cuts[0])
+        return self._last
 
     def _next_cut(self, start: int) -> int:
         later = (index for index in range(start + 1, self._last) if self._units[index].cut)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 import kaosmem
 from kaosmem.assembly import Context, check_budget
+from kaosmem.cli.benchmark import print_report
 from kaosmem.cli.progress import Phases
 from kaosmem.cli.report import (
     context_json,
     ingest_summary,
+    item_json,
     print_context,
+    print_item,
     print_session,
     print_stats,
     session_json,
@@ -24,10 +28,19 @@ from kaosmem.cli.report import (
 from kaosmem.cli.sessions import opened, opened_corpus
 from kaosmem.cli.terminal import write_json
 from kaosmem.errors import InvalidBudgetError
+from kaosmem.evaluation import (
+    Report,
+    check_budgets,
+    check_plot,
+    evaluate,
+    read_corpora,
+    save_plot,
+    standard_assemblers,
+)
 from kaosmem.ingest import IngestReport
 from kaosmem.names import shown
 from kaosmem.session import SessionMemory
-from kaosmem.types import check_text
+from kaosmem.types import Item, check_text
 
 T = TypeVar("T")
 
@@ -45,10 +58,20 @@ class FormatName(StrEnum):
 
     TEXT = "text"
     OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+class AssemblerName(StrEnum):
+    """What the benchmark compares."""
+
+    KAOSMEM = "kaosmem"
+    RECENCY = "recency"
+    RANK_BM25 = "rank-bm25"
 
 
 Namespace = Annotated[str, typer.Option(help="The namespace that the session is in.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Counter = Annotated[str, typer.Option(help="What counts: o200k_base, cl100k_base or estimate.")]
 SessionUrl = Annotated[str, typer.Argument(metavar="URL", help="The session: <root>/<session id>.", show_default=False)]
 
 
@@ -80,7 +103,7 @@ def assemble(
     ] = None,
     namespace: Namespace = "default",
     format: Annotated[FormatName, typer.Option(help="What the context is laid out for.")] = FormatName.TEXT,  # noqa: A002
-    counter: Annotated[str, typer.Option(help="What counts: o200k_base, cl100k_base or estimate.")] = "o200k_base",
+    counter: Counter = "o200k_base",
     as_json: AsJson = False,
 ) -> None:
     """Read documents and print the context that answers a question within a budget, and why it is so.
@@ -119,11 +142,21 @@ def show(
     url: SessionUrl,
     section: Annotated[str | None, typer.Option(help="Only this section.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(min=0, help="How many of each section's newest items.")] = 5,
+    item: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Only this item, in full, from the archive too.", show_default=False),
+    ] = None,
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
-    """Print what a session holds: its sections and their newest items."""
-    memory = _run(_stored(url, namespace))
+    """Print what a session holds: its sections and their newest items, or one item in full."""
+    memory, found = _run(_stored(url, namespace, item))
+    if found is not None:
+        if as_json:
+            write_json(item_json(memory, found))
+        else:
+            print_item(memory, found)
+        return
     held = [spec.name for spec in memory.sections if len(memory[spec.name])] if section is None else [section]
     sections = [memory[name] for name in held]
     if as_json:
@@ -135,19 +168,97 @@ def show(
 @app.command()
 def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = False) -> None:
     """Print a session's figures by section: items, tokens, archived, share of its budget."""
-    memory = _run(_stored(url, namespace))
+    memory, _ = _run(_stored(url, namespace))
     if as_json:
         write_json(stats_json(memory))
     else:
         print_stats(memory)
 
 
-async def _stored(url: str, namespace: str) -> SessionMemory:
-    """Return a stored session, read and closed again."""
+@app.command()
+def bench(
+    items: Annotated[
+        str,
+        typer.Argument(metavar="ITEMS", help="A file of items, or a folder of *.items.jsonl.", show_default=False),
+    ],
+    questions: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="QUESTIONS",
+            help="A file of questions; without, <name>.questions.jsonl beside each <name>.items.jsonl.",
+            show_default=False,
+        ),
+    ] = None,
+    budgets: Annotated[
+        str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="Budgets to measure at.")
+    ] = "512,2048,8192",
+    assembler: Annotated[
+        list[AssemblerName] | None, typer.Option(help="Only this one; can be repeated.", show_default=False)
+    ] = None,
+    by_category: Annotated[bool, typer.Option("--by-category", help="Print recall by category too.")] = False,
+    unscored: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CATEGORY",
+            help="A category that is reported, but not in the mean recall; can be repeated; '' for none.",
+            show_default="adversarial",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw recall, fill and time to a .png, .svg or .pdf.", show_default=False),
+    ] = None,
+    format: Annotated[FormatName, typer.Option(help="What kaosmem's contexts are laid out for.")] = FormatName.TEXT,  # noqa: A002
+    counter: Counter = "o200k_base",
+    as_json: AsJson = False,
+) -> None:
+    """Measure what each budget buys, on your own items and questions whose answers are known.
+
+    Items are JSON lines {id, session, timestamp, role, text}, oldest first; questions {id, query, evidence_ids,
+    category}. Recall is the mean share of a question's evidence that is in its context; fill the share of the budget
+    that is used; prefix the share of a context that the next one repeats at its front, which a prompt cache can reuse.
+    """
+    sizes = check_budgets(map(_whole_number, budgets.split(",")))
+    if plot is not None and not check_plot(plot).absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot")
+    compared = standard_assemblers(counter=counter, format=format.value)
+    chosen = [each for each in compared if not assembler or each.name in assembler]
+
+    async def measured() -> Report:
+        with Phases(per_second=1) as phases:  # drawing must not show in the times
+            phases.begin("reading items and questions")
+            corpora = read_corpora(items, questions)
+            report = await evaluate(
+                corpora,
+                budgets=sizes,
+                assemblers=chosen,
+                counter=counter,
+                unscored=["adversarial"] if unscored is None else filter(None, unscored),
+                progress=phases.measuring,
+            )
+            if plot is not None:
+                phases.begin("drawing")
+                save_plot(report, plot)
+        return report
+
+    report = _run(measured())
+    if as_json:
+        write_json(report.to_dict())
+    else:
+        print_report(report, by_category=by_category)
+    if plot is not None:
+        typer.echo(f"plot: {plot}", err=True)
+
+
+async def _stored(url: str, namespace: str, item_id: str | None = None) -> tuple[SessionMemory, Item | None]:
+    """Return a stored session, read and closed again, and one item of it where that is asked for."""
     with Phases() as phases:
         phases.begin("opening the session")
         async with opened(url, namespace) as memory:
-            return memory
+            if item_id is None:
+                return memory, None
+            phases.begin("looking for the item")
+            return memory, await memory.fetch(item_id)
 
 
 def _whole_number(text: str) -> int:

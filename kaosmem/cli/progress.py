@@ -9,13 +9,23 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 
 class Phases:
-    """A line on the terminal that says what is going on, gone when it ends; nothing where stderr is no terminal."""
+    """A line on the terminal that says what is going on, gone when it ends; nothing where stderr is no terminal.
 
-    def __init__(self) -> None:
+    per_second: how often it is drawn, which takes time from what is going on.
+    """
+
+    def __init__(self, *, per_second: int = 10) -> None:
         console = Console(stderr=True)
         columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn()
         detail = TextColumn("{task.fields[detail]}", markup=False)
-        self._progress = Progress(*columns, detail, console=console, transient=True, disable=not console.file.isatty())
+        self._progress = Progress(
+            *columns,
+            detail,
+            console=console,
+            refresh_per_second=per_second,
+            transient=True,
+            disable=not console.file.isatty(),
+        )
         self._task = self._progress.add_task("", total=None, detail="")
 
     def __enter__(self) -> Phases:
@@ -33,5 +43,11 @@ class Phases:
 
     def reading(self, source: str, done: int, total: int) -> None:
         """Show how far the reading of files is."""
-        detail = f"{done:,} of {total:,} files  {source[-40:]}"
-        self._progress.update(self._task, description="reading", completed=done, total=total, detail=detail)
+        self._show("reading", done, total, f"{done:,} of {total:,} files  {source[-40:]}")
+
+    def measuring(self, what: str, done: int, total: int) -> None:
+        """Show how far a benchmark is."""
+        self._show("measuring", done, total, f"{done:,} of {total:,} contexts  {what[:50]}")
+
+    def _show(self, phase: str, done: int, total: int, detail: str) -> None:
+        self._progress.update(self._task, description=phase, completed=done, total=total, detail=detail)

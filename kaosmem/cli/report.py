@@ -36,7 +36,7 @@ _ITEM_COLUMNS = (
 _SECTION_COLUMNS = (
     Column("section"),
     Column("eviction"),
-    *(Column(name, "right") for name in ("items", "tokens", "budget", "full", "archived")),
+    *(Column(name, "right") for name in ("items", "tokens", "share", "budget", "full", "archived")),
 )
 
 
@@ -65,9 +65,11 @@ def ingest_summary(report: IngestReport) -> Iterator[str]:
 
 def print_context(context: Context) -> None:
     """Print a context, then what is in it, then what came nearest to being in."""
-    write(
-        context.text if context.format == "text" else json.dumps(context.messages, ensure_ascii=False, indent=2) + "\n"
-    )
+    if context.format == "text":
+        write(context.text)
+    else:
+        handed_over = context.messages if context.rendered.system is None else _handed_over(context)
+        write(json.dumps(handed_over, ensure_ascii=False, indent=2) + "\n")
     included = [context.decision(item.id) for item in context.items]
     title = f"in: {context.used:,} of {context.budget:,} tokens, {len(included):,} items"
     write_table(title, _DECISION_COLUMNS, map(_decision_row, included))
@@ -77,8 +79,7 @@ def print_context(context: Context) -> None:
 
 def context_json(context: Context) -> dict[str, Any]:
     """Return a context as JSON values."""
-    handed_over = {"text": context.text} if context.format == "text" else {"messages": context.messages}
-    return handed_over | {
+    return _handed_over(context) | {
         "format": context.format,
         "query": context.query,
         "used": context.used,
@@ -86,6 +87,13 @@ def context_json(context: Context) -> dict[str, Any]:
         "items": [_item_json(item) for item in context.items],
         "decisions": [_decision_json(decision) for decision in context.decisions],
     }
+
+
+def _handed_over(context: Context) -> dict[str, Any]:
+    if context.format == "text":
+        return {"text": context.text}
+    system = {} if context.rendered.system is None else {"system": context.system}
+    return {**system, "messages": context.messages}
 
 
 def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> None:
@@ -116,6 +124,21 @@ def session_json(memory: SessionMemory, sections: Sequence[Section], *, limit: i
     }
 
 
+def print_item(memory: SessionMemory, item: Item) -> None:
+    """Print what an item is, a line for each field, then its content in full."""
+    fields = item_json(memory, item)
+    content = fields.pop("content")
+    fields["trust"] = item.trust.name.lower()
+    for name, value in fields.items():
+        write(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}\n")
+    write(f"\n{content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)}\n")
+
+
+def item_json(memory: SessionMemory, item: Item) -> dict[str, Any]:
+    """Return one item as JSON values, and whether it is live or archived."""
+    return {"state": "live" if item.id in memory else "archived", **_item_json(item)}
+
+
 def print_stats(memory: SessionMemory) -> None:
     """Print a session's figures."""
     figures = stats_json(memory)
@@ -127,8 +150,9 @@ def print_stats(memory: SessionMemory) -> None:
             section["eviction"],
             f"{section['items']:,}",
             f"{section['tokens']:,}",
+            _percent(section["tokens"], figures["tokens"]),
             "-" if section["budget"] is None else f"{section['budget']:,}",
-            "-" if section["budget"] is None else f"{section['tokens'] / section['budget']:.0%}",
+            _percent(section["tokens"], section["budget"]),
             f"{section['archived']:,}",
         )
         for name, section in figures["sections"].items()
@@ -150,6 +174,7 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
             section.spec.name: {
                 "items": len(section),
                 "tokens": section.used,
+                "share": section.used / memory.used if memory.used else 0.0,
                 "budget": section.budget,
                 "archived": len(section.archive),
                 "eviction": str(section.spec.eviction),
@@ -159,6 +184,10 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
         },
         "notices": list(memory.notices),
     }
+
+
+def _percent(part: int, whole: int | None) -> str:
+    return f"{part / whole:.0%}" if whole else "-"
 
 
 def _print_notices(memory: SessionMemory) -> None:

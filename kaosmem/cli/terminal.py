@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kaosmem.display import width
 from kaosmem.types import JSONValue
 
 # What a stored text must not tell a terminal to do; line ends and tabs are harmless.
@@ -49,12 +50,12 @@ def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[s
 
 def _plain_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterable[str]:
     lines = [[column.name for column in columns], *rows] if rows else []
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    widths = [max(map(width, cells)) for cells in zip(*lines, strict=True)]
     for line in lines:
-        cells = [
-            cell.rjust(width) if column.justify == "right" else cell.ljust(width)
-            for cell, width, column in zip(line, widths, columns, strict=True)
-        ]
+        cells = []
+        for cell, wide, column in zip(line, widths, columns, strict=True):
+            blanks = " " * (wide - width(cell))
+            cells.append(blanks + cell if column.justify == "right" else cell + blanks)
         yield "  ".join(cells).rstrip()
 
 

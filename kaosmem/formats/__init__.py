@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kaosmem.errors import UnknownFormatError
-from kaosmem.formats import openai
+from kaosmem.errors import InvalidContentError, UnknownFormatError
+from kaosmem.formats import anthropic_input, openai_input
+from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.layout import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark, Rendered
 from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.formats.text import TextFormat
@@ -28,8 +29,11 @@ __all__ = [
     "parse_message",
 ]
 
-FORMATS: dict[str, Format] = {"openai": OpenAIFormat(), "text": TextFormat()}
-_PARSERS: dict[str, Callable[[object], ChatMessage]] = {"openai": openai.parse_message}
+FORMATS: dict[str, Format] = {each.name: each for each in (AnthropicFormat(), OpenAIFormat(), TextFormat())}
+_PARSERS: dict[str, Callable[[object], ChatMessage]] = {
+    AnthropicFormat.name: anthropic_input.parse_message,
+    OpenAIFormat.name: openai_input.parse_message,
+}
 
 
 def get_format(name: str) -> Format:
@@ -49,11 +53,20 @@ def parse_message(message: object, format: str) -> ChatMessage:  # noqa: A002
     return _PARSERS[format](message)
 
 
-def count_messages(messages: Any, format: str, *, counter: TokenCounter | str | None = None) -> int:  # noqa: A002
-    """Return the tokens of what is handed to a model, framing included.
+def count_messages(
+    messages: Any,
+    format: str,  # noqa: A002
+    *,
+    system: str = "",
+    counter: TokenCounter | str | None = None,
+) -> int:
+    """Return the tokens of what is handed to a model, framing included; for "anthropic" an estimate.
 
-    messages: a text for the format "text", else a list of the provider's messages.
-    Raises UnknownFormatError or UnknownEncodingError.
+    messages: a text for the format "text", else a list of the provider's messages. system: what stands beside them,
+    for "anthropic".
+    Raises UnknownFormatError, UnknownEncodingError, or InvalidContentError for a system prompt in another format.
     """
-    handed_over = Rendered(text=messages) if format == TextFormat.name else Rendered(messages=list(messages))
+    if system and format != AnthropicFormat.name:
+        raise InvalidContentError(f"format {shown(format)} has no system beside its messages; put it in front of them")
+    handed_over = Rendered(text=messages) if format == TextFormat.name else Rendered(None, list(messages), system)
     return get_format(format).count(handed_over, get_counter(counter))

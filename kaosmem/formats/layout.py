@@ -49,10 +49,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A layout in a format: what is handed to a model."""
+    """A layout in a format: what is handed to a model.
+
+    system: the system prompt of a format that has it beside its messages, "" where nothing is static.
+    """
 
     text: str | None = None
     messages: list[dict[str, JSONValue]] | None = None
+    system: str | None = None
 
 
 class Format(Protocol):
@@ -76,8 +80,14 @@ class Format(Protocol):
         """Return what it costs to begin a history section."""
         ...
 
-    def frame_tokens(self, *, static: bool, history: bool, block: BlockPlace | None, counter: TokenCounter) -> int:
-        """Return what belongs to no section: reply priming, the system message's and the block's own framing."""
+    def frame_tokens(
+        self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
+    ) -> int:
+        """Return what belongs to no section: reply priming, the system message's and the block's own framing.
+
+        first: the entry that the histories begin with, None where there is none. One of the assistant's is the
+        dearest in every format.
+        """
         ...
 
     def takes_block(self, entry: HistoryEntry) -> bool:

@@ -1,8 +1,7 @@
-"""The text format, and the delimiters that every format shares.
+"""The text format, and the pieces of the system message and the block, which every format shares.
 
 A section begins `## name`, an item `[role] ` or `[its source] `. Every piece ends in a newline and begins with a
-visible mark, so that counts of pieces add up, and a line of stored text that begins like a delimiter is escaped with
-a backslash, so that it can't be taken for one.
+visible mark, so that counts of pieces add up, and stored text can't forge a delimiter.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_piece, false_delimiters, mark_text
 from kaosmem.formats.layout import Mark, Rendered
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from kaosmem.tokens import TokenCounter
     from kaosmem.types import Item
 
-BLOCK_BEGIN, BLOCK_END = "<context>\n", "</context>\n"
-
-# The end of a line is all that Unicode, and so a model, may read as one; stored text keeps them as they are.
-_FALSE_DELIMITER = re.compile(r"([\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029])(?=\\*(?:##\s|\[[^\]\n]*\]\s|</?context>))")
 _NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _MAX_LABEL_CHARS = 200
 
@@ -35,15 +31,19 @@ def header_piece(title: str) -> str:
     return f"## {_NOT_IN_LABEL.sub(' ', title)}\n"
 
 
-def item_piece(item: Item) -> str:
-    """Return an item as it is shown in text, in the system message and in the block."""
-    label = _label(_source_label(item) or item.role)
+def item_piece(item: Item, *, provenance: bool = False) -> str:
+    """Return an item as it is shown in text, in the system message and in the block.
+
+    provenance: say after its source or role how far it is trusted, such as `[a.md:3-9, trust external] `. No source
+    or role can say it for itself, as their blanks are replaced.
+    """
+    label = _item_label(item, provenance)
     return _piece(label, item.text) if _false_delimiters(item) else f"{label}{item.text}\n"
 
 
-def item_tokens(item: Item, counter: TokenCounter) -> int:
+def item_tokens(item: Item, counter: TokenCounter, *, provenance: bool = False) -> int:
     """Return the tokens of an item's piece."""
-    label = _label(_source_label(item) or item.role)
+    label = _item_label(item, provenance)
     if _false_delimiters(item) or not isinstance(item.content, str):
         return counter(_piece(label, item.text))
     return _known_piece_tokens(label, item.content, counter, item.tokens)
@@ -59,18 +59,18 @@ def recalled_header(title: str, *, recalled: int, left_out: int) -> str:
     return header_piece(f"{title}: {recalled} earlier ones, {left_out} left out between")
 
 
-def mark_text(mark: Mark) -> str:
-    """Return what stands in a history for the messages that are not shown."""
-    return f"[{mark.left_out} earlier messages left out]"
+def _item_label(item: Item, provenance: bool) -> str:
+    trust = f", trust {item.trust.name.lower()}" if provenance else ""
+    return _label(_source_label(item) or item.shown_role, trust)
 
 
 @lru_cache(maxsize=4_096)
-def _label(label: str) -> str:
-    return f"[{_NOT_IN_LABEL.sub('_', label)[:_MAX_LABEL_CHARS] or '*'}] "
+def _label(label: str, trust: str = "") -> str:
+    return f"[{_NOT_IN_LABEL.sub('_', label)[:_MAX_LABEL_CHARS] or '*'}{trust}] "
 
 
 def _piece(label: str, text: str) -> str:
-    return f"{label}{_escaped(text)}\n"
+    return f"{label}{escaped_in_piece(text)}\n"
 
 
 def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int) -> int:
@@ -90,13 +90,7 @@ def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int
 
 def _false_delimiters(item: Item) -> int:
     """Return how many lines of an item's text begin like a delimiter; looked for once in its life."""
-    return item.size("false delimiters", lambda item: len(_FALSE_DELIMITER.findall(f"\n{item.text}\n")))
-
-
-def _escaped(text: str) -> str:
-    """Return the text with its false delimiters escaped; the text itself where there are none."""
-    lines = f"\n{text}\n"
-    return text if _FALSE_DELIMITER.search(lines) is None else _FALSE_DELIMITER.sub(r"\1\\", lines)[1:-1]
+    return item.size("false delimiters", lambda item: false_delimiters(item.text))
 
 
 def _source_label(item: Item) -> str:
@@ -104,7 +98,9 @@ def _source_label(item: Item) -> str:
     if not isinstance(source, str) or not source:
         return ""
     lines = item.metadata.get("lines")
-    return f"{source}:{lines[0]}-{lines[1]}" if isinstance(lines, list) and len(lines) == 2 else source
+    if isinstance(lines, list) and len(lines) == 2:
+        return f"{source}:{lines[0]}-{lines[1]}"
+    return f"./{source}" if source.lower() in PROVIDERS_ROLES else source  # a file called `system` is none
 
 
 class TextFormat:
@@ -116,14 +112,16 @@ class TextFormat:
         if isinstance(entry, Mark):
             return counter(entry_piece(entry))
         label, text = _label(entry.role), entry.text
-        if known is None or _escaped(text) is not text:
+        if known is None or escaped_in_piece(text) is not text:
             return counter(_piece(label, text))
         return _known_piece_tokens(label, text, counter, known)
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         return counter(header_piece(title))
 
-    def frame_tokens(self, *, static: bool, history: bool, block: BlockPlace | None, counter: TokenCounter) -> int:
+    def frame_tokens(
+        self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
+    ) -> int:
         return 0
 
     def takes_block(self, entry: HistoryEntry) -> bool:

@@ -1,9 +1,9 @@
 """The session log: what a session holds, durable on any fsspec filesystem. All of it is synchronous."""
 
-from kaosmem.persistence.log import SessionLog, delete_session, list_sessions
+from kaosmem.persistence.log import SessionLog, delete_session, fingerprint, list_sessions
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.storage import Location
+from kaosmem.persistence.storage import Location, same_place
 
 __all__ = [
     "FORMAT_VERSION",
@@ -13,5 +13,7 @@ __all__ = [
     "Recovered",
     "SessionLog",
     "delete_session",
+    "fingerprint",
     "list_sessions",
+    "same_place",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from kaosmem.persistence.commit import (
     plan_pruning,
     segments_to_roll_up,
 )
-from kaosmem.persistence.items import encode_items, find_item
+from kaosmem.persistence.items import decode_items, encode_items, find_item
 from kaosmem.persistence.objects import RETENTION_S
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
 from kaosmem.persistence.recovery import Head, Recovered, Recovery, recover
@@ -197,6 +197,12 @@ class SessionLog:
                 return found
         return None
 
+    def archive(self) -> Iterator[tuple[str, dict[str, JSONValue]]]:
+        """Yield the section and data of every archived version, oldest first. Raises CorruptionError."""
+        for seq in layout.numbers(self._storage.list(layout.ARCHIVE)):
+            path = layout.archive_file(seq)
+            yield from decode_items(self._storage.read(path), path).items
+
     def close(self) -> None:
         """Refuse further writes; everything committed is durable already."""
         self._read_only = True
@@ -257,6 +263,12 @@ class SessionLog:
         for step in steps:
             self._storage.perform(step)
         self._sound &= {*sorted(self._sound)[-2:]}
+
+
+def fingerprint(location: Location, session_id: str, namespace: str = "default") -> Hashable:
+    """Return what changes whenever something is committed to a session, from the sizes of its files alone."""
+    storage = open_storage(location, namespace, session_id)
+    return tuple(tuple(sorted(storage.list(folder).items())) for folder in (layout.LOG, layout.SNAP))
 
 
 def list_sessions(location: Location, namespace: str = "default") -> list[str]:

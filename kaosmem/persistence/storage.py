@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -74,6 +75,11 @@ def session_folders(location: Location, namespace: str) -> list[str]:
 
     filesystem, path = root
     return list_prefixes(filesystem, "/".join(filter(None, (path, folder))))
+
+
+def same_place(location: Location) -> Hashable:
+    """Return what is equal for locations that mean the same place."""
+    return _root(location)
 
 
 def filesystem_of(location: Location) -> AbstractFileSystem:

@@ -1,7 +1,8 @@
-"""Ranking of items by their worth to a query: BM25 over terms that an analysis of English and code finds."""
+"""Ranking of items by their worth to a query: BM25 over terms in any script, and graphs by what is near."""
 
 from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.bm25 import BM25Ranker, RankBM25Ranker
+from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.retrieval.ranker import Index, Ranker
 
-__all__ = ["BM25Ranker", "Index", "RankBM25Ranker", "Ranker", "analyze"]
+__all__ = ["BM25Ranker", "GraphRanker", "Index", "RankBM25Ranker", "Ranker", "analyze"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from kaosmem.retrieval.selection import best
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.types import Item
+
 
 class RankBM25Index:
-    """Texts by ordinal, ranked by `rank_bm25.BM25Okapi`, which is built anew when they have changed."""
+    """Items by ordinal, their texts ranked by `rank_bm25.BM25Okapi`, which is built anew when they have changed."""
 
     def __init__(self, *, k1: float, b: float, epsilon: float, analyze: Callable[[str], list[str]]) -> None:
         self._parameters = {"k1": k1, "b": b, "epsilon": epsilon}
@@ -28,16 +30,16 @@ class RankBM25Index:
         """Return the number of entries."""
         return len(self._terms)
 
-    def add(self, entries: Iterable[tuple[int, str]]) -> None:
-        """Add entries of (ordinal, text); all are refused if one ordinal is negative or taken."""
-        self._terms |= {ordinal: self._analyze(text) for ordinal, text in check_new(entries, self._terms)}
+    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
+        """Add entries of (ordinal, item); all are refused if one ordinal is negative or taken."""
+        self._terms |= {ordinal: self._analyze(item.text) for ordinal, item in check_new(entries, self._terms)}
         self._model = None
 
-    def update(self, ordinal: int, text: str) -> None:
-        """Replace an entry's text. Raises KeyError for an unknown ordinal."""
+    def update(self, ordinal: int, item: Item) -> None:
+        """Put another item in an entry's place. Raises KeyError for an unknown ordinal."""
         if ordinal not in self._terms:
             raise unknown(ordinal)
-        self._terms[ordinal] = self._analyze(text)
+        self._terms[ordinal] = self._analyze(item.text)
         self._model = None
 
     def remove(self, ordinal: int) -> None:
@@ -47,9 +49,11 @@ class RankBM25Index:
         del self._terms[ordinal]
         self._model = None
 
-    def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score), best first; none if no entry has a word of the query."""
+    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
         scores = self.scores(query)
+        if among is not None:
+            scores = {ordinal: scores[ordinal] for ordinal in among if ordinal in scores}
         return best(np.array(list(scores), np.int64), np.array(list(scores.values())), limit)
 
     def scores(self, query: str) -> dict[int, float]:

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from typing import Protocol
+from collections.abc import Collection, Container, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kaosmem.types import Item
 
 
 class Index(Protocol):
-    """The texts of one section, each under its ordinal: an int from 0 up, larger for a newer entry."""
+    """The items of one section, each under its ordinal: an int from 0 up, larger for a newer entry."""
 
     def __len__(self) -> int:
         """Return the number of entries."""
         ...
 
-    def add(self, entries: Iterable[tuple[int, str]]) -> None:
-        """Add entries of (ordinal, text). Raises ValueError for an ordinal that is negative or taken."""
+    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
+        """Add entries of (ordinal, item). Raises ValueError for an ordinal that is negative or taken."""
         ...
 
-    def update(self, ordinal: int, text: str) -> None:
-        """Replace an entry's text. Raises KeyError for an unknown ordinal."""
+    def update(self, ordinal: int, item: Item) -> None:
+        """Put another item, or version of it, in an entry's place. Raises KeyError for an unknown ordinal."""
         ...
 
     def remove(self, ordinal: int) -> None:
         """Remove an entry. Raises KeyError for an unknown ordinal."""
         ...
 
-    def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
+    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first; none if no entry has a word of the query.
 
+        among: the ordinals to choose from, those that no entry has passed over; None is all. It changes no score.
         Scores are above 0 and rounded to 1e-9; of equal ones the newest comes first. The same entries and query
         give the same answer, whatever changes led to the entries.
         """
@@ -47,15 +51,15 @@ class Ranker(Protocol):
         ...
 
 
-def check_new(entries: Iterable[tuple[int, str]], taken: Container[int]) -> list[tuple[int, str]]:
+def check_new(entries: Iterable[tuple[int, Item]], taken: Container[int]) -> list[tuple[int, Item]]:
     """Return the entries as a list. Raises ValueError for an ordinal that is negative, taken or given twice."""
-    checked = dict[int, str]()
-    for ordinal, text in entries:
+    checked: dict[int, Item] = {}
+    for ordinal, item in entries:
         if not 0 <= ordinal < 1 << 63:
             raise ValueError(f"ordinal {ordinal} is out of range; number entries from 0 up")
         if ordinal in taken or ordinal in checked:
             raise ValueError(f"ordinal {ordinal} is taken; give a new one, or update the entry")
-        checked[ordinal] = text
+        checked[ordinal] = item
     return list(checked.items())
 
 

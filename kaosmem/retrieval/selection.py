@@ -10,6 +10,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+FLOOR_SHARE = 8
+"""Of so many times the scores that are wanted and more, it pays to look for a floor before sorting."""
+
+
+def floor(scores: NDArray[np.floating], limit: int) -> float:
+    """Return a score above 0 that at least `limit` of the scores reach, or 0: at most the limit-th best."""
+    # The limit-th best of the maxima of blocks is at most the limit-th best score, and much cheaper to find.
+    width = len(scores) // (FLOOR_SHARE * limit)
+    if width == 0:
+        return 0.0
+    maxima = scores[: len(scores) // width * width].reshape(width, -1).max(axis=0)
+    return max(0.0, float(np.partition(maxima, -limit)[-limit]))
+
+
 def best(ordinals: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[tuple[int, float]]:
     """Return the `limit` best (ordinal, score) in the order that `Index.rank` promises.
 
@@ -17,12 +31,8 @@ def best(ordinals: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -
     """
     if limit < 1 or not len(scores):
         return []
-    # The limit-th best of the maxima of blocks is at most the limit-th best score, and much cheaper to find.
-    width = max(1, len(scores) // (8 * limit))
-    maxima = scores[: len(scores) // width * width].reshape(width, -1).max(axis=0)
-    floor = np.partition(maxima, -limit)[-limit] if limit <= len(maxima) else 0.0
     # A little below the floor, so that what equals the last one once rounded is compared by ordinal.
-    (kept,) = np.nonzero(scores >= max(floor - 1e-9, 1e-10))
+    (kept,) = np.nonzero(scores >= max(floor(scores, limit) - 1e-9, 1e-10))
     kept_ordinals, rounded = ordinals[kept], np.round(scores[kept], 9)
     order = np.lexsort((kept_ordinals, rounded))[: -limit - 1 : -1]
     order = order[rounded[order] > 0]

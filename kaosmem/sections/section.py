@@ -1,75 +1,37 @@
-"""Sections: items under a spec, within its budget."""
+"""A section: items under a spec, within its budget."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import DuplicateItemError, ItemTooLargeError, SectionFullError, UnsupportedVersionError
+from kaosmem.display import fitted, preview
+from kaosmem.errors import (
+    DuplicateItemError,
+    ItemTooLargeError,
+    ReadOnlyError,
+    SectionFullError,
+    UnsupportedVersionError,
+)
 from kaosmem.eviction import POLICIES
-from kaosmem.holdings import Holdings
+from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
-from kaosmem.proposals import Candidate, Proposal, Proposer, Source
-from kaosmem.specs import DEFAULT_SECTIONS, SectionSpec, check_specs
+from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.proposals import Proposal, Proposer
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item, JSONValue
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval import Ranker
-
-__all__ = [
-    "DEFAULT_SECTIONS",
-    "Archive",
-    "Candidate",
-    "Proposal",
-    "Section",
-    "SectionSpec",
-    "Source",
-    "check_specs",
-]
+    from kaosmem.retrieval import Index, Ranker
 
 
-class Archive:
-    """What has left a section: evicted, removed or replaced versions, in memory until an archive file holds them."""
-
-    def __init__(self, on_disk: int = 0) -> None:
-        self._on_disk = on_disk
-        self._versions: deque[Item] = deque()
-        self._newest: dict[str, Item] = {}
-        self._undrained = 0
-
-    def __len__(self) -> int:
-        """Return how many versions were ever archived."""
-        return self._on_disk + len(self._versions)
-
-    def get(self, item_id: str) -> Item | None:
-        """Return the newest archived version of an item, if it is in memory."""
-        return self._newest.get(item_id)
-
-    def put(self, item: Item) -> None:
-        """Archive a version of an item."""
-        self._versions.append(item)
-        self._newest[item.id] = item
-        self._undrained += 1
-
-    def drain(self) -> list[Item]:
-        """Return the versions put since the last drain, oldest first; they stay in memory."""
-        drained = list(islice(reversed(self._versions), self._undrained))[::-1]
-        self._undrained = 0
-        return drained
-
-    def in_memory(self) -> list[Item]:
-        """Return the versions in memory, oldest first."""
-        return list(self._versions)
-
-    def release(self, count: int) -> None:
-        """Let go of the oldest `count` versions in memory, which an archive file holds now."""
-        for _ in range(count):
-            version = self._versions.popleft()
-            if self._newest.get(version.id) is version:  # one object may be archived twice
-                del self._newest[version.id]
-        self._on_disk += count
+_NEWEST = 10
+"""How many items a notebook shows."""
 
 
 class Section:
@@ -84,8 +46,36 @@ class Section:
         self.archive = Archive()
         self.journal: list[tuple[str, dict[str, JSONValue]]] = []
         self._policy = POLICIES[spec.eviction]
+        self._recalls = spec.placement == "history" and spec.recall > 0
+        self._unloaded = 0  # evicted items that archive files hold, and that are not in memory to be recalled
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
+        self._is_frozen = False
+        # A frozen section may be asked from several threads, and makes its index when first asked.
+        self._asking = Lock()
+
+    def __repr__(self) -> str:
+        bound = "unbounded" if self.budget is None else f"of {self.budget:,}"
+        return (
+            f"<Section {fitted(self.spec.name, 40, tail=12)}: {len(self):,} items, {self.used:,} tokens {bound}, "
+            f"{len(self.archive):,} archived, eviction {self.spec.eviction}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from kaosmem.notebook import bar, table
+
+        newest = [
+            (item.id, item.role, f"{item.tokens:,}", "yes" if item.pinned else "", preview(item.text))
+            for item in islice(reversed(self), _NEWEST)
+        ]
+        older = len(self) - len(newest)
+        return table(
+            f"{self.spec.name}: {len(self):,} items, {len(self.archive):,} archived, eviction {self.spec.eviction}",
+            ("item", "role", "tokens", "pinned", "content"),
+            newest,
+            numbers=("tokens",),
+            after=[*([f"… and {older:,} older"] if older else []), bar(self.used, self.budget)],
+        )
 
     @property
     def budget(self) -> int | None:
@@ -125,20 +115,42 @@ class Section:
         self.use((item_id,))
         return self.peek(item_id)
 
-    def propose(self, query: str, *, cap: int) -> Proposal:
-        """Return units in order of want until they hold twice `cap` tokens, with all that must be shown."""
-        return self._proposer.propose(query, cap=cap)
+    def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
-    def rank(self, query: str, limit: int) -> list[tuple[Item, float]]:
-        """Return at most `limit` live items with their scores for a query, best first."""
-        return [(self._held[ordinal], score) for ordinal, score in self._proposer.rank(query, limit)]
+        wanted: narrows a `query` section in which any item has a field that it asks for.
+        """
+        with self._asking:
+            return self._proposer.propose(query, cap=cap, wanted=wanted)
+
+    def rank(self, query: str, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[Item, float]]:
+        """Return at most `limit` live items with their scores for a query, best first; `wanted` as in `propose`."""
+        with self._asking:
+            ranked = self._proposer.rank(query, limit, wanted=wanted)
+        return [(self._held[ordinal], score) for ordinal, score in ranked]
+
+    @contextmanager
+    def index(self) -> Iterator[Index]:
+        """Give the ranker's index of the section, which has all changes, to be asked while nobody else does."""
+        with self._asking:
+            yield self._proposer.index
+
+    def is_passed_by(self, item_id: str, wanted: MetadataFilter | None) -> bool:
+        """Return whether a filter lets a live item through."""
+        with self._asking:
+            passing = self._proposer.passing(wanted)
+        return passing is None or self._held.ordinal(item_id) in passing
+
+    def freeze(self) -> None:
+        """Refuse all further changes, uses included."""
+        self._is_frozen = True
 
     def add(self, item: Item) -> None:
         """Add an item, evicting others where the policy allows it.
 
         Raises DuplicateItemError, ItemTooLargeError or SectionFullError; then nothing has changed.
         """
-        self._check_section(item)
+        self._check_change(item)
         if item.id in self._held:
             raise DuplicateItemError(
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
@@ -152,19 +164,20 @@ class Section:
 
         Raises UnknownItemError, ItemTooLargeError or SectionFullError; then nothing has changed.
         """
-        self._check_section(item)
+        self._check_change(item)
         evicted = self._choose_victims(item, tokens=item.tokens - self.peek(item.id).tokens, items=0)
         self._update(item, evicted)
         self._log("update", item=item, evicted=evicted)
 
     def remove(self, item_id: str) -> None:
         """Move one item to the archive. Raises UnknownItemError."""
-        self._archive((item_id,))
+        self._check_change(self.peek(item_id))
+        self._remove(item_id)
         self._log("remove", id=item_id)
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; those that have left the section are passed over."""
-        if self._policy.counts_uses:
+        if self._policy.counts_uses and not self._is_frozen:
             live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self._held]
             if live:
                 self._held.use(map(self._held.ordinal, live))
@@ -178,7 +191,7 @@ class Section:
             case "update":
                 self._update(Item.from_dict(data["item"], self.spec.name), data["evicted"])
             case "remove":
-                self._archive((data["id"],))
+                self._remove(data["id"])
             case "use":
                 self._held.use(map(self._held.ordinal, data["ids"]))
             case _:
@@ -195,9 +208,35 @@ class Section:
         """Measure all items anew, for another token counter."""
         self._held.recount(count)
 
+    @property
+    def unloaded(self) -> int:
+        """Return how many evicted items archive files hold that would have to be loaded to be recalled."""
+        return self._unloaded
+
+    def load(self, versions: Iterable[Archived], count: Callable[[Item], int]) -> None:
+        """Take in all that archive files hold of this section, so that what was evicted can be recalled.
+
+        count: measures items anew: some may be from a time when the session had another counter.
+        """
+        counted = [replace(version, item=replace(version.item, tokens=count(version.item))) for version in versions]
+        with self._asking:
+            self._recall(counted)
+            self._unloaded = 0
+
+    def _recall(self, versions: Iterable[Archived]) -> None:
+        units: dict[int, dict[int, Item]] = {}
+        for version in versions:
+            if version.position is not None and version.unit is not None and version.position not in self._held.past:
+                units.setdefault(version.unit, {})[version.position] = version.item
+        for members in units.values():
+            self._held.past.put(dict(sorted(members.items())))
+            for ordinal in members:
+                self._proposer.loaded(ordinal)
+
     def state(self) -> dict[str, JSONValue]:
         """Return what `restore` needs beside the entries, as JSON values."""
-        return self._held.state() | {"archived": len(self.archive)}
+        evicted = self._unloaded + len(self._held.past)
+        return self._held.state() | {"archived": len(self.archive), "evicted": evicted}
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the live items as JSON values, as they are now, each with what must survive of its place and use."""
@@ -210,16 +249,27 @@ class Section:
         state: Mapping[str, JSONValue],
         entries: Iterable[Mapping[str, JSONValue]],
         *,
+        archive: Archive | None = None,
         ranker: Ranker | None = None,
     ) -> Section:
-        """Return a section that goes on where another one was when it gave its state and entries."""
+        """Return a section that goes on where another one was when it gave its state and entries.
+
+        archive: what has left it and is in memory still; without it, archive files hold all.
+        """
         section = cls(spec, ranker=ranker)
-        section.archive = Archive(on_disk=state["archived"])
+        section.archive = Archive(on_disk=state["archived"]) if archive is None else archive
         section._held = Holdings.restore(section._policy, state, entries, spec.name)
         section._proposer = Proposer(spec, section._held, ranker=ranker)
+        if section._recalls:
+            section._recall(section.archive.in_memory())
+            section._unloaded = state["evicted"] - len(section._held.past)
         return section
 
-    def _check_section(self, item: Item) -> None:
+    def _check_change(self, item: Item) -> None:
+        if self._is_frozen:
+            raise ReadOnlyError(
+                f"section {self.spec.name!r} is of a session opened read-only; open that without read_only to change it"
+            )
         if item.section != self.spec.name:
             raise ValueError(
                 f"item {shown(item.id)} is of section {item.section!r}; add it there, or make it for {self.spec.name!r}"
@@ -249,20 +299,31 @@ class Section:
         return [item.id for first in victims for item in self._held.unit(first)[0]]
 
     def _add(self, item: Item, evicted: Iterable[str]) -> None:
-        self._archive(evicted)
+        self._evict(evicted)
         self._proposer.added(self._held.put(item))
 
     def _update(self, item: Item, evicted: Iterable[str]) -> None:
-        self._archive(evicted)
-        self.archive.put(self.peek(item.id))
+        self._evict(evicted)
+        self.archive.put(Archived(self.peek(item.id)))
         self._proposer.changed(self._held.replace(item))
 
-    def _archive(self, item_ids: Iterable[str]) -> None:
+    def _evict(self, item_ids: Iterable[str]) -> None:
         ordinals = [self._held.ordinal(item_id) for item_id in item_ids]
-        for item in self._held.take(ordinals):
-            self.archive.put(item)
-        for ordinal in ordinals:
-            self._proposer.removed(ordinal)
+        if self._recalls:
+            firsts = self._held.units.firsts(ordinals)
+            for ordinal, first, item in zip(ordinals, firsts, self._held.evict(ordinals), strict=True):
+                self.archive.put(Archived(item, ordinal, first))
+                self._proposer.evicted(ordinal)
+        else:
+            for ordinal, item in zip(ordinals, self._held.take(ordinals), strict=True):
+                self.archive.put(Archived(item))
+                self._proposer.removed(ordinal)
+
+    def _remove(self, item_id: str) -> None:
+        ordinal = self._held.ordinal(item_id)
+        (item,) = self._held.take((ordinal,))
+        self.archive.put(Archived(item))
+        self._proposer.removed(ordinal)
 
     def _log(self, op: str, **data: Item | str | list[str]) -> None:
         if self.spec.persistence != "none":

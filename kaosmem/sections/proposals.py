@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from kaosmem.holdings import Holdings
-from kaosmem.specs import SectionSpec
+from kaosmem.filters import MetadataFilter
+from kaosmem.sections.facets import Facets
+from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item
 from kaosmem.units import Link
 
@@ -53,22 +56,15 @@ class Proposal:
     total: int = 0
     taken: int = 0
 
-
-class Source(Protocol):
-    """Where candidates come from."""
-
-    @property
-    def spec(self) -> SectionSpec:
-        """Return how the source is budgeted and shown."""
-        ...
-
-    def propose(self, query: str, *, cap: int) -> Proposal:
-        """Return candidates worth about twice `cap` tokens."""
-        ...
-
-    def get(self, item_id: str) -> Item | None:
-        """Return a live item, which counts as a use of it."""
-        ...
+    @classmethod
+    def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
+        """Return a proposal of items that stand alone, best first, each with its score, None for one not ranked."""
+        return cls(
+            tuple(
+                Candidate((item,), place, 0, False, False, False, place + 1, score, item.tokens)
+                for place, (item, score) in enumerate(ranked)
+            )
+        )
 
 
 class Proposer:
@@ -81,6 +77,7 @@ class Proposer:
         self._spec = spec
         self._held = held
         self._index = LazyIndex(spec.ranker or ranker, held)
+        self._facets = Facets(held)
         self._needed: set[int] = set()  # pinned, or of role system in a static section
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
         for ordinal in held:
@@ -95,17 +92,28 @@ class Proposer:
         """Note a new item."""
         self._note(ordinal)
         self._index.added(ordinal)
+        self._facets.added(ordinal)
 
     def changed(self, ordinal: int) -> None:
         """Note an item's new version."""
         self._note(ordinal)
         self._index.changed(ordinal)
+        self._facets.changed(ordinal)
 
     def removed(self, ordinal: int) -> None:
         """Note that an item is gone."""
+        self.evicted(ordinal)
+        self._index.removed(ordinal)
+
+    def evicted(self, ordinal: int) -> None:
+        """Note that an item is held no more, but may be recalled."""
         self._needed.discard(ordinal)
         self._questions.pop(ordinal, None)
-        self._index.removed(ordinal)
+        self._facets.removed(ordinal)
+
+    def loaded(self, ordinal: int) -> None:
+        """Note that an item evicted earlier may be recalled from now on."""
+        self._index.added(ordinal)
 
     def _note(self, ordinal: int) -> None:
         item = self._held[ordinal]
@@ -119,31 +127,56 @@ class Proposer:
             if not is_newest:
                 self._questions = OrderedDict.fromkeys(sorted(self._questions))
 
-    def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score) of items for a query, best first."""
-        return self._index.rank(query, limit)
+    @property
+    def index(self) -> Index:
+        """Return the ranker's index of the section, which has all changes."""
+        return self._index.synced()
 
-    def propose(self, query: str, *, cap: int) -> Proposal:
+    def rank(self, query: str, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score) of held items that pass a filter, best first for a query."""
+        passing = self.passing(wanted)
+        if passing is None and self._held.past:
+            passing = set(self._held)
+        return self._index.rank(query, limit, among=passing)
+
+    def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
         First what must be shown, then the `recent` newest, then the rest: newest first or, in a `query` section
         past its threshold, by worth. A history's are all newest first, and what the query finds in it is `earlier`.
+        wanted: of a `query` section, propose only units with an item that passes.
         """
         must = self._must()
         if self._spec.placement == "history":
             return self._propose_history(query, cap, must)
-        scores = self._scores(query, cap) if self._spec.placement == "query" else {}
-        wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
-        wanted |= dict.fromkeys(islice(self._held.newest_first(), self._spec.recent))
-        left = 2 * cap - sum(self._share(first, cap) for first in wanted)
-        for first in chain(self._by_worth(scores), self._held.newest_first()):
+        passing = self.passing(wanted)
+        if passing is not None and must:
+            must &= set(self._held.firsts(passing))
+        scores = self._scores(query, cap, passing) if self._spec.placement == "query" else {}
+        first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
+        first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
+        left = 2 * cap - sum(self._share(first, cap) for first in first_wanted)
+        for first in chain(self._by_worth(scores), self._newest_first(passing)):
             if left <= 0:
                 break
-            if first not in wanted:
-                wanted[first] = None
+            if first not in first_wanted:
+                first_wanted[first] = None
                 left -= self._share(first, cap)
-        candidates = self._candidates(wanted, must=must, cuts=frozenset(), scores=scores)
+        candidates = self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores)
         return Proposal(candidates, (), self._held.total, self._held.taken)
+
+    def passing(self, wanted: MetadataFilter | None) -> set[int] | None:
+        """Return the ordinals of the items that pass a filter; None where it does not narrow the section.
+
+        It narrows `query` sections in which some item has one of its fields.
+        """
+        return None if wanted is None or self._spec.placement != "query" else self._facets.passing(wanted)
+
+    def _newest_first(self, passing: set[int] | None) -> Iterator[int]:
+        if passing is None:
+            yield from self._held.newest_first()
+        else:
+            yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
 
     def _propose_history(self, query: str, cap: int, must: set[int]) -> Proposal:
         walked, cuts = self._walk_back(must, 2 * cap)
@@ -156,14 +189,16 @@ class Proposer:
             near.add(first)
         scores: dict[int, float] = {}
         earlier: dict[int, None] = {}
-        if sum(len(self._held.units.members(first)) for first in near) < len(self._held):
+        shown = sum(len(self._held.units.members(first)) for first in near)
+        if self._spec.recall and shown < len(self._held) + len(self._held.past):
             scores = self._scores(query, cap)
             room = int(self._spec.recall * cap)
             left = 2 * room
-            for first in self._by_worth(scores) if scores else self._held.newest_first():
+            newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
+            for first in self._recallable(self._by_worth(scores) if scores else newest_first):
                 if left <= 0:
                     break
-                if first not in must and not self._held.units.is_orphan(first):
+                if first not in must:
                     earlier[first] = None
                     left -= 0 if first in near else self._share(first, room)
         return Proposal(
@@ -172,6 +207,19 @@ class Proposer:
             self._held.total,
             self._held.taken,
         )
+
+    def _recallable(self, firsts: Iterable[int]) -> Iterator[int]:
+        """Yield those of the units that may come back: no orphans, and one alone of those evicted under the same id."""
+        past, evicted = self._held.past, set[str]()
+        for first in firsts:
+            if first not in past:
+                if not self._held.units.is_orphan(first):
+                    yield first
+            else:
+                ids = {item.id for item in past.unit(first).items.values()}
+                if evicted.isdisjoint(ids) and not any(item_id in self._held for item_id in ids):
+                    evicted |= ids
+                    yield first
 
     def _walk_back(self, must: set[int], weight: int) -> tuple[list[int], set[int]]:
         """Return the units met going back from the newest until they weigh so much, and at which one may cut.
@@ -203,16 +251,17 @@ class Proposer:
             must |= set(islice(shown, 1))
         return {first for first in must if not units.is_orphan(first)}
 
-    def _scores(self, query: str, cap: int) -> dict[int, float]:
+    def _scores(self, query: str, cap: int, passing: set[int] | None = None) -> dict[int, float]:
         """Return what the query gives to units, by first ordinal; nothing while there are too few to choose among."""
-        if len(self._held) <= self._spec.retrieval_threshold:
+        count = len(self._held) + len(self._held.past) if passing is None else len(passing)
+        if count <= self._spec.retrieval_threshold:
             return {}
-        mean = max(1, self._held.used // len(self._held))
-        ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean)
+        mean = max(1, self._held.used // max(1, len(self._held)))
+        ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean, among=passing)
         if self._held.all_alone:
             return dict(ranked)
         scores: dict[int, float] = {}
-        for first, (_, score) in zip(self._held.units.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
+        for first, (_, score) in zip(self._held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
             scores[first] = round(scores[first] + score, 9) if first in scores else score
         return scores
 
@@ -226,7 +275,7 @@ class Proposer:
         firsts = np.fromiter(scores, np.int64, len(scores))
         relevance = np.fromiter(scores.values(), np.float64, len(scores))
         sizes = np.maximum(1, np.array(self._held.tokens_of(scores), np.float64))
-        newest = firsts if self._held.all_alone else np.array(self._held.units.lasts(scores))
+        newest = firsts if self._held.all_alone else np.array(self._held.lasts(scores))
         worst_first = np.lexsort((newest, relevance / np.sqrt(sizes)))
         best_first: list[int] = firsts[worst_first[::-1]].tolist()
         return best_first
@@ -263,54 +312,3 @@ class Proposer:
                 )
             )
         return tuple(candidates)
-
-
-class LazyIndex:
-    """A ranker's index over holdings: made when first asked, then told of changes in batches, just before it ranks."""
-
-    def __init__(self, ranker: Ranker | None, held: Holdings) -> None:
-        self._ranker = ranker
-        self._held = held
-        self._index: Index | None = None
-        self._stale: dict[int, bool] = {}  # held ordinal, new or changed -> whether the index has it
-        self._gone: list[int] = []  # ordinals that the index has still
-
-    def added(self, ordinal: int) -> None:
-        """Note a new item."""
-        if self._index is not None:
-            self._stale[ordinal] = False
-
-    def changed(self, ordinal: int) -> None:
-        """Note an item's new text."""
-        if self._index is not None:
-            self._stale.setdefault(ordinal, True)
-
-    def removed(self, ordinal: int) -> None:
-        """Note that an item is gone."""
-        if self._index is not None and self._stale.pop(ordinal, True):
-            self._gone.append(ordinal)
-
-    def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score), best first."""
-        return self._synced().rank(query, limit)
-
-    def _synced(self) -> Index:
-        if self._index is None:
-            self._index = self._made()
-            self._stale = dict.fromkeys(self._held, False)
-        for ordinal in self._gone:
-            self._index.remove(ordinal)
-        for ordinal, indexed in self._stale.items():
-            if indexed:
-                self._index.update(ordinal, self._held[ordinal].text)
-        self._index.add((ordinal, self._held[ordinal].text) for ordinal, indexed in self._stale.items() if not indexed)
-        self._gone.clear()
-        self._stale.clear()
-        return self._index
-
-    def _made(self) -> Index:
-        if self._ranker is None:
-            from kaosmem.retrieval.bm25 import BM25Ranker
-
-            self._ranker = BM25Ranker()
-        return self._ranker.index()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from kaosmem.errors import UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
+from kaosmem.sections.past import Past
 from kaosmem.types import Item, JSONValue
 from kaosmem.units import Link, Units
 
@@ -27,10 +28,12 @@ class Holdings:
 
     used: tokens held. taken, total: items and tokens ever taken, so that the next item's ordinal and offset.
     clock: ticks of use so far. An item is as fresh when it comes as if it had been used at the last tick.
+    past: what was evicted and may still be recalled; what is asked of a unit by its first ordinal knows it too.
     """
 
     def __init__(self, policy: EvictionPolicy) -> None:
         self.used = self.taken = self.total = self.clock = 0
+        self.past = Past()
         self.units = Units()
         self.queue = EvictionQueue(policy, firsts=lambda: self._held, standing=self._evictable)
         # Linked, not hashed order: walking from either end never steps over what was taken out.
@@ -54,12 +57,13 @@ class Holdings:
         return item_id in self._ordinals
 
     def __getitem__(self, ordinal: int) -> Item:
-        return self._held[ordinal].item
+        holding = self._held.get(ordinal)
+        return self.past[ordinal] if holding is None else holding.item
 
     @property
     def all_alone(self) -> bool:
         """Whether no unit has several items."""
-        return not self._shared
+        return not self._shared and self.past.all_alone
 
     def ordinal(self, item_id: str) -> int:
         """Return the ordinal of a held item. Raises UnknownItemError."""
@@ -69,7 +73,13 @@ class Holdings:
             raise UnknownItemError(f"no live item {shown(item_id)} in this section; check its id") from None
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
-        """Return a unit: its items in stored order, how many tokens had been taken before them, and their tokens."""
+        """Return a unit: its items in stored order, how many tokens had been taken before them, and their tokens.
+
+        Of one that was evicted it is no longer known how many had been taken before: 0 stands for it.
+        """
+        if first in self.past:
+            past = self.past.unit(first)
+            return tuple(past.items.values()), 0, past.tokens
         holding, shared = self._held[first], self._shared.get(first)
         if shared is None:
             return (holding.item,), holding.offset, holding.item.tokens
@@ -78,15 +88,30 @@ class Holdings:
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
+        if first in self.past:
+            return self.past.unit(first).tokens
         shared = self._shared.get(first)
-        return self._held[first].item.tokens if shared is None else shared.tokens
+        return self._tokens[first] if shared is None else shared.tokens
 
     def tokens_of(self, firsts: Iterable[int]) -> list[int]:
         """Return the tokens of each unit."""
-        alone, shared = self._tokens, self._shared
-        if not shared:
-            return list(map(alone.__getitem__, firsts))
-        return [shared[first].tokens if first in shared else alone[first] for first in firsts]
+        if not self._shared and not self.past:
+            return list(map(self._tokens.__getitem__, firsts))
+        return list(map(self.tokens, firsts))
+
+    def firsts(self, ordinals: Iterable[int]) -> list[int]:
+        """Return the first ordinal of the unit of each item."""
+        if not self.past:
+            return self.units.firsts(ordinals)
+        past, first = self.past, self.units.first
+        return [past.first(ordinal) if ordinal in past else first(ordinal) for ordinal in ordinals]
+
+    def lasts(self, firsts: Iterable[int]) -> list[int]:
+        """Return the last ordinal of each unit."""
+        if not self.past:
+            return self.units.lasts(firsts)
+        past, last = self.past, self.units.last
+        return [max(past.unit(first).items) if first in past else last(first) for first in firsts]
 
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""
@@ -156,6 +181,13 @@ class Holdings:
             self._reckon(first)
         return items
 
+    def evict(self, ordinals: Iterable[int]) -> list[Item]:
+        """Take whole units out for room and return their items; they are kept in `past`."""
+        ordinals = list(ordinals)
+        for first in dict.fromkeys(map(self.units.first, ordinals)):
+            self.past.put({member: self._held[member].item for member in self.units.members(first)})
+        return self.take(ordinals)
+
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""
         self.clock += 1
@@ -179,6 +211,7 @@ class Holdings:
             holding.offset = self.total
             self.total += holding.item.tokens
         self.used = self.total
+        self.past.recount(count)
         self._reckon_all()
 
     def state(self) -> dict[str, JSONValue]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from kaosmem.errors import InvalidBudgetError, UnsupportedVersionError
 from kaosmem.eviction import POLICIES
 from kaosmem.names import check_name
+from kaosmem.retrieval.graph import GraphRanker
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Ranker
@@ -35,6 +36,8 @@ class SectionSpec:
     explicit_only: written by the application alone, never by extraction.
     in_context: whether it is ever shown.
     header: shown instead of the name.
+    provenance: whether each item's trust is shown beside its source or role; the messages of a history, which are
+        handed over as they were said, show it only where they are recalled.
     Raises InvalidNameError for the name, InvalidBudgetError for the budget, ValueError for the rest.
     """
 
@@ -54,6 +57,7 @@ class SectionSpec:
     in_context: bool = True
     ranker: Ranker | None = None
     header: str | None = None
+    provenance: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name, "section")
@@ -147,7 +151,7 @@ DEFAULT_SECTIONS: tuple[SectionSpec, ...] = (
     SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
     SectionSpec("lessons", 16_000, 60),
     SectionSpec("documents", None, 50, 0.35, eviction="none"),
-    SectionSpec("graph", None, 45, eviction="none"),
+    SectionSpec("graph", None, 45, eviction="none", ranker=GraphRanker()),
     SectionSpec("actions", 16_000, 40, eviction="lru"),
     SectionSpec("plan_history", 8_000, 35, eviction="lru"),
     SectionSpec("reflection", 8_000, 30),

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from kaosmem.errors import CorruptionError, InvalidContentError
 from kaosmem.persistence import FORMAT_VERSION, Change, Recovered
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import Section, SectionSpec
+from kaosmem.sections import Archived, Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import Item, JSONValue
+from kaosmem.types import JSONValue
 
 OPEN = "open"
 REPLACE = "replace"
@@ -95,9 +95,9 @@ def _replay(
         return
     archive = sections[name].archive
     for version in data["archived"]:
-        archive.put(Item.from_dict(version, name))
-    sections[name] = Section.restore(sections[name].spec, data["state"], data["entries"], ranker=ranker)
-    sections[name].archive = archive
+        archive.put(Archived.from_dict(version, name))
+    spec = sections[name].spec
+    sections[name] = Section.restore(spec, data["state"], data["entries"], archive=archive, ranker=ranker)
 
 
 def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JSONValue]:
@@ -129,12 +129,12 @@ class Frozen:
 
     header: Mapping[str, JSONValue]
     items: Iterable[tuple[str, dict[str, JSONValue]]]
-    archived: Sequence[Item]
+    archived: Sequence[Archived]
 
     @property
     def archived_entries(self) -> Iterator[tuple[str, dict[str, JSONValue]]]:
         """Yield the archived versions with their sections, as JSON values."""
-        return ((item.section, item.to_dict()) for item in self.archived)
+        return ((version.item.section, version.to_dict()) for version in self.archived)
 
 
 def freeze(sections: Iterable[Section], counter: TokenCounter) -> Frozen:
@@ -150,8 +150,8 @@ def freeze(sections: Iterable[Section], counter: TokenCounter) -> Frozen:
     )
 
 
-def release(sections: Iterable[Section], written: Sequence[Item]) -> None:
+def release(sections: Iterable[Section], written: Sequence[Archived]) -> None:
     """Let go of archived versions that an archive file holds now."""
-    counts = Counter(item.section for item in written)
+    counts = Counter(version.item.section for version in written)
     for section in sections:
         section.archive.release(counts[section.spec.name])

@@ -3,85 +3,111 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from kaosmem.assembly import Context, Decision, Reason, assemble, check_budget, measure
-from kaosmem.assembly.allocation import cap_of
-from kaosmem.errors import (
-    ConflictError,
-    CorruptionError,
-    DuplicateItemError,
-    DurabilityError,
-    InvalidContentError,
-    ReadOnlyError,
-    TestIsolationError,
-    UnknownItemError,
-    UnknownSectionError,
-)
+from kaosmem.assembly import Context, assemble, check_budget, measure
+from kaosmem.display import fitted, listed
+from kaosmem.errors import CorruptionError, ReadOnlyError, TestIsolationError, UnknownItemError, UnknownSectionError
+from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import get_format, parse_message
-from kaosmem.hydration import OPEN, describe, drain, freeze, hydrate, release
 from kaosmem.ingest import IngestReport
-from kaosmem.ingestion import Ingestion, Progress
 from kaosmem.names import check_item_id, check_name, shown
-from kaosmem.persistence import Change, Location, SessionLog
+from kaosmem.persistence import Location, SessionLog
 from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Proposal, Section, SectionSpec, check_specs
-from kaosmem.tokens import TokenCounter, count_content, get_counter
-from kaosmem.types import ContentBlock, Item, JSONValue, Trust, check_content, check_metadata, check_text
+from kaosmem.sections import (
+    DEFAULT_SECTIONS,
+    Archived,
+    AttachedSection,
+    Section,
+    SectionSpec,
+    Source,
+    check_specs,
+)
+from kaosmem.session.graph import Graph
+from kaosmem.session.hydration import Hydrated
+from kaosmem.session.ingestion import Ingestion, Progress
+from kaosmem.session.item_factory import ItemFactory
+from kaosmem.session.opening import Opening, SharedSessions
+from kaosmem.session.roster import Roster
+from kaosmem.session.saving import Saver
+from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.types import ContentBlock, Item, JSONValue, Trust, check_content, check_text
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 Clock = Callable[[], datetime]
-_ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Trust.MODEL, "tool": Trust.TOOL}
+_SHARED = SharedSessions()
+_SHOWN_SECTIONS, _SHOWN_NOTICES = 30, 10
+"""How many a notebook shows."""
 
 
 class SessionMemory:
     """What one session knows, in sections; `open` one, or take `test_mode()`.
 
-    add, add_many, add_message, update, remove, get and search do no I/O; save, assemble_context, fetch and ingest are
-    awaited. One instance belongs to one event loop at a time.
+    add, add_many, add_message, update, remove, get and search do no I/O; save, assemble_context, attach, fetch and
+    ingest are awaited. One instance belongs to one event loop at a time.
     """
 
     def __init__(
         self,
         log: SessionLog,
-        sections: dict[str, Section],
+        hydrated: Hydrated,
         *,
         session_id: str,
         counter: TokenCounter,
         clock: Clock,
         rng: random.Random,
         read_only: bool = False,
-        description: Mapping[str, JSONValue],
-        notices: Iterable[str] = (),
         one_loop: bool = False,
     ) -> None:
         self.session_id = session_id
         self.counter = counter
-        self.notices = tuple(notices)
-        """What opening the session brought to light: damage, sections without a spec, another counter."""
-        self._log, self._sections = log, sections
-        self._clock, self._rng = clock, rng
-        self._read_only, self._description = read_only, description
-        self._unsaved: list[Change] = []
-        self._saving = asyncio.Lock()
-        self._snapshot: asyncio.Task[None] | None = None
+        self._log, self._sections, self._notices = log, hydrated.sections, hydrated.notices
+        self._roster = Roster(self._sections, counter=counter)
+        self._factory = ItemFactory(self._sections, counter=counter, clock=clock, rng=rng)
+        self._saver = Saver(log, self._sections.values(), counter=counter, description=hydrated.description)
+        self._read_only = read_only
         self._one_loop = one_loop
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{name} {len(section)}" for name, section in self._sections.items() if len(section))
-        return f"<SessionMemory {self.session_id!r}: {self.used} tokens; {held or 'empty'}>"
+        held = [f"{name} {len(section):,}" for name, section in self._sections.items() if len(section)]
+        access = ", read-only" if self._read_only else ""
+        session_id = fitted(self.session_id, 60, tail=20)
+        return f"<SessionMemory {session_id!r}{access}: {self.used:,} tokens; {listed(held, 6) or 'empty'}>"
+
+    def _repr_html_(self) -> str:
+        from kaosmem.notebook import bar, table
+
+        sections = [section for section in self._sections.values() if len(section) or len(section.archive)]
+        rows = [
+            (
+                section.spec.name,
+                f"{len(section):,}",
+                bar(section.used, section.budget),
+                f"{len(section.archive):,}",
+                section.spec.eviction,
+            )
+            for section in sections[:_SHOWN_SECTIONS]
+        ]
+        more = len(sections) - len(rows)
+        return table(
+            f"session {self.session_id}: {self.used:,} tokens",
+            ("section", "items", "tokens", "archived", "eviction"),
+            rows,
+            numbers=("items", "archived"),
+            after=[*([f"… and {more:,} more sections"] if more else []), *self.notices[:_SHOWN_NOTICES]],
+        )
 
     @classmethod
     @asynccontextmanager
@@ -92,6 +118,7 @@ class SessionMemory:
         *,
         namespace: str = "default",
         sections: Sequence[SectionSpec] = DEFAULT_SECTIONS,
+        sources: Iterable[Source | Section] = (),
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         ranker: Ranker | None = None,
         clock: Clock | None = None,
@@ -101,25 +128,29 @@ class SessionMemory:
         """Open a session, new or stored; leaving the block saves it, an exception discards what is unsaved.
 
         url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
+        sources: shown beside the sections, as `attach` does.
+        read_only: nothing can be changed. A process reads such a session once and shares what it holds among all who
+            open it, until it changes where it is stored.
         single_writer: nobody else writes to the session, so that the filesystem need not be able to tell writers apart.
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
         check_name(session_id, "session id")
         check_name(namespace, "namespace")
         check_specs(sections)
-        memory = await asyncio.to_thread(
-            cls._opened,
-            url_or_fs,
-            session_id,
-            namespace,
-            sections=sections,
-            counter=get_counter(counter),
-            ranker=ranker,
+        opening = Opening(url_or_fs, session_id, namespace, sections, counter, ranker)
+        read = partial(_SHARED.read, opening) if read_only else partial(opening.read, single_writer=single_writer)
+        log, hydrated = await asyncio.to_thread(read)
+        memory = cls(
+            log,
+            hydrated,
+            session_id=session_id,
+            counter=opening.counter,
             clock=clock or _now,
             rng=random.SystemRandom(),
             read_only=read_only,
-            single_writer=single_writer,
         )
+        for source in sources:
+            await memory.attach(source)
         async with memory:
             yield memory
 
@@ -141,50 +172,16 @@ class SessionMemory:
 
         check_name(session_id, "session id")
         check_specs(sections)
-        return cls._opened(
-            IsolatedMemoryFileSystem(),
-            session_id,
-            "default",
-            sections=sections,
-            counter=get_counter(counter),
-            ranker=None,
+        opening = Opening(IsolatedMemoryFileSystem(), session_id, "default", sections, counter, None)
+        log, hydrated = opening.read()
+        return cls(
+            log,
+            hydrated,
+            session_id=session_id,
+            counter=opening.counter,
             clock=clock or _test_clock(),
             rng=random.Random(0),
             one_loop=True,
-        )
-
-    @classmethod
-    def _opened(
-        cls,
-        url_or_fs: Location,
-        session_id: str,
-        namespace: str,
-        *,
-        sections: Sequence[SectionSpec],
-        counter: TokenCounter,
-        ranker: Ranker | None,
-        clock: Clock,
-        rng: random.Random,
-        read_only: bool = False,
-        single_writer: bool = False,
-        one_loop: bool = False,
-    ) -> SessionMemory:
-        with _collector_paused():
-            log, recovered = SessionLog.open(
-                url_or_fs, session_id, namespace=namespace, read_only=read_only, single_writer=single_writer
-            )
-            hydrated = hydrate(recovered, sections, counter, ranker)
-        return cls(
-            log,
-            hydrated.sections,
-            session_id=session_id,
-            counter=counter,
-            clock=clock,
-            rng=rng,
-            read_only=read_only,
-            description=hydrated.description,
-            notices=hydrated.notices,
-            one_loop=one_loop,
         )
 
     async def __aenter__(self) -> SessionMemory:
@@ -199,9 +196,7 @@ class SessionMemory:
 
     async def close(self) -> None:
         """Wait for a snapshot being written and let go of the log; what is unsaved is lost."""
-        if self._snapshot is not None:
-            await self._snapshot
-        await asyncio.to_thread(self._log.close)
+        await self._saver.close()
 
     # what it holds
 
@@ -215,7 +210,12 @@ class SessionMemory:
             ) from None
 
     def __contains__(self, item_id: object) -> bool:
-        return any(item_id in section for section in self._sections.values())
+        return isinstance(item_id, str) and self._factory.section_of(item_id) is not None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What opening and keeping the session brought to light: damage, sections without a spec, another counter."""
+        return (*self._notices, *self._saver.notices)
 
     @property
     def fs(self) -> AbstractFileSystem:
@@ -234,33 +234,65 @@ class SessionMemory:
 
     def get(self, item_id: str) -> Item | None:
         """Return a live item, which counts as a use of it."""
-        section = self._section_of(item_id)
+        section = self._factory.section_of(item_id)
         return None if section is None else section.get(item_id)
 
-    def search(self, query: str, section: str | None = None, limit: int = 10) -> list[tuple[Item, float]]:
-        """Return the items most relevant to a query, of one section or of all that may be shown, with their scores."""
-        check_text(query, "query")
-        searched = [self[section]] if section else [each for each in self._sections.values() if each.spec.in_context]
-        found = [match for each in searched for match in each.rank(query, limit)]
-        found.sort(key=lambda match: (-match[1], -match[0].created_at.timestamp(), match[0].id))
-        return found[:limit]
+    def search(
+        self,
+        query: str,
+        section: str | None = None,
+        limit: int = 10,
+        *,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> list[tuple[Item, float]]:
+        """Return the items most relevant to a query, with their scores, best first.
+
+        section: a section or attached section; None is all that may be shown. filter: as in `assemble_context`.
+        Raises UnknownSectionError, InvalidFilterError.
+        """
+        wanted = None if filter is None else parse_filter(filter)
+        return self._roster.rank(check_text(query, "query"), section, limit, wanted=wanted)
 
     async def fetch(self, item_id: str) -> Item:
-        """Return an item in full, from the archive if it is no longer live. Raises UnknownItemError."""
+        """Return an item in full, from the archive or an attached source if it is not live. Raises UnknownItemError."""
         self._check_loop()
-        section = self._section_of(item_id)
-        if section is not None and (live := section.get(item_id)):
+        if (live := self.get(item_id)) is not None:
             return live
-        for each in self._sections.values():
-            if archived := each.archive.get(item_id):
+        for section in self._sections.values():
+            if archived := section.archive.get(item_id):
                 return archived
+        if (attached := await self._roster.get(item_id)) is not None:
+            return attached
         stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id))
         if stored is None:
             raise UnknownItemError(f"no item {shown(item_id)}, live or archived")
         return Item.from_dict(stored[1], stored[0])
 
-    def _section_of(self, item_id: str) -> Section | None:
-        return next((section for section in self._sections.values() if item_id in section), None)
+    @property
+    def graph(self) -> Graph:
+        """The section `graph` as entities and relationships. Raises UnknownSectionError."""
+        return Graph(
+            self["graph"],
+            make=self._factory.make,
+            writable=partial(self._writable, "graph"),
+            counter=self.counter,
+        )
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The attached sources by the names that they are shown under."""
+        return self._roster.sources
+
+    async def attach(self, source: Source | Section, *, name: str | None = None) -> str:
+        """Show a source, or a section of another session, beside the session's own; return under which name.
+
+        It is proposed, budgeted and explained as a section is, by its own spec, and is not kept with the session.
+        Nothing in it is changed; a section to be shared is best of a session opened read_only.
+        name: None is the source's own, numbered where the session has that: `documents-2`.
+        Raises InvalidNameError, ValueError.
+        """
+        self._check_loop()
+        return self._roster.attach(AttachedSection(source) if isinstance(source, Section) else source, name)
 
     # what changes it
 
@@ -285,31 +317,23 @@ class SessionMemory:
         SectionFullError, ReadOnlyError; then nothing has changed.
         """
         target = self._writable(section)
-        checked = check_content(content)
-        role = _default_role(target.spec) if role is None else check_text(role, "role")
-        sources = tuple(check_item_id(source) for source in sources)
-        if id is not None and check_item_id(id) in self:
-            raise DuplicateItemError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
-        if type(priority) is not int:
-            raise InvalidContentError(f"priority is {shown(priority)}; give a whole number, higher for more important")
-        item = Item(
-            id=id or self._new_id(),
-            section=section,
+        item = self._factory.make(
+            target.spec,
+            content,
             role=role,
-            content=checked,
-            tokens=count_content(checked, self.counter),
-            created_at=self._clock(),
+            id=id,
+            key=key,
             priority=priority,
             pinned=pinned,
-            tags=tuple(check_text(tag, "a tag") for tag in tags),
-            metadata=check_metadata(metadata),
-            key=key if key is None else check_text(key, "key"),
+            tags=tags,
+            metadata=metadata,
             sources=sources,
-            trust=self._trust(target.spec, role, sources, trust),
+            trust=trust,
         )
         target.add(item)
         if target.spec.placement != "history":
-            measure(item, self.counter)  # while its text is at hand: the turn that first shows it need not
+            # While its text is at hand: the turn that first shows it need not.
+            measure(item, self.counter, provenance=target.spec.provenance)
         return item
 
     def add_many(
@@ -342,7 +366,7 @@ class SessionMemory:
         self._live(item_id).remove(item_id)
 
     def _live(self, item_id: str) -> Section:
-        section = self._section_of(item_id)
+        section = self._factory.section_of(item_id)
         if section is None:
             raise UnknownItemError(f"no live item {shown(item_id)}; fetch() finds archived ones")
         return self._writable(section.spec.name)
@@ -354,30 +378,6 @@ class SessionMemory:
             )
         return self[section]
 
-    def _new_id(self) -> str:
-        while (item_id := f"{self._rng.getrandbits(64):016x}") in self:
-            pass
-        return item_id
-
-    def _trust(self, spec: SectionSpec, role: str, sources: Sequence[str], given: Trust | None) -> Trust:
-        if not sources:
-            default = Trust.APPLICATION if spec.placement == "static" else _ROLE_TRUST.get(role, Trust.MODEL)
-            return default if given is None else Trust(given)
-        if spec.placement == "static":
-            raise ValueError(
-                f"section {spec.name!r} is static: a derived item may not stand in the system message; "
-                "add it to another section, or without sources"
-            )
-        known = [section.peek(source) for source in sources if (section := self._section_of(source))]
-        lowest = min((item.trust for item in known), default=Trust.EXTERNAL)
-        if len(known) < len(sources):
-            lowest = Trust.EXTERNAL
-        if given is not None and given > lowest:
-            raise ValueError(
-                f"trust {Trust(given).name} is higher than {lowest.name}, the lowest of the sources; leave trust out"
-            )
-        return lowest if given is None else Trust(given)
-
     # what it is shown as
 
     async def assemble_context(
@@ -388,38 +388,38 @@ class SessionMemory:
         format: str = "text",  # noqa: A002
         reserve: int = 0,
         sections: Iterable[str] | None = None,
+        filter: Filter | None = None,  # noqa: A002
+        overflow: Literal["raise", "cut"] = "raise",
     ) -> Context:
         """Pack what is worth most into `budget - reserve` tokens, as counted in that format.
 
-        query: what ranks; None is the text of the newest user message. sections: show only these.
-        Raises InvalidBudgetError, UnknownFormatError, UnknownSectionError, and WindowTooSmallError where what must be
-        shown does not fit.
+        query: what ranks; None is the text of the newest user message.
+        sections: show only these sections and sources.
+        filter: conditions on metadata, as `{"source": "a.md"}` (see `kaosmem.filters`). It narrows those sections of
+            placement `query` in which any item has one of its fields, pinned items included.
+        overflow: where what must be shown does not fit, "raise", or "cut" the longest texts of it in the middle, system
+            messages excepted; `fetch` has them in full.
+        Raises InvalidBudgetError, InvalidFilterError, UnknownFormatError, UnknownSectionError, and WindowTooSmallError
+        where what must be shown does not fit.
         """
         self._check_loop()
         window = check_budget(budget, reserve)
-        layout = get_format(format)
-        names = None if sections is None else {self[name].spec.name for name in sections}
+        wanted = None if filter is None else parse_filter(filter)
+        specs = self._roster.shown(sections)
         query = self._newest_question() if query is None else check_text(query, "query")
-        shown_sections = {
-            name: section
-            for name, section in self._sections.items()
-            if section.spec.in_context and (names is None or name in names)
-        }
-        proposals: dict[str, Proposal] = {
-            name: section.propose(query, cap=cap_of(section.spec, window)) for name, section in shown_sections.items()
-        }
+        await self._load_past(specs)
         context = assemble(
-            [section.spec for section in shown_sections.values()],
-            proposals,
+            list(specs.values()),
+            await self._roster.propose(specs, query, window=window, wanted=wanted),
             budget=budget,
             reserve=reserve,
-            format=layout,
+            format=get_format(format),
             counter=self.counter,
             query=query,
-            decide=lambda item_id: self._decide(item_id, frozenset(shown_sections)),
+            overflow=overflow,
+            decide=lambda item_id: self._roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
         )
-        for name, section in shown_sections.items():
-            section.use(item.id for item in context.items if item.section == name)
+        self._roster.use(context.items)
         return context
 
     def _newest_question(self) -> str:
@@ -430,17 +430,18 @@ class SessionMemory:
         ]
         return max(newest, key=lambda item: item.created_at).text if newest else ""
 
-    def _decide(self, item_id: str, shown_sections: frozenset[str]) -> Decision:
-        """Return the decision on an item that was not proposed."""
-        section = self._section_of(item_id)
-        if section is not None:
-            item, name = section.peek(item_id), section.spec.name
-            reason = Reason.OUTRANKED if name in shown_sections else Reason.NOT_SHOWN
-            return Decision(item_id, name, False, reason, None, None, item.tokens)
-        for section in self._sections.values():
-            if archived := section.archive.get(item_id):
-                return Decision(item_id, section.spec.name, False, Reason.ARCHIVED, None, None, archived.tokens)
-        raise UnknownItemError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
+    async def _load_past(self, names: Iterable[str]) -> None:
+        """Load what was evicted in earlier processes from sections that may recall it."""
+        sections = [self._sections[name] for name in names if name in self._sections and self._sections[name].unloaded]
+        if sections:
+            try:
+                versions = await asyncio.to_thread(lambda: list(self._log.archive()))
+            except CorruptionError as error:
+                self._notices.append(f"what was evicted earlier cannot be recalled: {error}")
+                versions = []
+            for section in sections:
+                own = (Archived.from_dict(data, name) for name, data in versions if name == section.spec.name)
+                section.load(own, lambda item: count_content(item.content, self.counter))
 
     # what is kept
 
@@ -452,37 +453,7 @@ class SessionMemory:
         self._check_loop()
         if self._read_only:
             raise ReadOnlyError(f"session {self.session_id!r} was opened read-only; open it without read_only to save")
-        async with self._saving:
-            self._unsaved += drain(self._sections.values())
-            if not self._unsaved:
-                return
-            changes = self._unsaved
-            description = describe(self._sections.values(), self.counter)
-            if description != self._description:
-                changes = [Change("", OPEN, description), *changes]
-            seq = await asyncio.to_thread(self._log.commit, changes)
-            self._unsaved, self._description = [], description
-            # The state is that of record `seq` only if nothing came in while it was committed.
-            unchanged = not any(section.journal for section in self._sections.values())
-            if self._log.snapshot_due and unchanged and (self._snapshot is None or self._snapshot.done()):
-                self._start_snapshot(seq)
-
-    def _start_snapshot(self, seq: int) -> None:
-        """Write the state as it is now, off the path of the turn."""
-        frozen = freeze(self._sections.values(), self.counter)
-
-        async def write() -> None:
-            async with self._saving:
-                try:
-                    await asyncio.to_thread(
-                        self._log.snapshot, frozen.header, frozen.items, archived=frozen.archived_entries, seq=seq
-                    )
-                except (ConflictError, CorruptionError, DurabilityError) as error:  # the log still holds all
-                    self.notices += (f"no snapshot was written: {error}",)
-                else:
-                    release(self._sections.values(), frozen.archived)
-
-        self._snapshot = asyncio.create_task(write())
+        await self._saver.save()
 
     # what comes in from files
 
@@ -524,24 +495,6 @@ async def list_sessions(url_or_fs: Location, namespace: str = "default") -> list
 async def delete_session(url_or_fs: Location, session_id: str, namespace: str = "default") -> None:
     """Delete a session and all that it kept. Raises InvalidNameError before any I/O."""
     await asyncio.to_thread(_delete_session, url_or_fs, session_id, namespace)
-
-
-def _default_role(spec: SectionSpec) -> str:
-    if spec.name == "role":
-        return "system"
-    return "user" if spec.placement == "history" else ""
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the collector of garbage: what opening makes is all kept, and it would be looked through many times."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _now() -> datetime:

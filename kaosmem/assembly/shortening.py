@@ -1,0 +1,181 @@
+"""Shortening what must be shown and does not fit: the longest texts, in the middle, as little as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TypeVar
+
+from kaosmem.errors import WindowTooSmallError
+from kaosmem.sections import Candidate, Proposal, SectionSpec
+from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.types import ContentBlock, DocumentBlock, Item, TextBlock, ToolResultBlock
+
+P = TypeVar("P")
+
+# A limit is looked for until it is known to this share of itself, a text's length in so many counts.
+_PRECISION = 64
+_COUNTS = 4
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """Proposals in which some items that must be shown are shortened copies. ids: of those."""
+
+    proposals: Mapping[str, Proposal]
+    ids: frozenset[str] = frozenset()
+
+
+class Shortener:
+    """Shortens the texts that must be shown until they can be packed.
+
+    Of a section that is too large for its own budget its texts alone are cut, else those of all sections: in each case
+    to one length, about the greatest that fits. Static sections stay as they are: half a system prompt may say the
+    opposite of the whole.
+    """
+
+    def __init__(
+        self, specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], *, counter: TokenCounter
+    ) -> None:
+        self._proposals, self._counter = proposals, counter
+        self._cuttable = [spec.name for spec in specs if spec.placement != "static"]
+        self._sizes = cache(self._block_sizes)
+
+    def packed(self, pack: Callable[[Shortened], P]) -> P:
+        """Return what `pack` makes of the proposals with as much left of them as it takes.
+
+        pack: raises WindowTooSmallError for more than fits. Raises it too where not even the shortest would do.
+        """
+        limits = {name: self._longest(name) for name in self._cuttable}
+        while True:
+            try:
+                return pack(self._cut(limits))
+            except WindowTooSmallError as error:
+                own = [name for name in self._cuttable if error.need.keys() == {name}]
+                limits |= self._limits(own or self._cuttable, limits, pack, error)
+
+    def _limits(
+        self,
+        names: Sequence[str],
+        limits: Mapping[str, int],
+        pack: Callable[[Shortened], object],
+        error: WindowTooSmallError,
+    ) -> dict[str, int]:
+        """Return a common limit for these sections, about the greatest without this error. Raises it where none is."""
+
+        def lowered(limit: int) -> dict[str, int]:
+            return {name: min(limit, limits[name]) for name in names}
+
+        def remains(limit: int) -> bool:
+            try:
+                pack(self._cut({**limits, **lowered(limit)}))
+            except WindowTooSmallError as other:
+                return other.need.keys() == error.need.keys()
+            return False
+
+        fits, too_long = 0, max((limits[name] for name in names), default=0)
+        if not too_long or remains(0):
+            raise error
+        while too_long - fits > 1 + fits // _PRECISION:
+            middle = (fits + too_long) // 2
+            if remains(middle):
+                too_long = middle
+            else:
+                fits = middle
+        return lowered(fits)
+
+    def _longest(self, name: str) -> int:
+        units = (unit for unit in self._proposals[name].candidates if unit.must)
+        return max((item.tokens for unit in units for item in unit.items), default=0)
+
+    def _cut(self, limits: Mapping[str, int]) -> Shortened:
+        """Return proposals in which no text that must be shown is longer than its section's limit."""
+        cut = {
+            name: replace(proposal, candidates=tuple(self._unit(unit, limits[name]) for unit in proposal.candidates))
+            if name in limits
+            else proposal
+            for name, proposal in self._proposals.items()
+        }
+        ids = (
+            item.id
+            for name in limits
+            for before, after in zip(self._proposals[name].candidates, cut[name].candidates, strict=True)
+            for was, item in zip(before.items, after.items, strict=True)
+            if was is not item
+        )
+        return Shortened(cut, frozenset(ids))
+
+    def _unit(self, unit: Candidate, limit: int) -> Candidate:
+        if not unit.must or all(item.tokens <= limit for item in unit.items):
+            return unit
+        items = tuple(self._item(item, limit) for item in unit.items)
+        return unit._replace(items=items, tokens=sum(item.tokens for item in items))
+
+    def _item(self, item: Item, limit: int) -> Item:
+        """Return a copy in about `limit` tokens; the item itself where cutting gains nothing."""
+        if item.tokens <= limit:
+            return item
+        if isinstance(item.content, str):
+            text = self._text(item.content, item.tokens, limit, item.id)
+            return item if text is item.content else replace(item, content=text, tokens=self._counter(text))
+        sizes = self._sizes(item.content)
+        room = max(0, limit - (item.tokens - sum(sizes)))
+        blocks = tuple(
+            self._block(block, size, level, item.id)
+            for block, size, level in zip(item.content, sizes, levelled(sizes, room), strict=True)
+        )
+        return replace(item, content=blocks, tokens=count_content(blocks, self._counter))
+
+    def _block_sizes(self, blocks: tuple[ContentBlock, ...]) -> tuple[int, ...]:
+        texts = map(_cuttable_text, blocks)
+        return tuple(0 if text is None else self._counter(text) for text in texts)
+
+    def _block(self, block: ContentBlock, size: int, limit: int, item_id: str) -> ContentBlock:
+        text = _cuttable_text(block)
+        if text is None or size <= limit:
+            return block
+        shorter = self._text(text, size, limit, item_id)
+        match block:
+            case ToolResultBlock():
+                return replace(block, content=shorter)
+            case TextBlock() | DocumentBlock():
+                return replace(block, text=shorter)
+        return block
+
+    def _text(self, text: str, tokens: int, limit: int, item_id: str) -> str:
+        """Return the beginning and the end of a text with a note between them, or the note alone."""
+        note = f"… shortened from {tokens:,} tokens; item {item_id} is the whole …"
+        least = self._counter(note)
+        if least >= tokens:
+            return text
+        shortest, chars = note, len(text)
+        kept, length = 0, tokens + least
+        for _ in range(_COUNTS):
+            chars = int(chars * max(0, limit - least) / max(1, length - least))
+            if not kept < chars < len(text):
+                break
+            cut = f"{text[: chars - chars // 3].rstrip()}\n{note}\n{text[len(text) - chars // 3 :].lstrip()}"
+            length = self._counter(cut)
+            if length <= limit:
+                shortest, kept = cut, chars
+        return shortest
+
+
+def levelled(sizes: Sequence[int], room: int) -> list[int]:
+    """Return sizes cut to one level, so that they add up to at most `room`."""
+    levels, left = [0] * len(sizes), room
+    for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        levels[index] = min(sizes[index], left // (len(sizes) - rank))
+        left -= levels[index]
+    return levels
+
+
+def _cuttable_text(block: ContentBlock) -> str | None:
+    """Return the text of a block that may be cut: a call's arguments and signed reasoning may not."""
+    match block:
+        case TextBlock() | DocumentBlock():
+            return block.text
+        case ToolResultBlock(content=str(text)):
+            return text
+    return None

@@ -1,0 +1,79 @@
+"""Text for the eye: on one line, as wide as there is room, with nothing in it that a terminal would obey."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_JOINERS = "\u200c\u200d"  # of letters in Indic scripts and Persian, and of emoji
+_WIDE = 2
+_EMOJI_FORM = "\ufe0f"  # asks for the wide form of the character before it
+_CUT = "…"
+
+_UNDRAWABLE = re.compile(rf"[^ -~{_JOINERS}]")
+
+
+def visible(text: str) -> str:
+    r"""Return text with what can't be seen, or changes how the rest is seen, as an escape such as `\x1b`."""
+    if text.isprintable():
+        return text
+    return _UNDRAWABLE.sub(lambda match: match[0] if match[0].isprintable() else _escape(match[0]), text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
+def width(text: str) -> int:
+    """Return how many columns a visible text takes on a terminal; where these differ, at most."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(char: str) -> int:
+    if char in _JOINERS or (unicodedata.category(char) in ("Mn", "Me") and char != _EMOJI_FORM):
+        return 0
+    return _WIDE if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def fitted(text: str, columns: int, *, tail: int = 0) -> str:
+    """Return visible text at most `columns` wide, `…` for what is cut out; up to `tail` columns of its end are kept."""
+    shown = visible(text if len(text) <= 8 * columns else text[: 4 * columns] + text[-4 * columns :])
+    # Marks that take no column may pile up, so characters are counted too.
+    if width(shown) <= columns and len(shown) <= 2 * columns:
+        return shown
+    end = _begin(shown[::-1], tail)[::-1].lstrip(_JOINERS)
+    while end and not _columns(end[0]):
+        end = end[1:]
+    return _begin(shown, columns - tail - 1) + _CUT + end
+
+
+def _begin(text: str, columns: int) -> str:
+    """Return the longest beginning of a visible text that is at most `columns` wide."""
+    left = columns
+    for place, char in enumerate(text[: 2 * columns]):
+        left -= _columns(char)
+        if left < 0:
+            return text[:place]
+    return text[: 2 * columns] if columns > 0 else ""
+
+
+def padded(text: str, columns: int, *, tail: int = 0) -> str:
+    """Return text as `fitted`, filled with blanks to `columns`."""
+    shown = fitted(text, columns, tail=tail)
+    return shown + " " * (columns - width(shown))
+
+
+def preview(text: str, columns: int = 60) -> str:
+    """Return the beginning of a text on one line, its gaps as single blanks."""
+    begin = text[: 8 * columns]
+    line = " ".join(begin.split())
+    if len(begin) == len(text) or width(visible(line)) > columns:
+        return fitted(line, columns) or "(empty)"
+    return fitted(line, columns - 1) + _CUT
+
+
+def listed(texts: Sequence[str], most: int) -> str:
+    """Return texts with commas between them, the first `most` and how many more there are."""
+    more = [f"{len(texts) - most:,} more"] if len(texts) > most else []
+    return ", ".join([*(fitted(text, 40, tail=12) for text in texts[:most]), *more])

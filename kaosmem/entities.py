@@ -1,0 +1,210 @@
+"""Entities and relationships: what a graph is made of, and the line that each is shown as."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from kaosmem.errors import InvalidContentError, InvalidNameError
+from kaosmem.names import MAX_ITEM_ID_CHARS, check_item_id, shown
+from kaosmem.types import JSONValue, check_text, json_text
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ARROW = re.compile(r"-(?=\[)|\](?=->)")
+_DIGEST_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A thing that has a name.
+
+    id: what relationships refer to: 1 to 256 characters without control characters.
+    name: what it is called, the id if empty. aliases: what it is called too. type: its kind.
+    Raises InvalidNameError for the id, InvalidContentError for the rest.
+    """
+
+    id: str
+    name: str = ""
+    type: str = ""
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_id(self.id, "entity id")
+        for field in ("name", "type", "description"):
+            _check_text(getattr(self, field), f"{field} of entity", self.id)
+        if isinstance(self.aliases, str) or not isinstance(self.aliases, Iterable):
+            raise InvalidContentError(
+                f"aliases of entity {shown(self.id)} are {shown(self.aliases)}; give a list of names"
+            )
+        object.__setattr__(self, "aliases", tuple(self.aliases))
+        for alias in self.aliases:
+            _check_text(alias, "an alias of entity", self.id)
+
+    @classmethod
+    def of(cls, given: Entity | Mapping[str, JSONValue]) -> Entity:
+        """Return an entity given as one or as a mapping of its fields. Raises as the constructor."""
+        return _made(cls, given)
+
+    @property
+    def label(self) -> str:
+        """Return the one line of text that it is called by."""
+        return one_line(self.name) or one_line(self.id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return all that it is called, its label first."""
+        return (self.label, *filter(None, map(one_line, self.aliases)))
+
+    @property
+    def item_id(self) -> str:
+        """Return the id of the item that describes it."""
+        return entity_item_id(self.id)
+
+    @property
+    def metadata(self) -> dict[str, JSONValue]:
+        """Return it as the metadata of an item."""
+        return {"entity": _stored(self)}
+
+    @property
+    def line(self) -> str:
+        """Return it as one line: `Acme Corp (company), also Acme: supplier of bolts`."""
+        label, *aliases = dict.fromkeys(self.names)
+        kind = one_line(self.type)
+        title = f"{label} ({kind})" if kind else label
+        return _described(", also ".join([title, *aliases]), self.description)
+
+
+@dataclass(frozen=True, slots=True)
+class Relationship:
+    """What one entity has to do with another; source, target and type tell it from all others.
+
+    source, target: ids of entities. type: what the source does to the target, such as `supplies`; both ids and the
+    type are 1 to 256 characters without control characters.
+    Raises InvalidNameError for these, InvalidContentError for the description.
+    """
+
+    source: str
+    target: str
+    type: str
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("source", "target", "type"):
+            _check_id(getattr(self, field), f"relationship {field}")
+        _check_text(self.description, "description of a relationship of", self.source)
+
+    @classmethod
+    def of(cls, given: Relationship | Mapping[str, JSONValue]) -> Relationship:
+        """Return a relationship given as one or as a mapping of its fields. Raises as the constructor."""
+        return _made(cls, given)
+
+    @property
+    def item_id(self) -> str:
+        """Return the id of the item that describes it."""
+        return _item_id(f"relationship:{json_text([self.source, self.type, self.target])}")
+
+    @property
+    def metadata(self) -> dict[str, JSONValue]:
+        """Return it as the metadata of an item."""
+        return {"relationship": _stored(self)}
+
+    def line(self, source: str, target: str) -> str:
+        """Return it as one line between the labels of its ends: `Acme -[supplies]-> Beta Ltd: since 2019`."""
+        return _described(f"{source} -[{one_line(self.type)}]-> {target}", self.description)
+
+
+@dataclass(frozen=True, slots=True)
+class SubGraph:
+    """A part of a graph."""
+
+    entities: tuple[Entity, ...] = ()
+    relationships: tuple[Relationship, ...] = ()
+
+
+Part: TypeAlias = Entity | Relationship
+_P = TypeVar("_P", Entity, Relationship)
+
+
+def entity_item_id(entity_id: str) -> str:
+    """Return the id of the item that describes an entity."""
+    return _item_id(f"entity:{entity_id}")
+
+
+def part_of(metadata: Mapping[str, JSONValue]) -> Part | None:
+    """Return the entity or relationship that an item's metadata holds, None for an item that is neither."""
+    for kind, name in ((Relationship, "relationship"), (Entity, "entity")):
+        stored = metadata.get(name)
+        if isinstance(stored, Mapping):
+            try:
+                return kind.of(stored)
+            except (InvalidContentError, InvalidNameError):
+                return None
+    return None
+
+
+def one_line(text: str) -> str:
+    """Return text on one line, in which nothing looks like the arrow of a relationship."""
+    line = " ".join(_CONTROL.sub(" ", text).split())
+    return _ARROW.sub(r"\g<0> ", line)
+
+
+def _described(title: str, description: str) -> str:
+    line = one_line(description)
+    return f"{title}: {line}" if line else title
+
+
+def _item_id(identity: str) -> str:
+    """Return an identity as an item's id: what would be too long ends in its hash."""
+    if len(identity) < MAX_ITEM_ID_CHARS - _DIGEST_CHARS:
+        return identity
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{identity[: MAX_ITEM_ID_CHARS - _DIGEST_CHARS - 1]}+{digest}"
+
+
+def _check_id(given: object, what: str) -> None:
+    try:
+        if not check_item_id(given).isspace():
+            return
+    except InvalidNameError:
+        pass
+    raise InvalidNameError(
+        f"{what} {shown(given)} is not valid: use 1 to {MAX_ITEM_ID_CHARS} characters without control characters or "
+        "lone surrogates, not only white space"
+    )
+
+
+def _check_text(given: object, what: str, owner: str) -> None:
+    if not isinstance(given, str) or not given.isascii():
+        check_text(given, f"{what} {shown(owner)}")  # type: ignore[arg-type]
+
+
+def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
+    if isinstance(given, kind):
+        return given
+    what, known = kind.__name__.lower(), kind.__slots__
+    if not isinstance(given, Mapping):
+        raise InvalidContentError(
+            f"{what} {shown(given)} is a {type(given).__name__}; give an instance of {kind.__name__} or a mapping"
+        )
+    if unknown := [key for key in given if key not in known]:
+        raise InvalidContentError(
+            f"{what} {shown(dict(given))} has the unknown field {shown(unknown[0])}; there are {', '.join(known)}"
+        )
+    values: dict[str, Any] = dict(given)
+    try:
+        return kind(**values)
+    except TypeError:
+        raise InvalidContentError(
+            f"{what} {shown(dict(given))} lacks a field; give "
+            + ("an id" if kind is Entity else "source, target and type")
+        ) from None
+
+
+def _stored(part: Part) -> dict[str, JSONValue]:
+    """Return the fields as JSON values; those that are empty are left out."""
+    values = ((name, getattr(part, name)) for name in part.__slots__)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values if value}

@@ -1,0 +1,199 @@
+"""What is compared: ways of choosing, of a corpus, what goes into a budget for a question."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from kaosmem.formats import get_format
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.session import SessionMemory
+from kaosmem.tokens import TokenCounter, get_counter
+
+if TYPE_CHECKING:
+    from kaosmem.assembly import Context
+    from kaosmem.evaluation.evidence import EvidenceItem
+    from kaosmem.types import JSONValue
+
+_WORD = re.compile(r"\w+")
+_DOCUMENTS = next(spec for spec in DEFAULT_SECTIONS if spec.name == "documents")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an assembler puts into one context.
+
+    item_ids: in the order in which they are shown. used: tokens, as the assembler counts them.
+    handed_over: the text or the messages that a model would get.
+    faults: says what is wrong with it, which is asked when the time has been taken.
+    """
+
+    item_ids: tuple[str, ...]
+    used: int
+    handed_over: str | Sequence[JSONValue]
+    faults: Callable[[], Iterable[str]] = field(default=tuple, repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """Return what is handed over as one text."""
+        if isinstance(self.handed_over, str):
+            return self.handed_over
+        return "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self.handed_over)
+
+
+class Packer(Protocol):
+    """Answers questions about the items that it was made of."""
+
+    async def __call__(self, query: str, budget: int) -> Selection:
+        """Return what goes into a context of `budget` tokens."""
+        ...
+
+
+class Assembler(Protocol):
+    """A way of filling a budget. Implement it to compare your own."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in reports."""
+        ...
+
+    def load(self, items: Sequence[EvidenceItem]) -> Packer:
+        """Take in the items of a corpus, oldest first, whatever will be asked about them."""
+        ...
+
+
+@dataclass(frozen=True)
+class SessionAssembler:
+    """A session with all items in one section, assembled as a user of kaosmem would.
+
+    spec: of that section; two specs, or rankers, are compared as two assemblers of different names.
+    """
+
+    name: str = "kaosmem"
+    _: KW_ONLY
+    spec: SectionSpec = _DOCUMENTS
+    format: str = "text"
+    counter: TokenCounter | str | None = None
+
+    def session(self, items: Sequence[EvidenceItem]) -> SessionMemory:
+        """Return a session with the items in its one section; it is never on disk."""
+        spec = replace(self.spec, persistence="none")
+        memory = SessionMemory.test_mode(sections=(spec,), counter=self.counter)
+        for item in items:
+            metadata = {"source": item.session, "timestamp": item.timestamp}
+            metadata = {name: value for name, value in metadata.items() if value}
+            memory.add(spec.name, item.text, id=item.id, role=item.role, metadata=metadata)
+        return memory
+
+    def load(self, items: Sequence[EvidenceItem]) -> Packer:
+        """Add the items to a session and index them."""
+        memory = self.session(items)
+        memory.search("index", self.spec.name, limit=1)  # the index is built when it is first asked
+
+        async def pack(query: str, budget: int) -> Selection:
+            context = await memory.assemble_context(query, budget=budget, format=self.format)
+            ids = tuple(item.id for item in context.items)
+            return Selection(ids, context.used, _handed_over(context), lambda: faults(context, memory))
+
+        return pack
+
+
+def _handed_over(context: Context) -> str | list[JSONValue]:
+    rendered = context.rendered
+    if rendered.text is not None:
+        return rendered.text
+    system = [] if rendered.system is None else [{"role": "system", "content": rendered.system}]
+    return system + context.messages
+
+
+def faults(context: Context, memory: SessionMemory) -> Iterable[str]:
+    """Yield what is wrong with a context: its sum, counted again from scratch, and its sections' caps."""
+    counted = get_format(context.format).count(context.rendered, memory.counter)
+    if counted != context.used:
+        yield f"counted again it has {counted} tokens, not {context.used}"
+    for name, use in context.by_section.items():
+        cap = memory[name].budget
+        if cap is not None and use.used > cap:
+            yield f"section {name!r} takes {use.used} tokens, more than its {cap}"
+
+
+@dataclass(frozen=True)
+class RecencyAssembler:
+    """The newest items until the next does not fit: what is done without retrieval."""
+
+    name: str = "recency"
+    _: KW_ONLY
+    counter: TokenCounter | str | None = None
+
+    def load(self, items: Sequence[EvidenceItem]) -> Packer:
+        """Count the items."""
+        shelf = _Shelf(items, get_counter(self.counter))
+        newest_first = range(len(items) - 1, -1, -1)
+
+        async def pack(query: str, budget: int) -> Selection:
+            return shelf.filled(newest_first, budget, skipping=False)
+
+        return pack
+
+
+@dataclass(frozen=True)
+class RankBM25Assembler:
+    """Items in order of their score by `rank_bm25.BM25Okapi` over lower-case words, each that still fits."""
+
+    name: str = "rank-bm25"
+    _: KW_ONLY
+    counter: TokenCounter | str | None = None
+
+    def load(self, items: Sequence[EvidenceItem]) -> Packer:
+        """Count the items and build the model."""
+        from rank_bm25 import BM25Okapi
+
+        shelf = _Shelf(items, get_counter(self.counter))
+        terms = [_WORD.findall(item.text.lower()) for item in items]
+        model = BM25Okapi(terms) if any(terms) else None  # it divides by the number of terms
+
+        async def pack(query: str, budget: int) -> Selection:
+            scores = model.get_scores(_WORD.findall(query.lower())).tolist() if model else [0.0] * len(items)
+            ranked = sorted(range(len(items)), key=lambda place: (-scores[place], -place))
+            return shelf.filled(ranked, budget, skipping=True)
+
+        return pack
+
+
+class _Shelf:
+    """The items as the baselines show them, each charged the tokens of its own line."""
+
+    def __init__(self, items: Sequence[EvidenceItem], counter: TokenCounter) -> None:
+        self._ids = [item.id for item in items]
+        self._lines = [f"{item.role}: {item.text}\n" if item.role else f"{item.text}\n" for item in items]
+        self._charges = counter.count_many(self._lines)
+        self._lightest = min(self._charges, default=0)
+
+    def filled(self, places: Iterable[int], budget: int, *, skipping: bool) -> Selection:
+        """Return the items at these places that fit, in stored order; one that doesn't is skipped, or the end."""
+        chosen, room = [], budget
+        for place in places:
+            if self._charges[place] <= room:
+                chosen.append(place)
+                room -= self._charges[place]
+            elif not skipping or room < self._lightest:
+                break
+        chosen.sort()
+        text = "".join(self._lines[place] for place in chosen)
+        return Selection(tuple(self._ids[place] for place in chosen), budget - room, text)
+
+
+def standard_assemblers(
+    *,
+    counter: TokenCounter | str | None = None,
+    format: str = "text",  # noqa: A002
+) -> tuple[Assembler, ...]:
+    """Return kaosmem, with its contexts in that format, and what it is compared with."""
+    return (
+        SessionAssembler(format=format, counter=counter),
+        RecencyAssembler(counter=counter),
+        RankBM25Assembler(counter=counter),
+    )

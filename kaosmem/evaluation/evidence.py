@@ -1,0 +1,189 @@
+"""Items, questions about them, and which items answer each: files of JSON lines, read and checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from kaosmem.errors import InvalidContentError, KaosmemError, NothingToIngestError
+from kaosmem.names import check_item_id, shown
+from kaosmem.types import JSONValue, check_text
+
+ITEMS_SUFFIX, QUESTIONS_SUFFIX = ".items.jsonl", ".questions.jsonl"
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceItem:
+    """One item of a corpus.
+
+    session: the conversation or document that it is from. timestamp: ISO 8601. Both may be empty, as the role.
+    """
+
+    id: str
+    text: str
+    session: str = ""
+    timestamp: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, the ids of the items that answer it, and what kind of question it is."""
+
+    id: str
+    query: str
+    evidence_ids: tuple[str, ...]
+    category: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Items in order, oldest or first of a document first, and questions about them."""
+
+    name: str
+    items: tuple[EvidenceItem, ...]
+    questions: tuple[Question, ...]
+
+
+Entry = TypeVar("Entry", EvidenceItem, Question)
+
+
+def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
+    """Return the items of a file of JSON lines `{id, session, timestamp, role, text}`, of which two must be there.
+
+    Raises NothingToIngestError, and InvalidContentError with file and line.
+    """
+
+    def item(fields: Mapping[str, JSONValue]) -> EvidenceItem:
+        session, timestamp, role = (_text(fields, name, optional=True) for name in ("session", "timestamp", "role"))
+        return EvidenceItem(check_item_id(_text(fields, "id")), _text(fields, "text"), session, timestamp, role)
+
+    return tuple(_entries(Path(path), "items", item))
+
+
+def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Question, ...]:
+    """Return the questions of a file of JSON lines `{id, query, evidence_ids, category}`; the category may be left out.
+
+    Raises NothingToIngestError, and InvalidContentError with file and line, also where no item has an evidence id.
+    """
+    known = {item.id for item in items}
+
+    def question(fields: Mapping[str, JSONValue]) -> Question:
+        question_id, query = _text(fields, "id"), _text(fields, "query")
+        return Question(question_id, query, _evidence_ids(fields, known), _text(fields, "category", optional=True))
+
+    return tuple(_entries(Path(path), "questions", question))
+
+
+def read_corpora(items: PathLike, questions: PathLike | None = None) -> tuple[Corpus, ...]:
+    """Return the corpus of a file of items and one of questions, or all corpora of a folder, by name.
+
+    A folder holds `<name>.items.jsonl` with `<name>.questions.jsonl` beside each.
+    Raises NothingToIngestError and InvalidContentError.
+    """
+    path = Path(items)
+    if questions is not None:
+        return (_read_corpus(path, Path(questions)),)
+    if not path.is_dir():
+        return (_read_corpus(path, _questions_beside(path)),)
+    found = sorted(path.glob(f"*{ITEMS_SUFFIX}"))
+    if not found:
+        raise NothingToIngestError(
+            f"no *{ITEMS_SUFFIX} in the folder {str(path)!r}; give a folder that holds some, "
+            "or a file of items and a file of questions"
+        )
+    return tuple(_read_corpus(each, _questions_beside(each)) for each in found)
+
+
+def _read_corpus(items: Path, questions: Path) -> Corpus:
+    read = read_items(items)
+    name = items.name.removesuffix(ITEMS_SUFFIX).removesuffix(".jsonl")
+    return Corpus(name, read, read_questions(questions, items=read))
+
+
+def _questions_beside(items: Path) -> Path:
+    if not items.name.endswith(ITEMS_SUFFIX):
+        raise NothingToIngestError(
+            f"no questions for {str(items)!r}; name their file too, or call the two "
+            f"<name>{ITEMS_SUFFIX} and <name>{QUESTIONS_SUFFIX}"
+        )
+    return items.with_name(items.name.removesuffix(ITEMS_SUFFIX) + QUESTIONS_SUFFIX)
+
+
+def _entries(path: Path, kind: str, entry: Callable[[Mapping[str, JSONValue]], Entry]) -> Iterator[Entry]:
+    """Yield what `entry` makes of each line that is not blank. Raises InvalidContentError that says where."""
+    first_lines: dict[str, int] = {}
+    for number, line in _lines(path, kind):
+        try:
+            made = entry(_parsed(line))
+            if made.id in first_lines:
+                raise InvalidContentError(
+                    f"the id {shown(made.id)} is that of line {first_lines[made.id]} too; give each its own"
+                )
+        except KaosmemError as error:
+            raise InvalidContentError(f"{str(path)!r}, line {number}: {error}") from None
+        first_lines[made.id] = number
+        yield made
+    if not first_lines:
+        raise InvalidContentError(f"{str(path)!r} has no {kind}; give a file of JSON objects, one a line")
+
+
+def _lines(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if stripped := line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").strip():
+                    yield number, stripped
+    except (FileNotFoundError, NotADirectoryError):
+        raise NothingToIngestError(f"no file of {kind} at {str(path)!r}; check the path") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise NothingToIngestError(f"the {kind} at {str(path)!r} can't be read: {error}; give a file") from None
+
+
+def _parsed(line: bytes) -> Mapping[str, JSONValue]:
+    try:
+        value = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise InvalidContentError(f"not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise InvalidContentError(
+            f"not JSON at column {error.colno} ({error.msg.lower()}); write one JSON object a line"
+        ) from None
+    except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
+        raise InvalidContentError("JSON beyond what can be read; write one flat object a line") from None
+    if not isinstance(value, dict):
+        raise InvalidContentError(f"a JSON {_JSON_NAMES[type(value)]}; write one JSON object a line")
+    return value
+
+
+_JSON_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+
+
+def _text(fields: Mapping[str, JSONValue], name: str, *, optional: bool = False) -> str:
+    value = fields.get(name)
+    if value is None:
+        if optional:
+            return ""
+        there = ", ".join(shown(field) for field in list(fields)[:5]) or "none"
+        raise InvalidContentError(f"no {name!r}; add it to the fields that are there: {there}")
+    if not isinstance(value, str):
+        raise InvalidContentError(f"{name!r} is {shown(value)}; give a string")
+    return check_text(value, repr(name))
+
+
+def _evidence_ids(fields: Mapping[str, JSONValue], known: Collection[str]) -> tuple[str, ...]:
+    ids = fields.get("evidence_ids")
+    if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
+        raise InvalidContentError(
+            f"'evidence_ids' is {shown(ids)}; give a list of the ids of the items that answer it, at least one"
+        )
+    unknown = next((each for each in ids if each not in known), None)
+    if unknown is not None:
+        raise InvalidContentError(f"no item has the evidence id {shown(unknown)}; add the item, or take the id out")
+    return tuple(dict.fromkeys(ids))

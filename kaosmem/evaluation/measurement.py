@@ -1,0 +1,136 @@
+"""Measuring assemblers on questions whose answers are known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from time import perf_counter
+from typing import TypeAlias
+
+from kaosmem.errors import InvalidBudgetError
+from kaosmem.evaluation.assemblers import Assembler, Packer, Selection, standard_assemblers
+from kaosmem.evaluation.evidence import Corpus, Question
+from kaosmem.evaluation.report import Outcome, Report
+from kaosmem.names import shown
+from kaosmem.tokens import TokenCounter, get_counter
+
+DEFAULT_BUDGETS = (512, 2_048, 8_192)
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with what is being done, how many assemblies are done and how many there are to do."""
+
+
+async def evaluate(
+    corpora: Iterable[Corpus],
+    *,
+    budgets: Iterable[int] = DEFAULT_BUDGETS,
+    assemblers: Iterable[Assembler] | None = None,
+    counter: TokenCounter | str | None = None,
+    unscored: Iterable[str] = ("adversarial",),
+    progress: Progress | None = None,
+) -> Report:
+    """Ask every assembler every question at every budget, and return what came of it.
+
+    assemblers: by default kaosmem, recency and rank-bm25. counter: for these, and for what is shared of two contexts.
+    unscored: categories that are reported but count in no mean recall over several.
+    Raises InvalidBudgetError, and ValueError for two assemblers or corpora of one name.
+    """
+    counter = get_counter(counter)
+    corpora, sizes = tuple(corpora), check_budgets(budgets)
+    compared = standard_assemblers(counter=counter) if assemblers is None else tuple(assemblers)
+    names = _distinct((assembler.name for assembler in compared), "assemblers")
+    _distinct((corpus.name for corpus in corpora), "corpora")
+    outcomes: list[Outcome] = []
+    load_seconds = dict.fromkeys(names, 0.0)
+    counter("")  # its vocabulary is loaded when it is first asked, which is nobody's time
+    total = sum(len(corpus.questions) for corpus in corpora) * len(sizes) * len(names)
+    for corpus in corpora:
+        for assembler in compared:
+            if progress:
+                progress(f"{assembler.name} takes in {corpus.name}", len(outcomes), total)
+            start = perf_counter()
+            pack = assembler.load(corpus.items)
+            load_seconds[assembler.name] += perf_counter() - start
+            asked = _Asked(corpus, assembler.name, pack, counter)
+            for budget in sizes:
+                async for outcome in asked.at(budget):
+                    outcomes.append(outcome)
+                    if progress:
+                        progress(f"{assembler.name} on {corpus.name}", len(outcomes), total)
+    items = {corpus.name: len(corpus.items) for corpus in corpora}
+    return Report(items, names, sizes, tuple(outcomes), load_seconds, frozenset(unscored))
+
+
+def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
+    """Return budgets in ascending order, each once. Raises InvalidBudgetError."""
+    checked = set()
+    for budget in budgets:
+        if type(budget) is not int or budget < 1:
+            raise InvalidBudgetError(f"budget is {shown(budget)}; give whole numbers of tokens from 1 up")
+        checked.add(budget)
+    if not checked:
+        raise InvalidBudgetError("no budgets; give at least one whole number of tokens")
+    return tuple(sorted(checked))
+
+
+def _distinct(names: Iterable[str], kind: str) -> tuple[str, ...]:
+    given = tuple(names)
+    if twice := [name for name in given if given.count(name) > 1]:
+        raise ValueError(f"two {kind} are named {shown(twice[0])}; give each a name of its own")
+    return given
+
+
+def recall(question: Question, selection: Selection, violations: Collection[str]) -> float:
+    """Return the share of a question's evidence that is in, 0 where what was chosen breaks a rule."""
+    if violations:
+        return 0.0
+    chosen = set(selection.item_ids)
+    return sum(item_id in chosen for item_id in question.evidence_ids) / len(question.evidence_ids)
+
+
+def violations(selection: Selection, budget: int, known: Collection[str]) -> Iterator[str]:
+    """Yield why what was chosen can't be counted: over its budget, items that are not there, an item twice."""
+    if selection.used > budget:
+        yield f"{selection.used} tokens are over the budget of {budget}"
+    if unknown := [item_id for item_id in selection.item_ids if item_id not in known]:
+        yield f"no item has the id {shown(unknown[0])}"
+    if len(set(selection.item_ids)) < len(selection.item_ids):
+        yield "an item is in it twice"
+
+
+def prefix_share(selection: Selection, previous: Selection, counter: TokenCounter) -> float | None:
+    """Return the share of the previous context's tokens that this one repeats at its front; None if it had none."""
+    before = previous.text
+    if not before:
+        return None
+    return counter(os.path.commonprefix([before, selection.text])) / counter(before)  # noqa: RUF071
+
+
+class _Asked:
+    """An assembler that has taken in a corpus."""
+
+    def __init__(self, corpus: Corpus, name: str, pack: Packer, counter: TokenCounter) -> None:
+        self._corpus, self._name, self._pack, self._counter = corpus, name, pack, counter
+        self._known = frozenset(item.id for item in corpus.items)
+
+    async def at(self, budget: int) -> AsyncIterator[Outcome]:
+        """Yield the outcome of every question at a budget."""
+        previous: Selection | None = None
+        for question in self._corpus.questions:
+            start = perf_counter()
+            selection = await self._pack(question.query, budget)
+            seconds = perf_counter() - start
+            broken = tuple(violations(selection, budget, self._known))
+            yield Outcome(
+                corpus=self._corpus.name,
+                question_id=question.id,
+                category=question.category,
+                assembler=self._name,
+                budget=budget,
+                recall=recall(question, selection, broken),
+                used=selection.used,
+                seconds=seconds,
+                prefix_share=prefix_share(selection, previous, self._counter) if previous else None,
+                violations=(*broken, *selection.faults()),
+            )
+            previous = selection

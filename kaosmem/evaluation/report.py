@@ -1,0 +1,135 @@
+"""What an evaluation found: one outcome a question, and the figures over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from math import ceil
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kaosmem.types import JSONValue
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one assembler made of one question at one budget.
+
+    recall: share of the question's evidence that is in, 0 to 1; 0 where what was chosen can't be counted.
+    seconds: of the assembly. violations: what is wrong with it, none in a sound one.
+    prefix_share: of the tokens of the question before on the same corpus, the share that this context repeats at its
+    front, which is what a provider's prompt cache can reuse; None for the first question.
+    """
+
+    corpus: str
+    question_id: str
+    category: str
+    assembler: str
+    budget: int
+    recall: float
+    used: int
+    seconds: float
+    prefix_share: float | None
+    violations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Means over outcomes; None where there is nothing to take one of.
+
+    scored: how many of the questions count in `recall`. fill: share of the budget that is used.
+    violations: how many contexts have one. median_ms, p95_ms: of an assembly.
+    """
+
+    questions: int
+    scored: int
+    recall: float | None
+    fill: float | None
+    violations: int
+    median_ms: float | None
+    p95_ms: float | None
+    prefix_share: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All outcomes of an evaluation.
+
+    corpora: items of each. assemblers, budgets: in the order of the tables. load_seconds: by assembler, to take in
+    the items of all corpora. unscored: categories that are reported, but count in no mean recall over several.
+    """
+
+    corpora: Mapping[str, int]
+    assemblers: tuple[str, ...]
+    budgets: tuple[int, ...]
+    outcomes: tuple[Outcome, ...] = field(repr=False)
+    load_seconds: Mapping[str, float]
+    unscored: frozenset[str] = frozenset()
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Return the questions' categories, sorted."""
+        return tuple(sorted({outcome.category for outcome in self.outcomes}))
+
+    @property
+    def questions(self) -> int:
+        """Return how many questions were asked, each of every assembler at every budget."""
+        return len(self.outcomes) // max(1, len(self.assemblers) * len(self.budgets))
+
+    @property
+    def violations(self) -> tuple[Outcome, ...]:
+        """Return the outcomes that have something wrong with them."""
+        return tuple(outcome for outcome in self.outcomes if outcome.violations)
+
+    def figures(self, assembler: str, budget: int, category: str | None = None) -> Figures:
+        """Return the figures of an assembler at a budget, over one category or, None, over all."""
+        outcomes = self._by_run.get((assembler, budget), [])
+        if category is not None:
+            return _figures([outcome for outcome in outcomes if outcome.category == category], frozenset())
+        return _figures(outcomes, self.unscored)
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return the report as JSON values, figures first."""
+        return {
+            "corpora": dict(self.corpora),
+            "questions": self.questions,
+            "unscored": sorted(self.unscored),
+            "load_seconds": dict(self.load_seconds),
+            "figures": [
+                {"assembler": assembler, "budget": budget, "category": category}
+                | asdict(self.figures(assembler, budget, category))
+                for category in (None, *self.categories)
+                for budget in self.budgets
+                for assembler in self.assemblers
+            ],
+            "outcomes": [asdict(outcome) | {"violations": list(outcome.violations)} for outcome in self.outcomes],
+        }
+
+    @cached_property
+    def _by_run(self) -> dict[tuple[str, int], list[Outcome]]:
+        runs: dict[tuple[str, int], list[Outcome]] = {}
+        for outcome in self.outcomes:
+            runs.setdefault((outcome.assembler, outcome.budget), []).append(outcome)
+        return runs
+
+
+def _figures(outcomes: list[Outcome], unscored: frozenset[str]) -> Figures:
+    scored = [outcome for outcome in outcomes if outcome.category not in unscored]
+    times = sorted(1_000 * outcome.seconds for outcome in outcomes)
+    return Figures(
+        questions=len(outcomes),
+        scored=len(scored),
+        recall=_mean(outcome.recall for outcome in scored),
+        fill=_mean(outcome.used / outcome.budget for outcome in outcomes),
+        violations=sum(bool(outcome.violations) for outcome in outcomes),
+        median_ms=median(times) if times else None,
+        p95_ms=times[ceil(0.95 * len(times)) - 1] if times else None,
+        prefix_share=_mean(outcome.prefix_share for outcome in outcomes if outcome.prefix_share is not None),
+    )
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    given = list(values)
+    return fmean(given) if given else None

@@ -1,0 +1,132 @@
+"""Filters on metadata: which items, by what their fields say.
+
+A filter is a mapping. A field's name stands for a value that it must equal, or for conditions on it that must all hold:
+
+    {"source": "msa-2021.pdf"}
+    {"source": {"$in": ["msa-2021.pdf", "sow-3.pdf"]}, "year": {"$gte": 2020, "$lt": 2024}}
+    {"$or": [{"lang": "de"}, {"lang": {"$exists": False}}], "$not": {"draft": True}}
+
+Conditions: $eq $ne $in $gt $gte $lt $lte $exists. A field that is missing meets $ne, `$exists: False` and nothing else.
+Numbers are compared with numbers, texts with texts (ISO 8601 dates order as texts); anything else is not in order.
+A field that holds a list also meets $eq and $in by any of its members.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kaosmem.errors import InvalidFilterError
+from kaosmem.names import shown
+from kaosmem.types import JSONValue
+
+Filter: TypeAlias = Mapping[str, Any]
+
+_MISSING = object()
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+CONDITIONS = ("$eq", "$ne", "$in", *_ORDERS, "$exists")
+_MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFilter:
+    """A checked filter.
+
+    fields: whose values decide; matches: says whether metadata pass.
+    """
+
+    fields: frozenset[str]
+    matches: Callable[[Mapping[str, JSONValue]], bool]
+
+    def __call__(self, metadata: Mapping[str, JSONValue]) -> bool:
+        return self.matches(metadata)
+
+
+def parse_filter(given: Filter) -> MetadataFilter:
+    """Return a filter ready to be asked. Raises InvalidFilterError, which names what is wrong."""
+    fields: set[str] = set()
+    return MetadataFilter(matches=_all_of(given, fields, 0), fields=frozenset(fields))
+
+
+_Test: TypeAlias = Callable[[Mapping[str, JSONValue]], bool]
+
+
+def _all_of(given: object, fields: set[str], depth: int) -> _Test:
+    if not isinstance(given, Mapping):
+        raise InvalidFilterError(f"a filter is a mapping such as {{'source': 'a.md'}}, not {shown(given)}")
+    if depth > _MAX_DEPTH:
+        raise InvalidFilterError(f"a filter is nested deeper than {_MAX_DEPTH} levels; flatten it")
+    tests = [_test(name, wanted, fields, depth) for name, wanted in given.items()]
+    return lambda metadata: all(test(metadata) for test in tests)
+
+
+def _test(name: object, wanted: object, fields: set[str], depth: int) -> _Test:
+    match name:
+        case "$and" | "$or":
+            parts = [_all_of(part, fields, depth + 1) for part in _listed(name, wanted)]
+            combine = all if name == "$and" else any
+            return lambda metadata: combine(part(metadata) for part in parts)
+        case "$not":
+            negated = _all_of(wanted, fields, depth + 1)
+            return lambda metadata: not negated(metadata)
+        case str() if not name.startswith("$"):
+            fields.add(name)
+            conditions = [_condition(name, key, value) for key, value in _conditions(wanted)]
+            return lambda metadata: all(holds(metadata.get(name, _MISSING)) for holds in conditions)
+    raise InvalidFilterError(f"a filter has the key {shown(name)}; use a field's name, or $and, $or, $not")
+
+
+def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
+    """Return what is asked of a field: a mapping of conditions, or one value that it must equal."""
+    if isinstance(wanted, Mapping) and any(isinstance(key, str) and key.startswith("$") for key in wanted):
+        return wanted.items()
+    return (("$eq", wanted),)
+
+
+def _condition(field: str, name: str, wanted: Any) -> Callable[[Any], bool]:
+    match name:
+        case "$eq":
+            return lambda value: _equals(value, wanted)
+        case "$ne":
+            return lambda value: not _equals(value, wanted)
+        case "$in":
+            options = list(_listed(name, wanted))
+            return lambda value: any(_equals(value, option) for option in options)
+        case "$exists" if isinstance(wanted, bool):
+            return lambda value: (value is not _MISSING) == wanted
+        case "$gt" | "$gte" | "$lt" | "$lte" if _kind(wanted) is not None:
+            in_order = _ORDERS[name]
+            return lambda value: _kind(value) == _kind(wanted) and in_order(value, wanted)
+        case "$exists":
+            raise InvalidFilterError(f"$exists of {shown(field)} is {shown(wanted)}; give True or False")
+        case "$gt" | "$gte" | "$lt" | "$lte":
+            raise InvalidFilterError(f"{name} of {shown(field)} is {shown(wanted)}; give a number or a text")
+    raise InvalidFilterError(f"{shown(field)} has the condition {shown(name)}; use one of {', '.join(CONDITIONS)}")
+
+
+def _listed(name: str, wanted: object) -> Iterable[object]:
+    if isinstance(wanted, str | Mapping) or not isinstance(wanted, Iterable):
+        raise InvalidFilterError(f"{name} takes a list, not {shown(wanted)}")
+    return wanted
+
+
+def _equals(value: Any, wanted: Any) -> bool:
+    if value is _MISSING:
+        return False
+    if isinstance(value, list) and not isinstance(wanted, list):
+        return any(_equals(member, wanted) for member in value)
+    # True is 1 to Python, and not to those who wrote the metadata.
+    return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
+
+
+def _kind(value: object) -> str | None:
+    if isinstance(value, str):
+        return "text"
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else None

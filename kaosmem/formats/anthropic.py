@@ -1,0 +1,286 @@
+"""Anthropic's messages: the system prompt beside messages that satisfy the API's rules, tokens as an estimate.
+
+Anthropic publishes no tokenizer, so tokens are an **estimate**: the session's counter for every text, plus a constant
+for each content block, each id and each image. It is the sum over the blocks, however they are spread over messages.
+
+What goes out differs from what is stored where the API takes no such thing. Static pieces are the system prompt. The
+results of a batch of calls stand in one user message right after it. A message of a role outside user and assistant,
+a system message among them, is a user's under a line that names the speaker, since older models take no system message
+between others. A history that begins with the assistant gets an opening. Blank texts are left out, or "(empty)" where
+nothing else is left; white space at the end of the assistant's last text goes, as the API refuses it there. Reasoning
+is sent only to its assistant message, sealed, and before all else. Images and documents that the assistant sends, and
+images that no provider takes, are texts. Arguments that are no JSON object become `{"arguments": their text}`. Ids are
+brought into the characters that are allowed, and one that was used before in the same request is numbered, in a call
+and its result alike. A context of static sections alone has no messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kaosmem.formats.delimiters import (
+    BLOCK_BEGIN,
+    BLOCK_END,
+    OPENING,
+    escaped_in_history,
+    mark_text,
+    speaker_line,
+)
+from kaosmem.formats.identifiers import CallIds, tool_name
+from kaosmem.formats.images import sendable_url, split_data_url
+from kaosmem.formats.layout import BlockPlace, Mark, Rendered
+from kaosmem.types import (
+    ChatMessage,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    JSONValue,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+    json_text,
+)
+
+if TYPE_CHECKING:
+    from kaosmem.formats.layout import HistoryEntry, Layout
+    from kaosmem.tokens import TokenCounter
+
+BLOCK_TOKENS = 4
+"""What a content block is taken to cost beside its text, its share of the message's framing included."""
+ID_TOKENS = 8
+"""What a call, and a result, is taken to cost for what ties the two together."""
+REPLY_TOKENS = 3
+IMAGE_TOKENS = 1_600
+"""What an image is taken to cost. Source: Anthropic, "Vision": width x height / 750, which scaling keeps below this."""
+_SEALED_CHARS_PER_TOKEN = 4
+
+EMPTY = "(empty)"
+"""Stands where a text is blank and nothing else is there, since the API refuses blank texts."""
+
+_MAX_TOOL_NAME_CHARS = 128
+_MAX_TITLE_CHARS = 500
+
+_Block = dict[str, JSONValue]
+
+
+class AnthropicFormat:
+    """A system prompt and messages of Anthropic's messages API, as dicts."""
+
+    name = "anthropic"
+
+    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+        """Return the estimate of what one entry of a history costs."""
+        blocks = [block for _, blocks in _entry_messages(entry) for block in blocks]
+        if known is not None and isinstance(entry, ChatMessage) and blocks[-1].get("text") == entry.content:
+            return known + BLOCK_TOKENS + _tokens(blocks[:-1], counter)
+        return _tokens(blocks, counter)
+
+    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
+        return 0
+
+    def frame_tokens(
+        self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
+    ) -> int:
+        tokens = REPLY_TOKENS if static or first is not None or block else 0
+        if static:
+            tokens += BLOCK_TOKENS
+        if first is not None and _is_assistants(first):
+            tokens += BLOCK_TOKENS + counter(OPENING)
+        if block:
+            tokens += BLOCK_TOKENS + counter(BLOCK_BEGIN) + counter(BLOCK_END)
+        return tokens
+
+    def takes_block(self, entry: HistoryEntry) -> bool:
+        if isinstance(entry, Mark):
+            return False
+        role, blocks = _entry_messages(entry)[-1]
+        return role == "user" and not _has_results(blocks)
+
+    def render(self, layout: Layout) -> Rendered:
+        entries = [entry for part in layout.history for entry in part.entries]
+        messages = [("user", [_text(OPENING)])] if entries and _is_assistants(entries[0]) else []
+        ids = CallIds()
+        for entry in entries:
+            for role, blocks in _entry_messages(entry):
+                _assign_ids(blocks, ids)
+                if _is_results(blocks) and messages and _is_results(messages[-1][1]):
+                    messages[-1][1].extend(blocks)
+                else:
+                    messages.append((role, blocks))
+        if layout.block:
+            block = _text("".join((BLOCK_BEGIN, *layout.block, BLOCK_END)))
+            if layout.block_place is BlockPlace.IN_MESSAGE:
+                messages[-1][1].insert(0, block)
+            else:
+                messages.append(("user", [block]))
+        return Rendered(
+            system="".join(layout.static), messages=[{"role": role, "content": _plain(each)} for role, each in messages]
+        )
+
+    def count(self, rendered: Rendered, counter: TokenCounter) -> int:
+        """Return the estimate of what is handed over, from scratch."""
+        blocks = [block for message in rendered.messages or () for block in _blocks_of(message["content"])]
+        if rendered.system:
+            blocks.append(_text(rendered.system))
+        return _tokens(blocks, counter) + (REPLY_TOKENS if blocks else 0)
+
+
+def _assign_ids(blocks: Iterable[_Block], ids: CallIds) -> None:
+    """Put the ids of calls and results in place of the stored ones."""
+    for block in blocks:
+        if block["type"] == "tool_use":
+            block["id"] = ids.call(block["id"])
+        elif block["type"] == "tool_result":
+            block["tool_use_id"] = ids.result(block["tool_use_id"])
+
+
+def _is_assistants(entry: HistoryEntry) -> bool:
+    """Say whether an entry of a history begins with the assistant's words."""
+    return isinstance(entry, ChatMessage) and _entry_messages(entry)[0][0] == "assistant"
+
+
+def _entry_messages(entry: HistoryEntry) -> list[tuple[str, list[_Block]]]:
+    """Return the API's messages for one entry of a history, as roles and blocks with stored ids."""
+    if isinstance(entry, Mark):
+        return [("user", [_text(mark_text(entry))])]
+    results = [_result(block) for block in entry.blocks if isinstance(block, ToolResultBlock)]
+    others = [block for block in entry.blocks if not isinstance(block, ToolResultBlock)]
+    if results and not others:
+        return [("user", results)]
+    if entry.role == "assistant" or any(isinstance(block, ToolUseBlock) for block in others):
+        answered = [("user", results)] if results else []
+        return [*answered, ("assistant", _assistants_blocks(others))]
+    return [("user", [*results, *_users_blocks(entry.role, others)])]
+
+
+def _users_blocks(role: str, content: Iterable[ContentBlock]) -> list[_Block]:
+    blocks = [sent for block in content if (sent := _users_block(block))] or [_text(EMPTY)]
+    return blocks if role == "user" else [_text(speaker_line(role)), *blocks]
+
+
+def _users_block(block: ContentBlock) -> _Block | None:
+    match block:
+        case TextBlock():
+            return _text_unless_blank(block.text)
+        case DocumentBlock():
+            source = {"type": "text", "media_type": "text/plain", "data": _shown(block.text)}
+            title = escaped_in_history(block.title)[:_MAX_TITLE_CHARS]
+            return {"type": "document", "source": source, **({"title": title} if title.strip() else {})}
+        case ImageBlock():
+            return _image(block)
+    return None
+
+
+def _assistants_blocks(content: Iterable[ContentBlock]) -> list[_Block]:
+    blocks = [sent for block in content if (sent := _assistants_block(block))]
+    if blocks and not _is_thinking(blocks[0]):
+        blocks.sort(key=lambda block: not _is_thinking(block))
+    if not blocks or _is_thinking(blocks[-1]):
+        blocks.append(_text(EMPTY))
+    if blocks[-1]["type"] == "text":
+        blocks[-1]["text"] = blocks[-1]["text"].rstrip()
+    return blocks
+
+
+def _assistants_block(block: ContentBlock) -> _Block | None:
+    match block:
+        case ThinkingBlock(data="", signature=""):
+            return None
+        case ThinkingBlock(data=""):
+            return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+        case ThinkingBlock():
+            return {"type": "redacted_thinking", "data": block.data}
+        case ToolUseBlock():
+            name = tool_name(block.name, max_chars=_MAX_TOOL_NAME_CHARS)
+            return {"type": "tool_use", "id": block.id, "name": name, "input": _input(block.arguments)}
+    return _text_unless_blank(block_text(block))
+
+
+def _input(arguments: str) -> dict[str, JSONValue]:
+    """Return a call's arguments as an object: none is {}, and what is no JSON object is kept as text."""
+    if not arguments.strip():
+        return {}
+    try:
+        value = json.loads(arguments)
+        json_text(value).encode()  # NaN, infinity and lone surrogates can be read, but not sent
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"arguments": arguments}
+
+
+def _result(result: ToolResultBlock) -> _Block:
+    content: JSONValue
+    if isinstance(result.content, str):
+        content = _shown(result.content)
+    else:
+        content = _plain([sent for part in result.content if (sent := _users_block(part))] or [_text(EMPTY)])
+    error = {"is_error": True} if result.is_error else {}
+    return {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content, **error}
+
+
+def _image(image: ImageBlock) -> _Block:
+    url = sendable_url(image.url)
+    if url is None:
+        return _text(escaped_in_history(block_text(image)))
+    data_url = split_data_url(url)
+    if data_url is None:
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    return {"type": "image", "source": {"type": "base64", "media_type": data_url[0], "data": data_url[1]}}
+
+
+def _text_unless_blank(text: str) -> _Block | None:
+    return _text(escaped_in_history(text)) if text.strip() else None
+
+
+def _shown(text: str) -> str:
+    return escaped_in_history(text) if text.strip() else EMPTY
+
+
+def _text(text: str) -> _Block:
+    return {"type": "text", "text": text}
+
+
+def _plain(blocks: list[_Block]) -> JSONValue:
+    """Return blocks in the API's plainest form: one text is a string."""
+    return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+
+
+def _is_thinking(block: _Block) -> bool:
+    return block["type"] in ("thinking", "redacted_thinking")
+
+
+def _has_results(blocks: Iterable[_Block]) -> bool:
+    return any(block["type"] == "tool_result" for block in blocks)
+
+
+def _is_results(blocks: Iterable[_Block]) -> bool:
+    return all(block["type"] == "tool_result" for block in blocks)
+
+
+def _blocks_of(content: JSONValue) -> list[Mapping[str, JSONValue]]:
+    return [_text(content)] if isinstance(content, str) else list(content or ())
+
+
+def _tokens(blocks: Iterable[Mapping[str, JSONValue]], counter: TokenCounter) -> int:
+    return sum(BLOCK_TOKENS + _content_tokens(block, counter) for block in blocks)
+
+
+def _content_tokens(block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    match block:
+        case {"type": "text", "text": text} | {"type": "thinking", "thinking": text}:
+            return counter(text)
+        case {"type": "redacted_thinking", "data": data}:
+            return -(-len(data) // _SEALED_CHARS_PER_TOKEN)
+        case {"type": "tool_use", "name": name, "input": arguments}:
+            return ID_TOKENS + counter(name) + counter(json_text(arguments))
+        case {"type": "tool_result"}:
+            return ID_TOKENS + _tokens(_blocks_of(block.get("content")), counter)
+        case {"type": "image"}:
+            return IMAGE_TOKENS
+        case {"type": "document", "source": {"type": "text", "data": text}}:
+            return counter(text) + counter(block.get("title") or "")
+    return counter(json_text(block))

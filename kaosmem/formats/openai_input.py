@@ -1,0 +1,97 @@
+"""Messages of OpenAI's chat completions API, read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kaosmem.errors import InvalidContentError
+from kaosmem.formats.delimiters import PROVIDERS_ROLES
+from kaosmem.formats.images import media_type_of
+from kaosmem.formats.payload import mapping_of, parts_of, plainest, text_field
+from kaosmem.names import shown
+from kaosmem.types import (
+    ChatMessage,
+    ContentBlock,
+    ImageBlock,
+    JSONValue,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+    check_content,
+)
+
+_MESSAGE = "an openai message"
+
+
+def parse_message(message: object) -> ChatMessage:
+    """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
+
+    A developer's message is a system message; a named user's role is the name, unless that is a role of the API's.
+    `reasoning_content`, as compatible servers give it, is reasoning without a seal. A refusal is text, audio of the
+    assistant its transcript. Raises InvalidContentError for what is no message and for what could not be kept.
+    """
+    given = mapping_of(message, _MESSAGE)
+    role = given.get("role")
+    if not isinstance(role, str) or not role:
+        raise InvalidContentError(f"{_MESSAGE} needs a role, such as 'user'; this one has {shown(role)}")
+    content = given.get("content")
+    if role == "tool":
+        text = "\n".join(block_text(block) for block in _parse_content(content))
+        return ChatMessage("tool", check_content((ToolResultBlock(text_field(given, "tool_call_id", _MESSAGE), text),)))
+    if given.get("function_call"):
+        raise InvalidContentError(f"{_MESSAGE} with a function_call cannot be kept, as it has no id; use tool_calls")
+    calls = given.get("tool_calls") or ()
+    blocks = [
+        *_parse_reasoning(given),
+        *_parse_content(content),
+        *_parse_spoken(given),
+        *(_parse_call(call) for call in (parts_of(calls, "tool_calls") if calls else ())),
+    ]
+    return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
+
+
+def _role(role: str, name: JSONValue) -> str:
+    if role == "developer":
+        return "system"
+    return name if role == "user" and isinstance(name, str) and name and name not in PROVIDERS_ROLES else role
+
+
+def _parse_reasoning(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
+    reasoning = given.get("reasoning_content")
+    if isinstance(reasoning, str) and reasoning:
+        yield ThinkingBlock(reasoning)
+
+
+def _parse_spoken(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
+    """Yield what the assistant said other than as content."""
+    refusal, audio = given.get("refusal"), given.get("audio")
+    if isinstance(refusal, str) and refusal:
+        yield TextBlock(refusal)
+    if audio is not None:
+        yield TextBlock(text_field(mapping_of(audio, "audio"), "transcript", "audio"))
+
+
+def _parse_content(content: JSONValue) -> list[ContentBlock]:
+    if content is None or content == "":
+        return []
+    if isinstance(content, str):
+        return [TextBlock(content)]
+    return [_parse_part(part) for part in parts_of(content, _MESSAGE)]
+
+
+def _parse_part(part: Mapping[str, JSONValue]) -> ContentBlock:
+    match part:
+        case {"type": "text", "text": text} | {"type": "refusal", "refusal": text}:
+            return TextBlock(text)
+        case {"type": "image_url", "image_url": {"url": str() as url, **rest}}:
+            return ImageBlock(url, media_type_of(url), str(rest.get("detail") or ""))
+    raise InvalidContentError(f"a part of type {shown(part.get('type'))} of {_MESSAGE} cannot be kept; give its text")
+
+
+def _parse_call(call: Mapping[str, JSONValue]) -> ToolUseBlock:
+    match call:
+        case {"id": call_id, "function": {"name": name, "arguments": arguments}}:
+            return ToolUseBlock(call_id, name, arguments)
+    raise InvalidContentError(f"a tool call needs an id and a function with name and arguments, not {shown(call)}")

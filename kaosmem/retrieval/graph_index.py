@@ -1,0 +1,190 @@
+"""An index of lines about entities and relationships: a networkx graph of them beside an index of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from kaosmem.entities import Entity, Relationship, one_line, part_of
+from kaosmem.retrieval.mentions import Mentions
+from kaosmem.retrieval.ranker import Index, check_new, unknown
+from kaosmem.retrieval.selection import best
+from kaosmem.types import Item
+
+# What being named is worth against the words of the best line. Above 1, so that the relationships between two named
+# entities come before all else; low enough that a line which says what is asked for outranks a distant neighbour.
+_PULL = 3
+# From so many times more relationships than there is room for, those to walk are chosen.
+_CHOICE = 4
+
+_Edges = dict[int, tuple[str, str]]
+"""Ordinals of relationships, each with the entity that it was reached from and its other end."""
+
+
+class GraphIndex:
+    """Items by ordinal; those whose metadata holds an entity or a relationship make a graph. See `GraphRanker`."""
+
+    def __init__(self, *, depth: int, hub: int, max_relationships: int, words: Index) -> None:
+        self._depth, self._hub, self._max_relationships, self._words = depth, hub, max_relationships, words
+        self._items: dict[int, Item] = {}
+        self._described: dict[str, list[int]] = {}  # entity -> ordinals of the items that describe it
+        self._mentions = Mentions()
+
+    @cached_property
+    def _graph(self) -> Any:
+        """Entities by id, and their relationships by ordinal; imported and made with the first of them."""
+        from networkx import MultiGraph
+
+        return MultiGraph()
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._items)
+
+    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
+        """Add entries of (ordinal, item); all are refused if one ordinal is negative or taken."""
+        new = check_new(entries, self._items)
+        self._words.add(new)
+        for ordinal, item in new:
+            self._attach(ordinal, item)
+
+    def update(self, ordinal: int, item: Item) -> None:
+        """Put another item in an entry's place. Raises KeyError for an unknown ordinal."""
+        self._detach(ordinal)
+        self._words.update(ordinal, item)
+        self._attach(ordinal, item)
+
+    def remove(self, ordinal: int) -> None:
+        """Remove an entry. Raises KeyError for an unknown ordinal."""
+        self._detach(ordinal)
+        self._words.remove(ordinal)
+
+    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
+        found = self._words.rank(query, max(limit, self._max_relationships))
+        near = self._near(query, dict(found[: self._max_relationships]))
+        pull = _PULL * (found[0][1] if found else 1.0)
+        if among is not None:
+            among = frozenset(among)
+            near = {ordinal: steps for ordinal, steps in near.items() if ordinal in among}
+            found = self._words.rank(query, limit, among=among)
+        if not near:
+            return found[: max(limit, 0)]
+        scores = dict(found)
+        others = [ordinal for ordinal in near if ordinal not in scores]
+        scores |= self._words.rank(query, len(others), among=others)
+        for ordinal, steps in near.items():
+            scores[ordinal] = scores.get(ordinal, 0.0) + pull / (1 + steps)
+        ordinals = np.fromiter(scores, np.int64, len(scores))
+        return best(ordinals, np.fromiter(scores.values(), np.float64, len(scores)), limit)
+
+    def neighbourhood(self, entity: str, depth: int) -> tuple[list[Item], list[Item]]:
+        """Return the items of the entities within `depth` hops, nearest first, and of the relationships on the way.
+
+        Equally near ones and the relationships come in stored order; around an unknown entity there is nothing.
+        """
+        from networkx import single_source_shortest_path_length
+
+        if entity not in self._graph:
+            return [], []
+        hops: dict[str, int] = single_source_shortest_path_length(self._graph, entity, cutoff=depth)
+        entities = [(n, ordinal) for each, n in hops.items() for ordinal in self._described.get(each, ())]
+        walked = [each for each, n in hops.items() if n < depth]
+        relationships = sorted(self._edges_of(walked))
+        return [self._items[ordinal] for _, ordinal in sorted(entities)], [self._items[each] for each in relationships]
+
+    def _near(self, query: str, worded: Mapping[int, float]) -> dict[int, float]:
+        """Return how many steps the lines near the entities that a query names are from these, by ordinal.
+
+        worded: what the words alone give their best lines.
+        """
+        named = sorted(self._mentions.entities_in(query), key=self._recency, reverse=True)
+        frontier, left = named[: self._max_relationships], self._max_relationships
+        hops = dict.fromkeys(frontier, 0)
+        near: dict[int, float] = {}
+        for hop in range(self._depth + 1):
+            near |= ((ordinal, 2 * hop + 0.5) for each in frontier for ordinal in self._described.get(each, ()))
+            if hop == self._depth:
+                break
+            room = left if hop == self._depth - 1 else (left + 1) // 2
+            through = [each for each in frontier if not hop or len(self._graph.adj[each]) <= self._hub]
+            edges = self._edges_of(through, besides=near, enough=_CHOICE * room if hop else None)
+            chosen = _chosen(edges, room, hops, worded)
+            left -= len(chosen)
+            frontier = list(dict.fromkeys(edges[ordinal][1] for ordinal in chosen if edges[ordinal][1] not in hops))
+            hops |= dict.fromkeys(frontier, hop + 1)
+            near |= ((ordinal, hops[edges[ordinal][0]] + hops[edges[ordinal][1]]) for ordinal in chosen)
+        return near
+
+    def _edges_of(self, entities: Iterable[str], *, besides: Collection[int] = (), enough: int | None = None) -> _Edges:
+        """Return the relationships of entities, of one after another until there are enough."""
+        edges: _Edges = {}
+        for entity in entities:
+            if enough is not None and len(edges) >= enough:
+                break
+            edges |= (
+                (ordinal, (entity, other))
+                for _, other, ordinal in self._graph.edges(entity, keys=True)
+                if ordinal not in besides
+            )
+        return edges
+
+    def _recency(self, entity: str) -> tuple[int, str]:
+        return max(self._described.get(entity, (-1,))), entity
+
+    def _attach(self, ordinal: int, item: Item) -> None:
+        self._items[ordinal] = item
+        match part_of(item.metadata):
+            case Entity() as entity:
+                self._know(entity.id)
+                if entity.id not in self._described:
+                    self._mentions.discard(one_line(entity.id), entity.id)
+                self._described.setdefault(entity.id, []).append(ordinal)
+                for name in entity.names:
+                    self._mentions.add(name, entity.id)
+            case Relationship() as relationship:
+                self._know(relationship.source)
+                self._know(relationship.target)
+                self._graph.add_edge(relationship.source, relationship.target, key=ordinal)
+
+    def _detach(self, ordinal: int) -> None:
+        if ordinal not in self._items:
+            raise unknown(ordinal)
+        match part_of(self._items.pop(ordinal).metadata):
+            case Entity() as entity:
+                self._described[entity.id].remove(ordinal)
+                for name in entity.names:
+                    self._mentions.discard(name, entity.id)
+                if not self._described[entity.id]:
+                    del self._described[entity.id]
+                    self._mentions.add(one_line(entity.id), entity.id)
+                self._forget(entity.id)
+            case Relationship() as relationship:
+                self._graph.remove_edge(relationship.source, relationship.target, key=ordinal)
+                self._forget(relationship.source)
+                self._forget(relationship.target)
+
+    def _know(self, entity: str) -> None:
+        """Take an entity into the graph; while nothing describes it, its id is its name."""
+        if entity not in self._graph:
+            self._graph.add_node(entity)
+            self._mentions.add(one_line(entity), entity)
+
+    def _forget(self, entity: str) -> None:
+        """Take an entity that nothing describes and nothing is related to out of the graph."""
+        if entity in self._graph and entity not in self._described and not self._graph.adj[entity]:
+            self._graph.remove_node(entity)
+            self._mentions.discard(one_line(entity), entity)
+
+
+def _chosen(edges: _Edges, room: int, hops: Mapping[str, int], worded: Mapping[int, float]) -> list[int]:
+    """Return at most `room` of the relationships in the order in which they are walked."""
+    ordinals = np.fromiter(edges, np.int64, len(edges))
+    words = np.fromiter(map(worded.get, edges, repeat(0.0)), np.float64, len(edges))
+    within = np.fromiter((other in hops for _, other in edges.values()), np.bool_, len(edges))
+    chosen: list[int] = ordinals[np.lexsort((ordinals, words, within))[::-1][:room]].tolist()
+    return chosen

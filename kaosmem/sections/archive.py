@@ -1,0 +1,74 @@
+"""What has left a section."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from kaosmem.types import Item, JSONValue
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A version that has left a section.
+
+    position, unit: of an item that was evicted and may be recalled, its ordinal and the first one of its unit.
+    """
+
+    item: Item
+    position: int | None = None
+    unit: int | None = None
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return the version as JSON values."""
+        place = {} if self.position is None else {"position": self.position, "unit": self.unit}
+        return self.item.to_dict() | place
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Archived:
+        """Return the version that `to_dict` stored. Raises InvalidContentError."""
+        return cls(Item.from_dict(stored, section), stored.get("position"), stored.get("unit"))
+
+
+class Archive:
+    """What has left a section: evicted, removed or replaced versions, in memory until an archive file holds them."""
+
+    def __init__(self, on_disk: int = 0) -> None:
+        self._on_disk = on_disk
+        self._versions: deque[Archived] = deque()
+        self._newest: dict[str, Item] = {}
+        self._undrained = 0
+
+    def __len__(self) -> int:
+        """Return how many versions were ever archived."""
+        return self._on_disk + len(self._versions)
+
+    def get(self, item_id: str) -> Item | None:
+        """Return the newest archived version of an item, if it is in memory."""
+        return self._newest.get(item_id)
+
+    def put(self, version: Archived) -> None:
+        """Archive a version of an item."""
+        self._versions.append(version)
+        self._newest[version.item.id] = version.item
+        self._undrained += 1
+
+    def drain(self) -> list[Archived]:
+        """Return the versions put since the last drain, oldest first; they stay in memory."""
+        drained = list(islice(reversed(self._versions), self._undrained))[::-1]
+        self._undrained = 0
+        return drained
+
+    def in_memory(self) -> list[Archived]:
+        """Return the versions in memory, oldest first."""
+        return list(self._versions)
+
+    def release(self, count: int) -> None:
+        """Let go of the oldest `count` versions in memory, which an archive file holds now."""
+        for _ in range(count):
+            version = self._versions.popleft().item
+            if self._newest.get(version.id) is version:  # one object may be archived twice
+                del self._newest[version.id]
+        self._on_disk += count

@@ -1,0 +1,69 @@
+"""Held items by the values of the metadata fields that filters ask for."""
+
+from __future__ import annotations
+
+from kaosmem.filters import MetadataFilter
+from kaosmem.sections.holdings import Holdings
+from kaosmem.types import JSONValue, json_text
+
+
+class Facets:
+    """Groups held items by their values of some fields: a filter is asked once a group, not once an item.
+
+    A grouping is made when a filter first asks for its fields, then told of every change.
+    """
+
+    def __init__(self, held: Holdings) -> None:
+        self._held = held
+        self._groupings: dict[frozenset[str], _Grouping] = {}
+
+    def passing(self, wanted: MetadataFilter) -> set[int] | None:
+        """Return the ordinals of the items that pass a filter; None where no item has any of its fields."""
+        grouping = self._groupings.get(wanted.fields)
+        if grouping is None:
+            grouping = self._groupings[wanted.fields] = _Grouping(wanted.fields)
+            for ordinal in self._held:
+                grouping.add(ordinal, self._held[ordinal].metadata)
+        return grouping.passing(wanted)
+
+    def added(self, ordinal: int) -> None:
+        """Note a new item."""
+        for grouping in self._groupings.values():
+            grouping.add(ordinal, self._held[ordinal].metadata)
+
+    def changed(self, ordinal: int) -> None:
+        """Note an item's new version."""
+        self.removed(ordinal)
+        self.added(ordinal)
+
+    def removed(self, ordinal: int) -> None:
+        """Note that an item is gone."""
+        for grouping in self._groupings.values():
+            grouping.remove(ordinal)
+
+
+class _Grouping:
+    def __init__(self, fields: frozenset[str]) -> None:
+        self._fields = sorted(fields)
+        self._members: dict[str, set[int]] = {}  # JSON text of the fields that an item has -> ordinals
+        self._values: dict[str, dict[str, JSONValue]] = {}
+        self._group_of: dict[int, str] = {}
+
+    def add(self, ordinal: int, metadata: JSONValue) -> None:
+        values = {field: metadata[field] for field in self._fields if field in metadata}
+        group = json_text(values)
+        self._values[group] = values
+        self._members.setdefault(group, set()).add(ordinal)
+        self._group_of[ordinal] = group
+
+    def remove(self, ordinal: int) -> None:
+        group = self._group_of.pop(ordinal)
+        self._members[group].discard(ordinal)
+        if not self._members[group]:
+            del self._members[group], self._values[group]
+
+    def passing(self, wanted: MetadataFilter) -> set[int] | None:
+        if not any(self._values.values()):
+            return None
+        found = (members for group, members in self._members.items() if wanted(self._values[group]))
+        return set().union(*found)

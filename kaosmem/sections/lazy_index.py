@@ -1,0 +1,64 @@
+"""An index that is made when a section is first ranked, and catches up before each ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from kaosmem.sections.holdings import Holdings
+
+if TYPE_CHECKING:
+    from kaosmem.retrieval import Index, Ranker
+
+
+class LazyIndex:
+    """A ranker's index over holdings: made when first asked, then told of changes in batches, just before it ranks."""
+
+    def __init__(self, ranker: Ranker | None, held: Holdings) -> None:
+        self._ranker = ranker
+        self._held = held
+        self._index: Index | None = None
+        self._stale: dict[int, bool] = {}  # held ordinal, new or changed -> whether the index has it
+        self._gone: list[int] = []  # ordinals that the index has still
+
+    def added(self, ordinal: int) -> None:
+        """Note a new item."""
+        if self._index is not None:
+            self._stale[ordinal] = False
+
+    def changed(self, ordinal: int) -> None:
+        """Note an item's new version."""
+        if self._index is not None:
+            self._stale.setdefault(ordinal, True)
+
+    def removed(self, ordinal: int) -> None:
+        """Note that an item is gone."""
+        if self._index is not None and self._stale.pop(ordinal, True):
+            self._gone.append(ordinal)
+
+    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score), best first, of all items or of those `among` these ordinals."""
+        return self.synced().rank(query, limit, among=among)
+
+    def synced(self) -> Index:
+        """Return the index, which has all changes."""
+        if self._index is None:
+            self._index = self._made()
+            self._stale = dict.fromkeys(chain(self._held.past, self._held), False)
+        for ordinal in self._gone:
+            self._index.remove(ordinal)
+        for ordinal, indexed in self._stale.items():
+            if indexed:
+                self._index.update(ordinal, self._held[ordinal])
+        self._index.add((ordinal, self._held[ordinal]) for ordinal, indexed in self._stale.items() if not indexed)
+        self._gone.clear()
+        self._stale.clear()
+        return self._index
+
+    def _made(self) -> Index:
+        if self._ranker is None:
+            from kaosmem.retrieval.bm25 import BM25Ranker
+
+            self._ranker = BM25Ranker()
+        return self._ranker.index()

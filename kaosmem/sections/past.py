@@ -1,0 +1,67 @@
+"""What a history gave up for room and may still recall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kaosmem.types import Item
+
+
+@dataclass(frozen=True, slots=True)
+class PastUnit:
+    """A unit that was evicted whole: its items by ordinal, in stored order, and their tokens."""
+
+    items: Mapping[int, Item]
+    tokens: int
+
+
+class Past:
+    """Evicted units, each under the ordinal of its first item."""
+
+    def __init__(self) -> None:
+        self._units: dict[int, PastUnit] = {}
+        self._firsts: dict[int, int] = {}  # ordinal -> first ordinal of its unit
+
+    def __len__(self) -> int:
+        """Return how many items were evicted."""
+        return len(self._firsts)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._firsts)
+
+    def __contains__(self, ordinal: object) -> bool:
+        return ordinal in self._firsts
+
+    def __getitem__(self, ordinal: int) -> Item:
+        return self._units[self._firsts[ordinal]].items[ordinal]
+
+    @property
+    def all_alone(self) -> bool:
+        """Whether no unit has several items."""
+        return len(self._units) == len(self._firsts)
+
+    def put(self, items: Mapping[int, Item]) -> None:
+        """Keep a unit, its items by ordinal in stored order; one that is there already stays as it is."""
+        first = next(iter(items))
+        if first not in self._firsts:
+            self._units[first] = PastUnit(items, sum(item.tokens for item in items.values()))
+            self._firsts |= dict.fromkeys(items, first)
+
+    def first(self, ordinal: int) -> int:
+        """Return the first ordinal of an item's unit."""
+        return self._firsts[ordinal]
+
+    def unit(self, first: int) -> PastUnit:
+        """Return a unit."""
+        return self._units[first]
+
+    def newest_first(self) -> Iterable[int]:
+        """Return the first ordinal of each unit, the unit with the newest item first."""
+        return sorted(self._units, key=lambda first: max(self._units[first].items), reverse=True)
+
+    def recount(self, count: Callable[[Item], int]) -> None:
+        """Measure all items anew."""
+        units, self._units, self._firsts = self._units, {}, {}
+        for unit in units.values():
+            self.put({ordinal: replace(item, tokens=count(item)) for ordinal, item in unit.items.items()})

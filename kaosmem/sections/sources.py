@@ -1,0 +1,62 @@
+"""What a session shows beside its own sections: the Source protocol, and sections of other sessions as sources."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+from kaosmem.filters import MetadataFilter
+from kaosmem.sections.proposals import Proposal
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.types import Item
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where candidates for a window come from."""
+
+    @property
+    def spec(self) -> SectionSpec:
+        """Return how the source is budgeted and shown."""
+        ...
+
+    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return units worth about twice `cap` tokens in order of want.
+
+        wanted: propose only what passes, where the source has metadata of that kind.
+        """
+        ...
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return an item in full, or None."""
+        ...
+
+
+class AttachedSection:
+    """A section of another session, which is read and never changed: what is shown of it is not marked as used."""
+
+    def __init__(self, section: Section) -> None:
+        self.section = section
+
+    def __repr__(self) -> str:
+        return f"AttachedSection({self.section!r})"
+
+    @property
+    def spec(self) -> SectionSpec:
+        """Return the section's own spec."""
+        return self.section.spec
+
+    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return what the section proposes; the first time off the event loop, as that makes an index."""
+        return await asyncio.to_thread(self.section.propose, query, cap=cap, wanted=wanted)
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return a live item."""
+        return self.section.peek(item_id) if item_id in self.section else None
+
+
+def renamed(spec: SectionSpec, name: str) -> SectionSpec:
+    """Return a spec under another name, shown under the title that it had."""
+    return spec if spec.name == name else replace(spec, name=name, header=spec.title)

@@ -1,0 +1,200 @@
+"""A section as a graph: entities and relationships, each an item that is one readable line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kaosmem.entities import Entity, Part, Relationship, SubGraph, entity_item_id, one_line, part_of
+from kaosmem.errors import UnknownItemError, UnknownSectionError
+from kaosmem.names import shown
+from kaosmem.retrieval.graph import GraphRanker
+from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.types import Item, JSONValue, Trust
+
+if TYPE_CHECKING:
+    from kaosmem.sections import Section
+
+
+class Graph:
+    """The entities and relationships of a section whose ranker is a GraphRanker; `memory.graph` is one.
+
+    Each is an item whose id is made of what tells it from all others, so that adding it again replaces it:
+    `entity:<id>` or `relationship:["<source>","<type>","<target>"]`, of which a hash ends what is too long.
+    make: makes an item for a section, as `ItemFactory.make` does. writable: returns the section to change it.
+    Raises UnknownSectionError for a section with another ranker.
+    """
+
+    def __init__(
+        self,
+        section: Section,
+        *,
+        make: Callable[..., Item],
+        writable: Callable[[], Section],
+        counter: TokenCounter,
+    ) -> None:
+        if not isinstance(section.spec.ranker, GraphRanker):
+            raise UnknownSectionError(
+                f"section {section.spec.name!r} is no graph; give its SectionSpec ranker=GraphRanker()"
+            )
+        self._section, self._make, self._writable, self._counter = section, make, writable, counter
+
+    def __repr__(self) -> str:
+        parts = list(self)
+        entities = sum(isinstance(part, Entity) for part in parts)
+        return (
+            f"<Graph {self._section.spec.name!r}: {entities} entities, {len(parts) - entities} relationships, "
+            f"{self._section.used} tokens>"
+        )
+
+    def __len__(self) -> int:
+        """Return the number of entities and relationships."""
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[Part]:
+        """Yield the entities and relationships in stored order."""
+        return (part for item in self._section if (part := part_of(item.metadata)))
+
+    def __contains__(self, entity_id: object) -> bool:
+        return isinstance(entity_id, str) and self.entity(entity_id) is not None
+
+    def entity(self, entity_id: str) -> Entity | None:
+        """Return an entity by its id."""
+        item_id = entity_item_id(entity_id)
+        part = part_of(self._section.peek(item_id).metadata) if item_id in self._section else None
+        return part if isinstance(part, Entity) and part.id == entity_id else None
+
+    def neighbors(self, entity_id: str, *, depth: int = 1) -> SubGraph:
+        """Return the entities up to `depth` hops away in any direction, nearest first, and the relationships walked.
+
+        Raises UnknownItemError for an id that neither an entity nor an end of a relationship has.
+        """
+        if type(depth) is not int or depth < 1:
+            raise ValueError(f"depth is {depth!r}; give a whole number from 1 up")
+        described, related = self._around(entity_id, depth)
+        if not described and not related:
+            raise _unknown_entity(entity_id)
+        return SubGraph(
+            tuple(Entity.of(item.metadata["entity"]) for item in described),
+            tuple(Relationship.of(item.metadata["relationship"]) for item in related),
+        )
+
+    def add(
+        self,
+        entities: Iterable[Entity | Mapping[str, JSONValue]] = (),
+        relationships: Iterable[Relationship | Mapping[str, JSONValue]] = (),
+        *,
+        priority: int = 0,
+        pinned: bool = False,
+        tags: Iterable[str] = (),
+        sources: Iterable[str] = (),
+        trust: Trust | None = None,
+    ) -> list[Item]:
+        """Add entities and relationships, or put them in the place of those with their identity; return their items.
+
+        An end of a relationship may be an entity that is added later or never: till then its id stands for its name.
+        The line of a relationship names its ends and so is derived from them: their items are among its sources, its
+        trust is no higher than theirs, and it is written anew when one of them gets another name.
+        priority, pinned, tags, sources, trust: of all the items, as in `SessionMemory.add`.
+        Raises InvalidNameError and InvalidContentError before anything has changed, and as `SessionMemory.add` for
+        an item that is refused; those before it stay.
+        """
+        new_entities = [Entity.of(given) for given in entities]
+        new_relationships = [Relationship.of(given) for given in relationships]
+        given = {
+            "priority": priority,
+            "pinned": pinned,
+            "tags": tuple(tags),
+            "sources": tuple(sources),
+            "trust": trust,
+        }
+        section, is_first = self._writable(), not len(self._section)
+        renamed = [entity.id for entity in new_entities if not is_first and entity.label != self._label(entity.id)]
+        items = [self._put(section, entity, given) for entity in new_entities]
+        self._relabel(section, renamed)
+        return items + [self._put(section, relationship, given) for relationship in new_relationships]
+
+    def remove(
+        self,
+        entities: Iterable[str | Entity] = (),
+        relationships: Iterable[Relationship | Mapping[str, JSONValue]] = (),
+    ) -> list[Item]:
+        """Move entities, each with all its relationships, and relationships to the archive; return their items.
+
+        entities: themselves or their ids.
+        Raises UnknownItemError for what is not there; then nothing has changed.
+        """
+        section, doomed = self._writable(), dict[str, Item]()
+        for given in [entities] if isinstance(entities, str) else entities:
+            entity_id = given.id if isinstance(given, Entity) else given
+            found = [*self._around(entity_id, 0)[0], *self._around(entity_id, 1)[1]]
+            if not found:
+                raise _unknown_entity(entity_id)
+            doomed |= {item.id: item for item in found}
+        for relationship in map(Relationship.of, relationships):
+            if relationship.item_id not in section:
+                raise UnknownItemError(f"no relationship {shown(relationship)} in this graph; neighbors() has those")
+            doomed[relationship.item_id] = section.peek(relationship.item_id)
+        for item_id in doomed:
+            section.remove(item_id)
+        return list(doomed.values())
+
+    def _put(self, section: Section, part: Part, given: Mapping[str, Any]) -> Item:
+        """Add or replace the item of an entity or relationship; one that is there already as it is stays untouched."""
+        live = section.peek(part.item_id) if part.item_id in section else None
+        own = {"id": None if live else part.item_id, "metadata": part.metadata}
+        if isinstance(part, Entity):
+            item = self._make(section.spec, part.line, **own, **given)
+        else:
+            line, ends = self._titled(part)
+            item = self._derived(self._make(section.spec, line, **own, **given), ends)
+        if live is None:
+            section.add(item)
+            return item
+        item = replace(item, id=live.id, created_at=live.created_at)
+        if item == live:
+            return live
+        section.update(item)
+        return item
+
+    def _relabel(self, section: Section, entity_ids: Iterable[str]) -> None:
+        """Write the lines of the relationships of entities anew."""
+        stale = {item.id: item for entity_id in entity_ids for item in self._around(entity_id, 1)[1]}
+        for item in stale.values():
+            if item.id in section:  # an update may evict others
+                line, ends = self._titled(Relationship.of(item.metadata["relationship"]))
+                item = replace(item, content=line, tokens=count_content(line, self._counter))
+                section.update(self._derived(item, ends))
+
+    def _titled(self, relationship: Relationship) -> tuple[str, list[Item]]:
+        """Return a relationship's line, and the items of the entities that give it their names."""
+        source, target = self.entity(relationship.source), self.entity(relationship.target)
+        line = relationship.line(
+            source.label if source else one_line(relationship.source),
+            target.label if target else one_line(relationship.target),
+        )
+        return line, [self._section.peek(end.item_id) for end in (source, target) if end]
+
+    def _derived(self, item: Item, ends: Iterable[Item]) -> Item:
+        """Return a relationship's item with those of its ends among its sources."""
+        item = replace(item, trust=min([item.trust, *(end.trust for end in ends)]))
+        if self._section.spec.placement == "static":  # where nothing may be derived
+            return item
+        return replace(item, sources=tuple(dict.fromkeys([*item.sources, *(end.id for end in ends)])))
+
+    def _label(self, entity_id: str) -> str:
+        entity = self.entity(entity_id)
+        return one_line(entity_id) if entity is None else entity.label
+
+    def _around(self, entity_id: str, depth: int) -> tuple[list[Item], list[Item]]:
+        """Return the items of the entities and of the relationships around one."""
+        from kaosmem.retrieval.graph_index import GraphIndex
+
+        with self._section.index() as index:
+            assert isinstance(index, GraphIndex)  # the ranker is a GraphRanker
+            return index.neighbourhood(entity_id, depth)
+
+
+def _unknown_entity(entity_id: str) -> UnknownItemError:
+    return UnknownItemError(f"no entity {shown(entity_id)} in this graph; add it first")

@@ -1,0 +1,125 @@
+"""New items: checked, counted, with an id, a time, a role and a trust."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from kaosmem.errors import DuplicateItemError, InvalidContentError
+from kaosmem.names import check_item_id, shown
+from kaosmem.sections import Section, SectionSpec
+from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.types import (
+    Content,
+    ContentBlock,
+    Item,
+    JSONValue,
+    ToolResultBlock,
+    Trust,
+    check_content,
+    check_metadata,
+    check_text,
+)
+
+_ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Trust.MODEL, "tool": Trust.TOOL}
+
+
+class ItemFactory:
+    """Makes the items of one session.
+
+    sections: all of the session's, by name. clock: gives aware times. rng: where ids come from.
+    """
+
+    def __init__(
+        self,
+        sections: Mapping[str, Section],
+        *,
+        counter: TokenCounter,
+        clock: Callable[[], datetime],
+        rng: random.Random,
+    ) -> None:
+        self._sections, self._counter, self._clock, self._rng = sections, counter, clock, rng
+
+    def make(
+        self,
+        spec: SectionSpec,
+        content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
+        *,
+        role: str | None = None,
+        id: str | None = None,  # noqa: A002
+        key: str | None = None,
+        priority: int = 0,
+        pinned: bool = False,
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, JSONValue] | None = None,
+        sources: Iterable[str] = (),
+        trust: Trust | None = None,
+    ) -> Item:
+        """Return an item for a section. Raises DuplicateItemError, InvalidNameError, InvalidContentError."""
+        checked = check_content(content)
+        role = _default_role(spec) if role is None else check_text(role, "role")
+        sources = tuple(check_item_id(source) for source in sources)
+        if id is not None and self.section_of(check_item_id(id)):
+            raise DuplicateItemError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
+        if type(priority) is not int:
+            raise InvalidContentError(f"priority is {shown(priority)}; give a whole number, higher for more important")
+        return Item(
+            id=id or self._new_id(),
+            section=spec.name,
+            role=role,
+            content=checked,
+            tokens=count_content(checked, self._counter),
+            created_at=self._clock(),
+            priority=priority,
+            pinned=pinned,
+            tags=tuple(check_text(tag, "a tag") for tag in tags),
+            metadata=check_metadata(metadata),
+            key=key if key is None else check_text(key, "key"),
+            sources=sources,
+            trust=self._trust(spec, role, checked, sources, trust),
+        )
+
+    def section_of(self, item_id: str) -> Section | None:
+        """Return the section that has a live item."""
+        return next((section for section in self._sections.values() if item_id in section), None)
+
+    def _new_id(self) -> str:
+        while self.section_of(item_id := f"{self._rng.getrandbits(64):016x}"):
+            pass
+        return item_id
+
+    def _trust(
+        self, spec: SectionSpec, role: str, content: Content, sources: Sequence[str], given: Trust | None
+    ) -> Trust:
+        if not sources:
+            return _default_trust(spec, role, content) if given is None else Trust(given)
+        if spec.placement == "static":
+            raise ValueError(
+                f"section {spec.name!r} is static: a derived item may not stand in the system message; "
+                "add it to another section, or without sources"
+            )
+        known = [section.peek(source) for source in sources if (section := self.section_of(source))]
+        lowest = min((item.trust for item in known), default=Trust.EXTERNAL)
+        if len(known) < len(sources):
+            lowest = Trust.EXTERNAL
+        if given is not None and given > lowest:
+            raise ValueError(
+                f"trust {Trust(given).name} is higher than {lowest.name}, the lowest of the sources; leave trust out"
+            )
+        return lowest if given is None else Trust(given)
+
+
+def _default_role(spec: SectionSpec) -> str:
+    if spec.name == "role":
+        return "system"
+    return "user" if spec.placement == "history" else ""
+
+
+def _default_trust(spec: SectionSpec, role: str, content: Content) -> Trust:
+    """Return what the role says, but no more than a tool's where a tool's result is in it, whoever handed it over."""
+    if spec.placement == "static":
+        return Trust.APPLICATION
+    of_role = _ROLE_TRUST.get(role, Trust.MODEL)
+    holds_results = not isinstance(content, str) and any(isinstance(block, ToolResultBlock) for block in content)
+    return min(of_role, Trust.TOOL) if holds_results else of_role

@@ -1,0 +1,110 @@
+"""Opening a session: what its log holds, as sections. Those opened read-only are read once a process and shared."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from kaosmem.persistence import Location, SessionLog, fingerprint, same_place
+from kaosmem.retrieval import Ranker
+from kaosmem.sections import SectionSpec
+from kaosmem.session.hydration import Hydrated, hydrate
+from kaosmem.tokens import TokenCounter, get_counter
+
+MAX_SHARED = 8
+"""How many sessions opened read-only a process keeps; the one asked for least recently goes first."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Which session is opened, and how it is read; all as given to `SessionMemory.open`."""
+
+    location: Location
+    session_id: str
+    namespace: str
+    sections: Sequence[SectionSpec]
+    given_counter: TokenCounter | Callable[[str], int] | str | None
+    ranker: Ranker | None
+
+    @cached_property
+    def counter(self) -> TokenCounter:
+        """The counter that the session is counted with."""
+        return get_counter(self.given_counter)
+
+    def read(self, *, read_only: bool = False, single_writer: bool = False) -> tuple[SessionLog, Hydrated]:
+        """Return the session's log and what it holds. Raises CorruptionError, UnsupportedVersionError."""
+        with _collector_paused():
+            log, recovered = SessionLog.open(
+                self.location,
+                self.session_id,
+                namespace=self.namespace,
+                read_only=read_only,
+                single_writer=single_writer,
+            )
+            return log, hydrate(recovered, self.sections, self.counter, self.ranker)
+
+    @property
+    def key(self) -> Hashable:
+        """Return what is equal for openings that give the same; objects given are told apart by identity."""
+        specs = tuple((replace(spec, ranker=None), id(spec.ranker)) for spec in self.sections)
+        place = same_place(self.location), self.namespace, self.session_id
+        given = self.given_counter
+        return *place, specs, given if isinstance(given, str) else id(given), id(self.ranker)
+
+
+@dataclass
+class _Shared:
+    lock: threading.Lock
+    opening: Opening  # keeps alive what the key names by identity
+    stored: Hashable = None
+    held: tuple[SessionLog, Hydrated] | None = None
+
+
+class SharedSessions:
+    """Sessions that a process has read and may not change, each read again only when it has changed where it is stored.
+
+    May be asked from several threads: those who ask for one session wait for the first of them to read it.
+    """
+
+    def __init__(self, max_sessions: int = MAX_SHARED) -> None:
+        self._max_sessions = max_sessions
+        self._sessions: OrderedDict[Hashable, _Shared] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, opening: Opening) -> tuple[SessionLog, Hydrated]:
+        """Return the session's log and its sections, which refuse changes."""
+        shared = self._entry(opening)
+        with shared.lock:
+            stored = fingerprint(opening.location, opening.session_id, opening.namespace)
+            if shared.held is None or shared.stored != stored:
+                shared.held = opening.read(read_only=True)
+                for section in shared.held[1].sections.values():
+                    section.freeze()
+                shared.stored = stored
+            return shared.held
+
+    def _entry(self, opening: Opening) -> _Shared:
+        with self._lock:
+            key = opening.key
+            shared = self._sessions.setdefault(key, _Shared(threading.Lock(), opening))
+            self._sessions.move_to_end(key)
+            while len(self._sessions) > self._max_sessions:
+                self._sessions.popitem(last=False)
+            return shared
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the collector of garbage: what opening makes is all kept, and it would be looked through many times."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

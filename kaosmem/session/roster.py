@@ -1,0 +1,162 @@
+"""All that a session may show: its own sections and the sources attached to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from types import MappingProxyType
+
+from kaosmem.assembly import Decision, Reason
+from kaosmem.assembly.allocation import cap_of
+from kaosmem.errors import UnknownItemError, UnknownSectionError
+from kaosmem.filters import MetadataFilter
+from kaosmem.names import check_name, shown
+from kaosmem.sections import AttachedSection, Candidate, Proposal, Section, SectionSpec, Source, renamed
+from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.types import Item
+
+
+class Roster:
+    """The sections of a session, in order of declaration, then its sources, in order of attachment, by name."""
+
+    def __init__(self, sections: Mapping[str, Section], *, counter: TokenCounter) -> None:
+        self.sections = sections
+        self._counter = counter
+        self._sources: dict[str, Source] = {}
+        self._specs = {name: section.spec for name, section in sections.items()}
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """Return the attached sources by the names that they are shown under."""
+        return MappingProxyType(self._sources)
+
+    def attach(self, source: Source, name: str | None) -> str:
+        """Show a source from now on, and return under which name.
+
+        name: None is the source's own, numbered where that is taken. Raises InvalidNameError, ValueError.
+        """
+        if name is None:
+            own = source.spec.name
+            name = next(free for free in _numbered(own) if free not in self._specs)
+        elif check_name(name, "source") in self._specs:
+            raise ValueError(f"{shown(name)} is the name of a section or source already; give another")
+        self._sources[name] = source
+        self._specs[name] = renamed(source.spec, name)
+        return name
+
+    def spec(self, name: str) -> SectionSpec:
+        """Return the spec that a section or source is shown by. Raises UnknownSectionError."""
+        if name not in self._specs:
+            raise UnknownSectionError(f"no section or source {shown(name)}; there are {', '.join(self._specs)}")
+        return self._specs[name]
+
+    def shown(self, names: Iterable[str] | None) -> dict[str, SectionSpec]:
+        """Return the specs of what may be shown, of these names or of all. Raises UnknownSectionError."""
+        wanted = self._specs.keys() if names is None else {self.spec(name).name for name in names}
+        return {name: spec for name, spec in self._specs.items() if spec.in_context and name in wanted}
+
+    async def propose(
+        self, specs: Mapping[str, SectionSpec], query: str, *, window: int, wanted: MetadataFilter | None
+    ) -> dict[str, Proposal]:
+        """Return what each of these sections and sources proposes; sources are awaited together.
+
+        What a source proposes under the id of a live item, or of one that a source before it proposes, is left out.
+        """
+        caps = {name: cap_of(spec, window) for name, spec in specs.items()}
+        sources = {name: source for name, source in self._sources.items() if name in specs}
+        found = await asyncio.gather(
+            *(source.propose(query, cap=caps[name], wanted=wanted) for name, source in sources.items())
+        )
+        proposals = {
+            name: section.propose(query, cap=caps[name], wanted=wanted)
+            for name, section in self.sections.items()
+            if name in specs
+        }
+        proposed = set[str]()
+        for name, proposal in zip(sources, found, strict=True):
+            proposals[name] = self._taken_in(proposal, proposed)
+            proposed |= _item_ids(proposals[name])
+        return proposals
+
+    def use(self, items: Iterable[Item]) -> None:
+        """Mark a use of each of these items of the session's own; what sources gave is not marked."""
+        ids: dict[str, list[str]] = {}
+        for item in items:
+            ids.setdefault(item.section, []).append(item.id)
+        for name, item_ids in ids.items():
+            if name in self.sections:
+                self.sections[name].use(item_ids)
+
+    def decide(self, item_id: str, *, shown_names: Collection[str], wanted: MetadataFilter | None) -> Decision:
+        """Return the decision on an item that was not proposed. Raises UnknownItemError."""
+        for name, section in self._all_sections():
+            if item_id in section:
+                reason = Reason.OUTRANKED if name in shown_names else Reason.NOT_SHOWN
+                if reason is Reason.OUTRANKED and not section.is_passed_by(item_id, wanted):
+                    reason = Reason.FILTERED
+                return Decision(item_id, name, False, reason, None, None, section.peek(item_id).tokens)
+        for name, section in self.sections.items():
+            if archived := section.archive.get(item_id):
+                return Decision(item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens)
+        raise UnknownItemError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
+
+    def rank(
+        self, query: str, section: str | None, limit: int, *, wanted: MetadataFilter | None
+    ) -> list[tuple[Item, float]]:
+        """Return the items most relevant to a query, of one section or of all that may be shown, with their scores."""
+        names = {self.spec(section).name} if section else self.shown(None).keys()
+        found = [
+            match
+            for name, each in self._all_sections()
+            if name in names
+            for match in each.rank(query, limit, wanted=wanted)
+        ]
+        found.sort(key=lambda match: (-match[1], -match[0].created_at.timestamp(), match[0].id))
+        return found[:limit]
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return an item of a source, or None."""
+        for source in self._sources.values():
+            if (item := await source.get(item_id)) is not None:
+                return item
+        return None
+
+    def _all_sections(self) -> Iterator[tuple[str, Section]]:
+        yield from self.sections.items()
+        for name, source in self._sources.items():
+            if isinstance(source, AttachedSection):
+                yield name, source.section
+
+    def _taken_in(self, proposal: Proposal, proposed: Collection[str]) -> Proposal:
+        """Return what a source proposes without items that are known already, counted as the session counts."""
+        known = {item_id for item_id in _item_ids(proposal) if item_id in proposed or self._is_live(item_id)}
+        candidates, earlier = (
+            tuple(self._counted(unit) for unit in units if known.isdisjoint(item.id for item in unit.items))
+            for units in (proposal.candidates, proposal.earlier)
+        )
+        return replace(proposal, candidates=candidates, earlier=earlier)
+
+    def _counted(self, unit: Candidate) -> Candidate:
+        tokens = [
+            item.size(f"content {self._counter.name}", lambda item: count_content(item.content, self._counter))
+            for item in unit.items
+        ]
+        if all(item.tokens == each for item, each in zip(unit.items, tokens, strict=True)):
+            return unit
+        items = tuple(replace(item, tokens=each) for item, each in zip(unit.items, tokens, strict=True))
+        return unit._replace(items=items, tokens=sum(tokens))
+
+    def _is_live(self, item_id: str) -> bool:
+        return any(item_id in section for section in self.sections.values())
+
+
+def _item_ids(proposal: Proposal) -> set[str]:
+    return {item.id for units in (proposal.candidates, proposal.earlier) for unit in units for item in unit.items}
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    for number in count(2):
+        yield f"{name}-{number}"

@@ -1,0 +1,48 @@
+"""Checks that messages are what a provider takes, so that a test fails where a request would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kaosmem.errors import KaosmemError
+from kaosmem.testing import anthropic_rules, openai_rules
+from kaosmem.testing.rules import Rule
+from kaosmem.types import JSONValue
+
+
+class MessageRuleError(KaosmemError, AssertionError):
+    """Messages break a rule of the provider's.
+
+    rule: its name. position: of the message, from 0; None for what stands beside the messages.
+    """
+
+    def __init__(self, message: str, *, rule: str = "", position: int | None = None) -> None:
+        super().__init__(message)
+        self.rule, self.position = rule, position
+
+
+def check_openai_messages(messages: Iterable[Mapping[str, JSONValue]]) -> None:
+    """Check messages for OpenAI's chat completions API. Raises MessageRuleError for the first rule that they break.
+
+    Each rule, with its source, is a function of `kaosmem.testing.openai_rules`.
+    """
+    _check(list(messages), openai_rules.RULES)
+
+
+def check_anthropic_messages(messages: Iterable[Mapping[str, JSONValue]], system: JSONValue = "") -> None:
+    """Check messages, and the system prompt beside them, for Anthropic's messages API.
+
+    Each rule, with its source, is a function of `kaosmem.testing.anthropic_rules`. That there is a message at all is
+    not checked, as a context of static sections alone has none.
+    Raises MessageRuleError for the first rule that they break.
+    """
+    if fault := anthropic_rules.fault_of_system(system):
+        raise MessageRuleError(f"the system prompt {fault} (rule 'system')", rule="system")
+    _check(list(messages), anthropic_rules.RULES)
+
+
+def _check(messages: Sequence[Mapping[str, JSONValue]], rules: Iterable[Rule]) -> None:
+    for rule in rules:
+        for position, fault in rule(messages):
+            name = rule.__name__
+            raise MessageRuleError(f"message {position} {fault} (rule {name!r})", rule=name, position=position)

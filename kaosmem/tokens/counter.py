@@ -1,0 +1,47 @@
+"""What counts: the protocol, and any function as a counter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts the tokens of a text.
+
+    name: what the session's log calls it; another name on open recounts the session.
+    additive: whether counts of parts add up to the count of the whole where a text is cut before a line that begins
+        with neither white space nor `/`, and before a space that follows a visible ASCII character.
+        Where it is False, a context is counted as a whole.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def additive(self) -> bool: ...
+
+    def __call__(self, text: str) -> int: ...
+
+    def count_many(self, texts: Sequence[str]) -> list[int]: ...
+
+
+class CallableCounter:
+    """Counts with any function from str to int. Nothing is assumed of it, so contexts are counted as a whole."""
+
+    additive = False
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._count = count
+        self.name = f"{getattr(count, '__module__', '?')}.{getattr(count, '__qualname__', type(count).__name__)}"
+
+    def __repr__(self) -> str:
+        return f"CallableCounter({self.name})"
+
+    def __call__(self, text: str) -> int:
+        return self._count(text)
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Return the count of each text."""
+        return list(map(self._count, texts))

@@ -1,0 +1,538 @@
+"""The evaluation: what it reads and refuses, what it measures, and how that is shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from kaosmem import KaosmemError, SectionSpec, SessionMemory, get_counter
+from kaosmem.errors import (
+    InvalidBudgetError,
+    InvalidContentError,
+    MissingExtraError,
+    NothingToIngestError,
+    UnknownFormatError,
+)
+from kaosmem.evaluation import (
+    Corpus,
+    EvidenceItem,
+    Outcome,
+    Packer,
+    Question,
+    RankBM25Assembler,
+    RecencyAssembler,
+    Report,
+    Selection,
+    SessionAssembler,
+    check_budgets,
+    evaluate,
+    read_corpora,
+    read_items,
+    read_questions,
+    save_plot,
+    standard_assemblers,
+)
+from kaosmem.evaluation.assemblers import faults
+from kaosmem.evaluation.plot import draw
+from kaosmem.evaluation.table import FIGURES_HEADER, figures_rows, recall_header, recall_rows
+from kaosmem.formats import FORMATS
+from tests.worlds import WORDS, texts
+
+ITEM = {"id": "i1", "session": "s", "timestamp": "2024-05-01", "role": "user", "text": "The notice is thirty days."}
+QUESTION = {"id": "q1", "query": "how long is the notice", "evidence_ids": ["i1"], "category": "terms"}
+
+
+def lines(*values: object) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+# What is read
+
+
+def test_items_and_questions_are_read_as_they_are_written(tmp_path: Path) -> None:
+    """Fields come through unchanged; all but id, text, query and evidence may be missing; blank lines and a byte-order
+    mark are passed over, and what else a line has is nobody's business."""
+    items, questions = tmp_path / "items.jsonl", tmp_path / "questions.jsonl"
+    items.write_bytes(
+        b"\xef\xbb\xbf" + (lines(ITEM | {"more": 1}) + "\n \n" + lines({"id": "i2", "text": "é"})).encode()
+    )
+    questions.write_text(lines(QUESTION, {"id": "q2", "query": "?", "evidence_ids": ["i2", "i1", "i2"]}))
+    read = read_items(items)
+    assert read == (
+        EvidenceItem("i1", "The notice is thirty days.", "s", "2024-05-01", "user"),
+        EvidenceItem("i2", "é"),
+    )
+    assert read_questions(questions, items=read) == (
+        Question("q1", "how long is the notice", ("i1",), "terms"),
+        Question("q2", "?", ("i2", "i1")),
+    )
+    (corpus,) = read_corpora(items, questions)
+    assert (corpus.name, corpus.items) == ("items", read)
+
+
+def test_a_folder_is_its_corpora_by_name(tmp_path: Path) -> None:
+    """Every file of items is read with the questions beside it, in order of name; one of them can be named alone."""
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.items.jsonl").write_text(lines(ITEM | {"text": name}))
+        (tmp_path / f"{name}.questions.jsonl").write_text(lines(QUESTION))
+    (tmp_path / "README.md").write_text("no corpus")
+    assert [(corpus.name, corpus.items[0].text) for corpus in read_corpora(tmp_path)] == [("a", "a"), ("b", "b")]
+    assert [corpus.name for corpus in read_corpora(tmp_path / "b.items.jsonl")] == ["b"]
+
+
+BAD_ITEMS: dict[str, tuple[str | bytes, str]] = {
+    "not JSON": (lines(ITEM) + '{"id": }\n', "line 2: not JSON at column 8 (expecting value); write one JSON object a"),
+    "not an object": ("[1]\n", "line 1: a JSON array; write one JSON object a line"),
+    "not UTF-8": (b'{"id": "\xff"}\n', "line 1: not UTF-8 at byte 8; save the file as UTF-8"),
+    "nested beyond reading": ("[" * 200_000 + "\n", "line 1: JSON beyond what can be read; write one flat object"),
+    "a missing id": ('{"text": "t"}\n', "line 1: no 'id'; add it to the fields that are there: 'text'"),
+    "a missing text": ('{"id": "i"}\n', "line 1: no 'text'; add it to the fields that are there: 'id'"),
+    "an id that is a number": ('{"id": 7, "text": "t"}\n', "line 1: 'id' is 7; give a string"),
+    "an id that is empty": ('{"id": "", "text": "t"}\n', "line 1: item id '' is not valid: use 1 to 256 characters"),
+    "a role that is no text": ('{"id": "i", "text": "t", "role": {}}\n', "line 1: 'role' is {}; give a string"),
+    "a lone surrogate": ('{"id": "i", "text": "\\ud800"}\n', "line 1: 'text' has a lone surrogate"),
+    "an id twice": ("\n" + lines(ITEM) * 2, "line 3: the id 'i1' is that of line 2 too; give each its own"),
+    "no items": ("\n", "has no items; give a file of JSON objects, one a line"),
+}
+BAD_QUESTIONS: dict[str, tuple[str, str]] = {
+    "a missing query": (lines({"id": "q"}), "line 1: no 'query'; add it"),
+    "no evidence": (
+        lines(QUESTION, QUESTION | {"id": "q2", "evidence_ids": []}),
+        "line 2: 'evidence_ids' is []; give a",
+    ),
+    "evidence that is no list": (
+        lines(QUESTION | {"evidence_ids": "i1"}),
+        "line 1: 'evidence_ids' is 'i1'; give a list",
+    ),
+    "evidence left out": (lines({"id": "q", "query": "?"}), "line 1: 'evidence_ids' is None; give a list"),
+    "evidence that no item is": (
+        lines(QUESTION | {"evidence_ids": ["i1", "i9"]}),
+        "no item has the evidence id 'i9'; add",
+    ),
+    "an id twice": (lines(QUESTION, QUESTION), "line 2: the id 'q1' is that of line 1 too"),
+    "no questions": ("", "has no questions; give a file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ITEMS)
+def test_malformed_items_are_refused_by_file_and_line(case: str, tmp_path: Path) -> None:
+    """The error names the file, the line, what is wrong and what to do."""
+    content, message = BAD_ITEMS[case]
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InvalidContentError) as raised:
+        read_items(path)
+    assert f"{str(path)!r}" in str(raised.value)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("case", BAD_QUESTIONS)
+def test_malformed_questions_are_refused_by_file_and_line(case: str, tmp_path: Path) -> None:
+    """As malformed items are; evidence that no item is too."""
+    content, message = BAD_QUESTIONS[case]
+    path = tmp_path / "asked.jsonl"
+    path.write_text(content)
+    with pytest.raises(InvalidContentError) as raised:
+        read_questions(path, items=[EvidenceItem("i1", "text")])
+    assert f"{str(path)!r}" in str(raised.value)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        (("nope.jsonl", "nope.jsonl"), "no file of items at"),
+        (("here.jsonl",), "name their file too"),
+        (("here.jsonl", "nope.jsonl"), "no file of questions at"),
+        (("alone.items.jsonl",), "no file of questions at"),
+        (("empty",), "no *.items.jsonl in the folder"),
+        (("empty", "here.jsonl"), "can't be read"),
+        (("a\0b", "here.jsonl"), "can't be read"),
+    ],
+)
+def test_files_that_are_not_there_are_named(given: tuple[str, ...], remedy: str, tmp_path: Path) -> None:
+    """A missing file, a folder without corpora and items without questions are typed errors with a remedy."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "here.jsonl").write_text(lines(ITEM))
+    (tmp_path / "alone.items.jsonl").write_text(lines(ITEM))
+    with pytest.raises(NothingToIngestError) as raised:
+        read_corpora(*(tmp_path / name for name in given))
+    assert remedy in str(raised.value)
+
+
+# What is measured
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """An assembler that chooses what it is told to for each query."""
+
+    script: dict[str, tuple[tuple[str, ...], int, str]]
+    name: str = "scripted"
+
+    def load(self, items: Sequence[EvidenceItem]) -> Packer:
+        async def pack(query: str, budget: int) -> Selection:
+            return Selection(*self.script[query])
+
+        return pack
+
+
+def corpus_of(items: int, questions: dict[str, tuple[tuple[str, ...], str]]) -> Corpus:
+    return Corpus(
+        "c",
+        tuple(EvidenceItem(f"i{number}", f"text {number}") for number in range(items)),
+        tuple(Question(query, query, evidence, category) for query, (evidence, category) in questions.items()),
+    )
+
+
+async def test_recall_is_the_share_of_the_evidence_and_nothing_for_what_breaks_a_rule() -> None:
+    """Half the evidence is 0.5; over budget, with an unknown item or one twice it is 0 and a violation."""
+    corpus = corpus_of(4, dict.fromkeys(("half", "all", "none", "over", "unknown", "twice"), (("i0", "i1"), "x")))
+    script = {
+        "half": (("i0", "i2"), 10, ""),
+        "all": (("i3", "i1", "i0"), 10, ""),
+        "none": ((), 0, ""),
+        "over": (("i0", "i1"), 11, ""),
+        "unknown": (("i0", "i1", "i9"), 10, ""),
+        "twice": (("i0", "i1", "i0"), 10, ""),
+    }
+    report = await evaluate([corpus], budgets=[10], assemblers=[Scripted(script)])
+    assert {outcome.question_id: outcome.recall for outcome in report.outcomes} == {
+        "half": 0.5, "all": 1.0, "none": 0.0, "over": 0.0, "unknown": 0.0, "twice": 0.0,
+    }  # fmt: skip
+    assert {outcome.question_id: outcome.violations for outcome in report.violations} == {
+        "over": ("11 tokens are over the budget of 10",),
+        "unknown": ("no item has the id 'i9'",),
+        "twice": ("an item is in it twice",),
+    }
+    figures = report.figures("scripted", 10)
+    assert (figures.questions, figures.violations) == (6, 3)
+    assert figures.recall == pytest.approx(0.25)
+    assert figures.fill == pytest.approx((10 + 10 + 0 + 11 + 10 + 10) / 60)
+
+
+async def test_a_category_can_be_reported_without_counting_in_the_mean() -> None:
+    """Adversarial questions have a recall of their own, and the mean over all is that of the others."""
+    asked = {"a": (("i0",), "plain"), "b": (("i1",), "plain"), "c": (("i2",), "adversarial")}
+    script = {"a": (("i0",), 1, ""), "b": ((), 0, ""), "c": (("i2",), 1, "")}
+    for unscored, mean in ((("adversarial",), 1 / 2), ((), 2 / 3), (("plain", "adversarial"), None)):
+        report = await evaluate([corpus_of(3, asked)], budgets=[4], assemblers=[Scripted(script)], unscored=unscored)
+        figures = report.figures("scripted", 4)
+        assert figures.recall == (None if mean is None else pytest.approx(mean))
+        assert figures.questions == 3
+        assert report.categories == ("adversarial", "plain")
+        assert report.figures("scripted", 4, "adversarial").recall == 1.0
+        assert report.figures("scripted", 4, "plain").recall == 0.5
+    rows = list(recall_rows(replace(report, unscored=frozenset({"adversarial"}))))
+    assert rows == [("adversarial (not in the mean)", "1", "4", "1.000"), ("plain", "2", "4", "0.500")]
+
+
+async def test_the_prefix_is_what_a_context_repeats_of_the_one_before() -> None:
+    """Its share is in tokens of the context before, none for the first of a corpus and of a budget."""
+    count = get_counter()
+    one, two = "alpha beta gamma delta\n", "alpha beta epsilon\n"
+    script = {"a": ((), 0, one), "b": ((), 0, two), "c": ((), 0, two), "d": ((), 0, "")}
+    corpus = corpus_of(1, dict.fromkeys("abcd", (("i0",), "")))
+    report = await evaluate([corpus, replace(corpus, name="d")], budgets=[1, 2], assemblers=[Scripted(script)])
+    shares = [outcome.prefix_share for outcome in report.outcomes]
+    assert shares == [None, count("alpha beta ") / count(one), 1.0, 0.0] * 4
+    assert report.figures("scripted", 1).prefix_share == pytest.approx(sum(shares[1:4]) / 3)  # type: ignore[arg-type]
+
+
+async def test_messages_are_compared_as_one_text() -> None:
+    """Of messages, the share is that of their JSON lines, the system prompt first."""
+    message = {"role": "user", "content": "é"}
+    assert Selection((), 0, [message, message]).text == '{"role": "user", "content": "é"}\n' * 2
+
+
+def test_figures_are_medians_and_percentiles_of_the_times() -> None:
+    """Of 1 to 100 ms the median is 50.5 and the 95th percentile 95; over nothing there is no figure."""
+    outcomes = tuple(
+        Outcome("c", str(number), "", "a", 10, 1.0, 5, number / 1_000, None) for number in range(100, 0, -1)
+    )
+    report = Report({"c": 1}, ("a",), (10,), outcomes, {"a": 0.0})
+    figures = report.figures("a", 10)
+    assert (figures.median_ms, figures.p95_ms) == (pytest.approx(50.5), pytest.approx(95))
+    nothing = report.figures("b", 10)
+    assert (nothing.questions, nothing.recall, nothing.p95_ms, nothing.prefix_share) == (0, None, None, None)
+
+
+# What is compared
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> Corpus:
+    """Draw up to 30 items of hostile and ordinary texts, and questions on them."""
+    contents = draw(st.lists(texts, min_size=1, max_size=30))
+    items = [
+        EvidenceItem(f"i{number}", text, draw(st.sampled_from(["", "a.md", "x]\n## y"])), "2024", role)
+        for number, (text, role) in enumerate(
+            (text, draw(st.sampled_from(["", "user", "system", "Caroline"]))) for text in contents
+        )
+    ]
+    known = st.sampled_from([item.id for item in items])
+    evidence = st.lists(known, min_size=1, max_size=3, unique=True).map(tuple)
+    words = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+    asked = draw(st.lists(st.tuples(words, evidence), min_size=1, max_size=3))
+    return Corpus("c", tuple(items), tuple(Question(str(n), *each) for n, each in enumerate(asked)))
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS))
+@settings(max_examples=30)
+@given(corpora(), st.lists(st.integers(1, 400), min_size=1, max_size=3))
+async def test_nothing_that_comes_with_kaosmem_breaks_a_rule(format: str, corpus: Corpus, budgets: list[int]) -> None:
+    """Whatever the items and budgets are, the three fill no budget beyond its end, and count right."""
+    report = await evaluate([corpus], budgets=budgets, assemblers=standard_assemblers(format=format))
+    assert report.violations == ()
+    assert report.questions == len(corpus.questions)
+    assert len(report.outcomes) == 3 * len(set(budgets)) * len(corpus.questions)
+
+
+def charge(item: EvidenceItem) -> int:
+    return get_counter()(f"{item.role}: {item.text}\n" if item.role else f"{item.text}\n")
+
+
+@given(corpora(), st.integers(1, 200))
+async def test_recency_is_the_newest_until_the_next_does_not_fit(corpus: Corpus, budget: int) -> None:
+    """It is a tail of the items that fits, and one more would not."""
+    chosen = await RecencyAssembler().load(corpus.items)("anything", budget)
+    assert chosen.item_ids == tuple(item.id for item in corpus.items)[len(corpus.items) - len(chosen.item_ids) :]
+    charges = [charge(item) for item in corpus.items]
+    start = len(charges) - len(chosen.item_ids)
+    assert chosen.used == sum(charges[start:]) <= budget
+    assert start == 0 or chosen.used + charges[start - 1] > budget
+
+
+def words(text: str) -> list[str]:
+    return "".join(char if char.isalnum() or char == "_" else " " for char in text.lower()).split()
+
+
+@given(corpora(), st.integers(1, 200))
+async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(corpus: Corpus, budget: int) -> None:
+    """It is what a loop over the scores of `rank_bm25.BM25Okapi` takes, in stored order, newest first of equals."""
+    query = corpus.questions[0].query
+    terms = [words(item.text) for item in corpus.items]
+    scores = [0.0] * len(terms)
+    if any(terms):
+        scores = list(BM25Okapi(terms).get_scores(words(query)))
+    room, taken = budget, []
+    for place in sorted(range(len(terms)), key=lambda place: (-scores[place], -place)):
+        if charge(corpus.items[place]) <= room:
+            room -= charge(corpus.items[place])
+            taken.append(place)
+    chosen = await RankBM25Assembler().load(corpus.items)(query, budget)
+    assert chosen.item_ids == tuple(corpus.items[place].id for place in sorted(taken))
+    assert chosen.used == budget - room
+
+
+async def test_a_session_s_answer_is_that_of_a_session() -> None:
+    """What is measured is what `assemble_context` gives for the same items in one section, with source and time."""
+    items = [
+        EvidenceItem(
+            f"i{number}", f"Clause {number}: notice of {number} days.", f"{number % 2}.md", "2024-05-01", "user"
+        )
+        for number in range(60)
+    ]
+    memory = SessionMemory.test_mode()
+    for item in items:
+        memory.add(
+            "documents",
+            item.text,
+            id=item.id,
+            role=item.role,
+            metadata={"source": item.session, "timestamp": item.timestamp},
+        )
+    for name, query in (("text", "notice of 7 days"), ("openai", "clause 12")):
+        context = await memory.assemble_context(query, budget=300, format=name, sections=["documents"])
+        chosen = await SessionAssembler(format=name).load(items)(query, 300)
+        assert chosen.item_ids == tuple(item.id for item in context.items)
+        assert chosen.used == context.used
+        assert chosen.text.count("Clause 7:") == (name == "text")
+
+
+def test_a_session_s_items_are_those_of_the_corpus() -> None:
+    """Each keeps its id, role and text, and session and time, where it has them, as metadata."""
+    items = [EvidenceItem("i1", "one", "a.md", "2024-05-01", "user"), EvidenceItem("i2", "two")]
+    held = SessionAssembler(spec=SectionSpec("findings", 100)).session(items)["findings"]
+    assert [(item.id, item.role, item.text, item.metadata) for item in held] == [
+        ("i1", "user", "one", {"source": "a.md", "timestamp": "2024-05-01"}),
+        ("i2", "", "two", {}),
+    ]
+
+
+async def test_a_system_prompt_beside_the_messages_is_handed_over_too() -> None:
+    """Where a format has it beside its messages, it is the front of what is compared with the context before."""
+    spec = SectionSpec("role", placement="static", eviction="none")
+    pack = SessionAssembler(spec=spec, format="anthropic").load([EvidenceItem("i1", "be careful", role="system")])
+    assert (await pack("anything", 100)).text.startswith('{"role": "system", "content": "## role\\n[system] be careful')
+
+
+async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults() -> None:
+    """A context is counted again from scratch, and its sections are held to their budgets."""
+    memory = SessionMemory.test_mode(sections=[SectionSpec("s", 1_000)])
+    memory.add("s", "some text")
+    context = await memory.assemble_context("text", budget=100)
+    assert list(faults(context, memory)) == []
+    wrong = replace(context, used=context.used + 1)
+    assert list(faults(wrong, memory)) == [f"counted again it has {context.used} tokens, not {context.used + 1}"]
+    narrow = SessionMemory.test_mode(sections=[SectionSpec("s", 2)])
+    assert list(faults(context, narrow)) == [
+        f"section 's' takes {context.by_section['s'].used} tokens, more than its 2"
+    ]
+
+
+async def test_faults_are_violations() -> None:
+    """What an assembler finds wrong with its own answer is reported, and does not touch its recall."""
+
+    class Broken(Scripted):
+        def load(self, items: Sequence[EvidenceItem]) -> Packer:
+            async def pack(query: str, budget: int) -> Selection:
+                return Selection(("i0",), 1, "", lambda: ["it is broken"])
+
+            return pack
+
+    report = await evaluate([corpus_of(1, {"a": (("i0",), "")})], budgets=[2], assemblers=[Broken({})])
+    assert [(outcome.recall, outcome.violations) for outcome in report.outcomes] == [(1.0, ("it is broken",))]
+
+
+def needles(items: int = 400) -> Corpus:
+    """A corpus in which ranking pays: each question's answer is one item of many, and not among the newest."""
+    made = tuple(
+        EvidenceItem(f"i{number}", f"The code of locker {number} is {7919 * number}. It was set last year.", "log")
+        for number in range(items)
+    )
+    asked = tuple(
+        Question(f"q{number}", f"What is the code of locker {number}?", (f"i{number}",), f"tens {number % 2}")
+        for number in range(0, 100, 10)
+    )
+    return Corpus("lockers", made, asked)
+
+
+async def test_ranking_buys_recall_that_recency_does_not() -> None:
+    """Where answers are old, those that rank find all of them and recency none; the same again but for the times."""
+    report, again = [await evaluate([needles()], budgets=[256, 128]) for _ in range(2)]
+    assert report.budgets == (128, 256)
+    for budget in report.budgets:
+        recalls = {name: report.figures(name, budget).recall for name in report.assemblers}
+        assert recalls == {"kaosmem": 1.0, "recency": 0.0, "rank-bm25": 1.0}
+        assert all(0.7 < (report.figures(name, budget).fill or 0) <= 1 for name in report.assemblers)
+        assert report.figures("recency", budget).prefix_share == 1.0
+    assert [replace(each, seconds=0) for each in report.outcomes] == [
+        replace(each, seconds=0) for each in again.outcomes
+    ]
+
+
+async def test_progress_is_told_of_every_context() -> None:
+    """It is called before items are taken in and after each assembly, up to the total."""
+    told: list[tuple[str, int, int]] = []
+    await evaluate([needles(30)], budgets=[64], progress=lambda *what: told.append(what))
+    assert [done for _, done, _ in told if done] == [*range(1, 11), 10, *range(11, 21), 20, *range(21, 31)]
+    assert {total for _, _, total in told} == {30}
+    assert told[0][0] == "kaosmem takes in lockers"
+
+
+@pytest.mark.parametrize("budgets", [[], [0], [-1], [True], [1.5], ["512"], [512, None]])
+def test_budgets_are_whole_numbers_from_1_up(budgets: list[object]) -> None:
+    """Anything else is refused with a remedy."""
+    with pytest.raises(InvalidBudgetError, match="whole number"):
+        check_budgets(budgets)  # type: ignore[arg-type]
+
+
+async def test_two_of_one_name_are_refused() -> None:
+    """Assemblers and corpora are told apart by their names."""
+    with pytest.raises(ValueError, match="two assemblers are named 'recency'; give each"):
+        await evaluate([needles(2)], assemblers=[RecencyAssembler(), RecencyAssembler()])
+    with pytest.raises(ValueError, match="two corpora are named 'lockers'; give each"):
+        await evaluate([needles(2), needles(3)])
+
+
+# What is shown
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    outcomes = [
+        Outcome("c", f"q{number}", "x", name, budget, recall, budget // 2, 0.002, None)
+        for name, recall in (("kaosmem", 1.0), ("mine", 0.5))
+        for budget in (100, 1_000)
+        for number in range(2)
+    ]
+    return Report({"c": 7}, ("kaosmem", "mine"), (100, 1_000), tuple(outcomes), {"kaosmem": 0.1, "mine": 0.2})
+
+
+def test_a_table_has_a_row_for_each_budget_and_assembler(report: Report) -> None:
+    """Budgets ascend, and within one the assemblers stand in their order."""
+    rows = list(figures_rows(report))
+    assert rows[0] == ("100", "kaosmem", "1.000", "0.500", "0", "2.00", "2.00", "-")
+    assert [row[:3] for row in rows[1:]] == [
+        ("100", "mine", "0.500"),
+        ("1,000", "kaosmem", "1.000"),
+        ("1,000", "mine", "0.500"),
+    ]
+    assert {len(row) for row in rows} == {len(FIGURES_HEADER)}
+    assert recall_header(report) == ("category", "questions", "budget", "kaosmem", "mine")
+    assert list(recall_rows(report)) == [("x", "2", "100", "1.000", "0.500"), ("x", "2", "1,000", "1.000", "0.500")]
+
+
+def test_a_report_as_json_has_its_figures_and_outcomes(report: Report) -> None:
+    """It survives JSON, with figures over all first, then by category, and every outcome."""
+    read = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert read == report.to_dict()
+    assert (read["questions"], read["corpora"]) == (2, {"c": 7})
+    assert [entry["category"] for entry in read["figures"]] == [None] * 4 + ["x"] * 4
+    assert read["figures"][1] | {"assembler": "mine", "budget": 100, "recall": 0.5} == read["figures"][1]
+    assert len(read["outcomes"]) == 8
+
+
+def test_the_plot_shows_the_figures(report: Report) -> None:
+    """Three panels over a logarithmic budget, labelled, a line for each assembler through its figures."""
+    figure = draw(report)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Recall", "Fill", "Time"]
+    for axes, expected in zip(figure.axes, ({"kaosmem": 1.0, "mine": 0.5}, 0.5, 2.0), strict=True):
+        assert (axes.get_xscale(), "tokens" in axes.get_xlabel(), bool(axes.get_ylabel())) == ("log", True, True)
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["100", "1,000"]
+        assert [line.get_label() for line in axes.get_lines()] == ["kaosmem", "mine"]
+        for line in axes.get_lines():
+            value = expected[str(line.get_label())] if isinstance(expected, dict) else expected
+            assert list(line.get_xdata()) == [100, 1_000]
+            assert list(line.get_ydata()) == pytest.approx([value, value])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["kaosmem", "mine"]
+
+
+@pytest.mark.parametrize(("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_the_same_report_gives_the_same_file(suffix: str, begin: bytes, report: Report, tmp_path: Path) -> None:
+    """The suffix says as what it is drawn, and nothing of when."""
+    for name in ("one", "two"):
+        save_plot(report, tmp_path / f"{name}{suffix}")
+    one, two = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert one.startswith(begin)
+
+
+def test_a_report_of_one_budget_without_a_mean_can_be_drawn(tmp_path: Path) -> None:
+    """A line without a figure is left out, and a name is not taken for a formula."""
+    outcome = Outcome("c", "q", "adversarial", r"$\nope$ & <mine>", 64, 1.0, 32, 0.0, None)
+    only = Report({"c": 1}, (r"$\nope$ & <mine>",), (64,), (outcome,), {}, frozenset({"adversarial"}))
+    save_plot(only, tmp_path / "one.svg")
+    assert "&lt;mine&gt;" in (tmp_path / "one.svg").read_text()
+
+
+def test_a_plot_needs_a_known_suffix_and_its_extra(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can't be drawn is a typed error with the remedy, and nothing is written."""
+    with pytest.raises(UnknownFormatError, match=r"'\.gif'; end the name in \.png, \.svg, \.pdf"):
+        save_plot(report, tmp_path / "plot.gif")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'kaosmem\[plot\]'") as raised:
+        save_plot(report, tmp_path / "plot.png")
+    assert isinstance(raised.value, KaosmemError)
+    assert list(tmp_path.iterdir()) == []

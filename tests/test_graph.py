@@ -1,0 +1,777 @@
+"""The graph section: lines of entities and relationships, ranked by what is near the entities that a query names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import unicodedata
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kaosmem import (
+    InvalidContentError,
+    InvalidNameError,
+    Item,
+    ReadOnlyError,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    Trust,
+    UnknownItemError,
+    UnknownSectionError,
+    WindowTooSmallError,
+    count_messages,
+)
+from kaosmem.entities import Entity, Relationship, SubGraph, part_of
+from kaosmem.retrieval import BM25Ranker, RankBM25Ranker
+from kaosmem.retrieval.graph import GraphRanker
+from kaosmem.retrieval.mentions import Mentions
+from tests.worlds import HOSTILE
+
+RANKER = GraphRanker(depth=2, hub=2)
+SPEC = SectionSpec("graph", eviction="none", retrieval_threshold=0, ranker=RANKER)
+
+IDS = "abcdefg"
+NAMES = ("Alpha", "Beta", "Beta Works", "North River", "River", "Gamma", "")
+WORDS = ("alpha", "beta", "works", "north", "river", "gamma", "a1", "b1", "supplies", "steel", "docks", "unknown")
+entities = st.builds(
+    Entity,
+    st.sampled_from(IDS).map(lambda letter: f"{letter}1"),
+    st.sampled_from(NAMES),
+    st.sampled_from(["", "company"]),
+    st.sampled_from(["", "steel docks"]),
+    st.lists(st.sampled_from(NAMES), max_size=2),
+)
+ends = st.sampled_from(IDS).map(lambda letter: f"{letter}1")
+relationships = st.builds(
+    Relationship, ends, ends, st.sampled_from(["supplies", "owns"]), st.sampled_from(["", "since steel"])
+)
+queries = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+
+
+class Model:
+    """A graph as plain dicts, asked by looking at everything."""
+
+    def __init__(self) -> None:
+        self.entities: dict[str, Entity] = {}
+        self.relationships: dict[tuple[str, str, str], Relationship] = {}
+
+    def label(self, entity_id: str) -> str:
+        entity = self.entities.get(entity_id)
+        return entity.name or entity.id if entity else entity_id
+
+    def ids(self) -> set[str]:
+        return {*self.entities, *(end for each in self.relationships.values() for end in (each.source, each.target))}
+
+    def names(self, entity_id: str) -> set[str]:
+        entity = self.entities.get(entity_id)
+        return {
+            self.label(entity_id).lower(),
+            *(alias.lower() for alias in (entity.aliases if entity else ()) if alias),
+        }
+
+    def named(self, query: str) -> set[str]:
+        words, start, found = query.split(), 0, set()
+        while start < len(words):
+            for length in range(len(words) - start, 0, -1):
+                mention = " ".join(words[start : start + length])
+                bearers = {each for each in self.ids() if mention in self.names(each)}
+                if bearers:
+                    found |= bearers
+                    start += length - 1
+                    break
+            start += 1
+        return found
+
+    def neighbours(self, entity_id: str) -> set[str]:
+        ends = [(each.source, each.target) for each in self.relationships.values()]
+        return {b for a, b in ends if a == entity_id} | {a for a, b in ends if b == entity_id}
+
+    def hops(self, starts: set[str], depth: int, hub: int) -> tuple[dict[str, int], set[str]]:
+        """Return how far entities are from the nearest of some, and which of them are walked through."""
+        hops, walked = dict.fromkeys(starts, 0), set()
+        for hop in range(depth):
+            for each in [each for each, far in hops.items() if far == hop]:
+                if each in starts or len(self.neighbours(each)) <= hub:
+                    walked.add(each)
+                    for other in self.neighbours(each):
+                        hops.setdefault(other, hop + 1)
+        return hops, walked
+
+    def steps(self, query: str, depth: int, hub: int) -> dict[str, float]:
+        """Return how many steps from the named ones the items are, by id."""
+        hops, walked = self.hops(self.named(query), depth, hub)
+        near = {self.entities[each].item_id: 2 * far + 0.5 for each, far in hops.items() if each in self.entities}
+        for each in self.relationships.values():
+            if walked & {each.source, each.target}:
+                near[each.item_id] = hops[each.source] + hops[each.target]
+        return near
+
+
+def scores(items: list[Item], steps: dict[str, float], query: str) -> dict[str, float]:
+    """Return the score of every item that has one, as GraphRanker's docstring says."""
+    index = BM25Ranker().index()
+    index.add(enumerate(items))
+    words = {items[ordinal].id: score for ordinal, score in index.rank(query, len(items))}
+    best = max(words.values(), default=1.0)
+    near = {item_id: 3 * best / (1 + far) for item_id, far in steps.items()}
+    return {item_id: words.get(item_id, 0.0) + near.get(item_id, 0.0) for item_id in words | near}
+
+
+class GraphMachine(RuleBasedStateMachine):
+    """A memory's graph after any changes, beside plain dicts."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.memory = SessionMemory.test_mode(sections=(SPEC,))
+        self.model = Model()
+        self.texts: list[str] = []
+
+    @rule(added=st.lists(entities, max_size=4), related=st.lists(relationships, max_size=6))
+    def add(self, added: list[Entity], related: list[Relationship]) -> None:
+        items = self.memory.graph.add(added, related)
+        assert [part_of(item.metadata) for item in items] == [*added, *related]
+        self.model.entities |= {each.id: each for each in added}
+        self.model.relationships |= {(each.source, each.target, each.type): each for each in related}
+
+    @rule(entity_id=ends)
+    def remove_entity(self, entity_id: str) -> None:
+        if entity_id not in self.model.ids():
+            with pytest.raises(UnknownItemError):
+                self.memory.graph.remove([entity_id])
+            return
+        gone = {part_of(item.metadata) for item in self.memory.graph.remove([entity_id])}
+        own = {key for key in self.model.relationships if entity_id in key[:2]}
+        described = {self.model.entities.pop(entity_id)} if entity_id in self.model.entities else set()
+        assert gone == described | {self.model.relationships.pop(key) for key in own}
+
+    @rule(relationship=relationships)
+    def remove_relationship(self, relationship: Relationship) -> None:
+        key = (relationship.source, relationship.target, relationship.type)
+        if key in self.model.relationships:
+            self.memory.graph.remove(relationships=[relationship])
+            del self.model.relationships[key]
+        else:
+            with pytest.raises(UnknownItemError):
+                self.memory.graph.remove(relationships=[relationship])
+
+    @rule(entity_id=ends)
+    def remove_the_item_of_an_entity_alone(self, entity_id: str) -> None:
+        if self.model.entities.get(entity_id, Entity("x")).name == "":  # else lines go on naming it
+            self.model.entities.pop(entity_id, None)
+            if entity_id in self.memory.graph:
+                self.memory.remove(Entity(entity_id).item_id)
+
+    @rule(text=queries)
+    def add_text(self, text: str) -> None:
+        self.texts.append(self.memory.add("graph", text).id)
+
+    @rule(query=queries, limit=st.integers(0, 8))
+    def ranks_as_a_look_at_everything_does(self, query: str, limit: int) -> None:
+        items = list(self.memory["graph"])
+        expected = scores(items, self.model.steps(query, RANKER.depth, RANKER.hub), query)
+        ranked = self.memory["graph"].rank(query, len(items))
+        assert {item.id: score for item, score in ranked} == pytest.approx(expected, abs=2e-9, rel=0)
+        place = {item.id: n for n, item in enumerate(items)}
+        assert ranked == sorted(ranked, key=lambda match: (-match[1], -place[match[0].id]))
+        assert self.memory["graph"].rank(query, limit) == ranked[:limit]
+
+    @rule(entity_id=ends, depth=st.integers(1, 3))
+    def neighbors_are_those_of_a_plain_search(self, entity_id: str, depth: int) -> None:
+        if entity_id not in self.model.ids():
+            with pytest.raises(UnknownItemError):
+                self.memory.graph.neighbors(entity_id, depth=depth)
+            return
+        found = self.memory.graph.neighbors(entity_id, depth=depth)
+        hops, walked = self.model.hops({entity_id}, depth, hub=99)
+        assert set(found.entities) == {self.model.entities[each] for each in hops if each in self.model.entities}
+        assert [hops[each.id] for each in found.entities] == sorted(hops[each.id] for each in found.entities)
+        assert set(found.relationships) == {
+            each for each in self.model.relationships.values() if walked & {each.source, each.target}
+        }
+
+    @invariant()
+    def every_part_is_one_item_with_its_line(self) -> None:
+        lines = {item.id: item.content for item in self.memory["graph"]}
+        expected = {each.item_id: each.line for each in self.model.entities.values()}
+        for each in self.model.relationships.values():
+            ends = self.model.label(each.source), self.model.label(each.target)
+            expected[each.item_id] = each.line(*ends)
+        assert {item_id: line for item_id, line in lines.items() if item_id not in self.texts} == expected
+        assert len(self.memory.graph) == len(expected)
+        assert set(self.memory.graph) == {*self.model.entities.values(), *self.model.relationships.values()}
+
+
+TestGraphMachine = GraphMachine.TestCase
+TestGraphMachine.settings = settings(max_examples=50, stateful_step_count=20)
+
+
+def test_a_line_is_what_a_person_would_write() -> None:
+    acme = Entity("acme", "Acme Corp", "company", "supplier\nof  bolts", ["Acme", "Acme Corp"])
+    assert acme.line == "Acme Corp (company), also Acme: supplier of bolts"
+    assert Entity("acme").line == "acme"
+    assert Relationship("acme", "b", "supplies", "since 2019").line("Acme", "Beta") == (
+        "Acme -[supplies]-> Beta: since 2019"
+    )
+
+
+def test_an_entity_named_later_gives_earlier_relationships_its_name() -> None:
+    """Till an end is added its id stands for its name; then the line is written anew, and again when it is renamed."""
+    memory = SessionMemory.test_mode()
+    (line,) = memory.graph.add(relationships=[{"source": "a", "target": "b", "type": "owns"}])
+    assert line.content == "a -[owns]-> b"
+    memory.graph.add([{"id": "b", "name": "Beta"}])
+    assert memory["graph"].peek(line.id).content == "a -[owns]-> Beta"
+    memory.graph.add([{"id": "b", "name": "Beta Ltd"}])
+    renamed = memory["graph"].peek(line.id)
+    assert renamed.content == "a -[owns]-> Beta Ltd"
+    assert renamed.tokens == memory.counter(renamed.content)
+    assert memory["graph"].used == sum(item.tokens for item in memory["graph"])
+
+
+def test_adding_what_is_there_changes_nothing() -> None:
+    memory = SessionMemory.test_mode()
+    parts = [Entity("a", "Alpha"), Entity("b", "Beta")], [Relationship("a", "b", "owns")]
+    first = memory.graph.add(*parts)
+    memory["graph"].drain_journal()
+    assert memory.graph.add(*parts) == first
+    assert memory["graph"].drain_journal() == []
+    assert len(memory["graph"].archive) == 0
+
+
+def test_a_replaced_part_keeps_its_place_and_goes_to_the_archive() -> None:
+    memory = SessionMemory.test_mode()
+    memory.graph.add([Entity("a", "Alpha"), Entity("b", "Beta")])
+    memory.graph.add([Entity("a", "Alpha", description="steel")])
+    assert [item.content for item in memory["graph"]] == ["Alpha: steel", "Beta"]
+    assert [version.item.content for version in memory["graph"].archive.in_memory()] == ["Alpha"]
+
+
+def test_a_relationship_is_no_more_trusted_than_the_names_in_it() -> None:
+    """Its line names its ends, so their items are among its sources and lower its trust."""
+    memory = SessionMemory.test_mode()
+    memory.graph.add([Entity("a", "Alpha")], trust=Trust.EXTERNAL)
+    memory.graph.add([Entity("b", "Beta")], trust=Trust.USER)
+    origin = memory.add("messages", "Alpha owns Beta")
+    owns, likes = memory.graph.add(
+        relationships=[Relationship("a", "b", "owns"), Relationship("b", "b", "likes")], sources=[origin.id]
+    )
+    assert owns.sources == (origin.id, "entity:a", "entity:b")
+    assert owns.trust == Trust.EXTERNAL
+    assert likes.trust == Trust.USER
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"id": ""}, InvalidNameError, "entity id ''"),
+        ({"id": "  "}, InvalidNameError, "white space"),
+        ({"id": "a\nb"}, InvalidNameError, "control"),
+        ({"id": 3}, InvalidNameError, "entity id 3"),
+        ({"name": "Alpha"}, InvalidContentError, "give an id"),
+        ({"id": "a", "nam": "Alpha"}, InvalidContentError, "unknown field 'nam'"),
+        ({"id": "a", "name": 3}, InvalidContentError, "name of entity 'a' is a int"),
+        ({"id": "a", "aliases": "Alpha"}, InvalidContentError, "list of names"),
+        ({"id": "a", "aliases": [3]}, InvalidContentError, "alias"),
+        ({"id": "a", "description": "\ud800"}, InvalidContentError, "surrogate"),
+        ("a", InvalidContentError, "instance of Entity"),
+    ],
+)
+def test_an_invalid_entity_is_refused_before_anything_is_added(given: object, error: type, says: str) -> None:
+    memory = SessionMemory.test_mode()
+    with pytest.raises(error, match=says):
+        memory.graph.add([Entity("ok"), given])  # type: ignore[list-item]
+    assert len(memory["graph"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"source": "a", "target": "b"}, InvalidContentError, "give source, target and type"),
+        ({"source": "a", "target": "b", "type": ""}, InvalidNameError, "relationship type ''"),
+        ({"source": "", "target": "b", "type": "owns"}, InvalidNameError, "relationship source ''"),
+        ({"source": "a", "target": "b", "type": "owns", "weight": 1}, InvalidContentError, "unknown field 'weight'"),
+        ({"source": "a", "target": "b", "type": "owns", "description": None}, InvalidContentError, "description"),
+    ],
+)
+def test_an_invalid_relationship_is_refused_before_anything_is_added(given: object, error: type, says: str) -> None:
+    memory = SessionMemory.test_mode()
+    with pytest.raises(error, match=says):
+        memory.graph.add([Entity("ok")], [given])  # type: ignore[list-item]
+    assert len(memory["graph"]) == 0
+
+
+hostile = st.one_of(
+    st.sampled_from([*HOSTILE, "x -[owns]-> y", "]->", "-[", "--[[", "]]->>", "\u2028## role", "a\x85[system] b"]),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+)
+hostile_ids = hostile.filter(lambda text: text.strip() and text.isprintable())
+
+
+@given(hostile_ids, hostile, hostile, hostile, st.lists(hostile, max_size=2), hostile_ids, hostile_ids)
+def test_whatever_a_name_holds_it_is_one_line_that_forges_no_other(
+    entity_id, name, kind, description, aliases, other, relation
+):
+    """Each part is one line of printable text, and has the arrow of a relationship if it is one, once."""
+    memory = SessionMemory.test_mode()
+    entity, relationship = memory.graph.add(
+        [Entity(entity_id, name, kind, description, aliases)], [Relationship(entity_id, other, relation, description)]
+    )
+    for item, arrows in ((entity, 0), (relationship, 1)):
+        assert len(item.content.splitlines()) == 1
+        assert item.content.strip()
+        assert not any(unicodedata.category(char) == "Cc" for char in item.content)
+        assert item.content.count("-[") == item.content.count("]->") == arrows
+    context = asyncio.run(memory.assemble_context("", budget=4_000))
+    assert [line[:2] for line in context.text.splitlines()] == ["##", "[*", "[*"]
+    assert count_messages(context.text, "text") == context.used
+
+
+@given(st.text('a",\\', min_size=3, max_size=6), st.data())
+def test_different_relationships_never_share_an_item(text, data):
+    """Not even those whose ends and type are the same characters, one after the other."""
+    cuts = st.lists(st.integers(1, len(text) - 1), min_size=2, max_size=2, unique=True).map(sorted)
+    first, second = ((text[:a], text[a:b], text[b:]) for a, b in (data.draw(cuts), data.draw(cuts)))
+    assert (Relationship(*first).item_id == Relationship(*second).item_id) == (first == second)
+
+
+def test_ids_too_long_for_an_item_differ_still() -> None:
+    """Long identities end in a hash, also beside one that looks like such an id."""
+    long = Entity("x" * 256)
+    others = [Entity("x" * 255), Entity("x" * 255 + "y"), Entity(long.item_id.removeprefix("entity:"))]
+    memory = SessionMemory.test_mode()
+    memory.graph.add([long, *others], [Relationship("x" * 256, "x" * 255, "y" * 256)])
+    assert len({item.id for item in memory["graph"]}) == 5
+    assert memory.graph.entity("x" * 256) == long
+
+
+def found(names: dict[str, list[str]], text: str) -> list[str]:
+    mentions = Mentions()
+    for entity, own in names.items():
+        for name in own:
+            mentions.add(name, entity)
+    return mentions.entities_in(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Acme Corp", "what does ACME corp do"),
+        ("Acme Corp", "is (Acme Corp) sued?"),
+        ("Acme Corp", "Acme Corp's customers"),
+        ("Acme Corp", "Acme Corp\u2019s customers"),
+        ("OpenAI", "openai and others"),
+        ("openai", "what is OpenAI?"),
+        ("Müller & Söhne", "muller & sohne in court"),
+        ("Muller", "Müller came"),
+        ("Müller", "Mu\u0308ller came"),
+        ("supplier", "which suppliers are late?"),
+        ("TASK-17", "see task-17."),
+        ("The Walt Disney Company", "who runs Walt Disney company"),
+        ("東京", "東京の天気は?"),
+        ("삼성", "삼성 이 무엇을"),
+        ("IT", "who runs IT now?"),
+        ("IT", "who runs IT's budget?"),
+        ("The Who", "when did The Who play?"),
+        ("The Who", "The Who played"),
+        ("🎉", "what is 🎉 ?"),
+    ],
+)
+def test_a_name_is_found_as_people_write_it(name: str, text: str) -> None:
+    assert found({"x": [name]}, text) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("It", "it rains"),
+        ("It", "It rains. It pours"),
+        ("The", "the fee of the lease"),
+        ("The", "The fee"),
+        ("IT", "is it late?"),
+        ("The Who", "the who and the what"),
+        ("The Times", "how many times?"),
+        ("Bank of America", "a bank in America"),
+        ("Acme Corp", "acme"),
+        ("Acme Corp", "Corp Acme"),
+        ("Acme Corp", ""),
+    ],
+)
+def test_a_name_is_not_found_where_it_is_not_meant(name: str, text: str) -> None:
+    assert found({"x": [name]}, text) == []
+
+
+def test_the_longest_name_wins_and_its_words_name_nothing_else() -> None:
+    names = {"ny": ["New York"], "nyt": ["New York Times"], "t": ["Times"]}
+    assert found(names, "the New York Times in New York") == ["nyt", "ny"]
+    assert found(names, "New York and Times") == ["ny", "t"]
+
+
+def test_a_heap_of_accents_takes_no_longer_than_other_text() -> None:
+    assert found({"x": ["Ana"]}, "Ana" + "\u0301\u0316" * 300_000) == ["x"]
+
+
+def test_all_who_bear_a_name_are_named() -> None:
+    assert found({"city": ["Paris"], "person": ["Paris Hilton", "Paris"]}, "Paris in May") == ["city", "person"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(IDS)), max_size=8), st.data())
+def test_discarding_a_name_leaves_the_others(added, data):
+    """What is discarded leaves no trace, in any order."""
+    mentions, kept = Mentions(), list(added)
+    for name, entity in added:
+        mentions.add(name, entity)
+    for pair in data.draw(st.lists(st.sampled_from(added), unique=True) if added else st.just([])):
+        mentions.discard(*pair)
+        kept.remove(pair)
+    text = " ".join(NAMES)
+    fresh = Mentions()
+    for name, entity in kept:
+        fresh.add(name, entity)
+    assert set(mentions.entities_in(text)) == set(fresh.entities_in(text))
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def item(part: Entity | Relationship, labels: tuple[str, str] = ("x", "y")) -> Item:
+    line = part.line if isinstance(part, Entity) else part.line(*labels)
+    return Item(part.item_id, "graph", "", line, 1, NOW, metadata=part.metadata)
+
+
+def crowd(size: int, seed: int = 0) -> list[Item]:
+    """Return a dense graph around Alpha."""
+    rng = random.Random(seed)
+    called = [Entity(f"e{n}", f"Name{n}" if n else "Alpha", aliases=["Twin"]) for n in range(size)]
+    triples = {(f"e{rng.randrange(size // 4)}", f"e{rng.randrange(size)}", rng.choice("pqr")) for _ in range(6 * size)}
+    return [*map(item, called), *(item(Relationship(*triple)) for triple in sorted(triples))]
+
+
+@pytest.mark.parametrize("ranker", [GraphRanker(), GraphRanker(3, hub=5, max_relationships=40)])
+def test_changes_leave_no_trace_however_the_index_came_about(ranker: GraphRanker) -> None:
+    """The same entries and query give the same ranking, also where there are more relationships than are walked."""
+    rng, entries = random.Random(1), list(enumerate(crowd(60)))
+    fresh, changed = ranker.index(), ranker.index()
+    fresh.add(entries)
+    shuffled = rng.sample(entries, len(entries))
+    changed.add((ordinal, replace(each, metadata={})) for ordinal, each in shuffled[:100])
+    changed.add((ordinal + 10_000, each) for ordinal, each in shuffled)
+    for entry in shuffled[100:]:
+        changed.add([entry])
+    for ordinal, each in shuffled[:100]:
+        changed.update(ordinal, each)
+    for ordinal, _ in rng.sample(shuffled, len(shuffled)):
+        changed.remove(ordinal + 10_000)
+    among = [ordinal for ordinal, _ in shuffled[::3]]
+    for query in ("Alpha", "p of Name3 and Alpha", "Name7 q", "Twin", "nothing", ""):
+        ranked = fresh.rank(query, 1_000)
+        assert changed.rank(query, 1_000) == ranked
+        assert changed.rank(query, 7) == ranked[:7]
+        assert changed.rank(query, 30) == ranked[:30]
+        assert changed.rank(query, 1_000, among=among) == [match for match in ranked if match[0] in set(among)]
+        assert changed.rank(query, 5, among=[*among, 99_999]) == fresh.rank(query, 1_000, among=among)[:5]
+    assert len(changed) == len(entries)
+
+
+def test_an_index_refuses_what_its_protocol_refuses() -> None:
+    index = GraphRanker().index()
+    index.add([(1, item(Entity("a")))])
+    with pytest.raises(ValueError, match="taken"):
+        index.add([(2, item(Entity("b"))), (1, item(Entity("c")))])
+    assert len(index) == 1
+    for call in (lambda: index.remove(2), lambda: index.update(2, item(Entity("c")))):
+        with pytest.raises(KeyError, match="no entry has ordinal 2"):
+            call()
+    assert index.rank("b c", 5) == []
+
+
+def test_all_gone_means_nothing_named() -> None:
+    index = GraphRanker().index()
+    entries = list(enumerate(crowd(20)))
+    index.add(entries)
+    for ordinal, _ in entries:
+        index.remove(ordinal)
+    assert index.rank("Alpha Name3", 5) == []
+    assert index.neighbourhood("e3", 2) == ([], [])
+    assert len(index._graph) == 0
+
+
+def test_a_hub_gives_the_best_of_its_relationships_and_room_for_what_is_behind_them() -> None:
+    """Of 10,000 relationships those with the query's words come first, then the newest; half the room is kept."""
+    hub = [Entity("hub", "Hub"), Entity("e17", "Lion Works")]
+    lines = [item(each) for each in hub]
+    lines += [
+        item(Relationship("hub", f"e{n}", "sues" if n == 17 else "partners"), ("Hub", f"e{n}")) for n in range(10_000)
+    ]
+    lines.append(item(Relationship("e17", "far", "based in"), ("Lion Works", "far")))
+    index = GraphRanker(max_relationships=100).index()
+    index.add(enumerate(lines))
+    ranked = [ordinal for ordinal, _ in index.rank("Whom does Hub sue?", 1_000)]
+    near = {ordinal for ordinal, score in index.rank("Whom does Hub sue?", 20_000) if score > 3.5}
+    assert set(ranked[:2]) == {0, 2 + 17}
+    assert {1, len(lines) - 1} < near
+    assert sum(1 for ordinal in near if 2 <= ordinal < len(lines) - 1) == 50
+
+
+def test_without_room_for_all_those_between_named_entities_come_first_then_the_newest_of_each() -> None:
+    named = [Entity("a", "Alpha", aliases=["Ay"]), Entity("b", "Beta", aliases=["Bee"])]
+    lines = [*map(item, named), item(Relationship("a", "b", "knows"))]
+    for n in range(50):
+        lines += [item(Relationship("a", f"x{n}", "knows")), item(Relationship("b", f"y{n}", "knows"))]
+    index = GraphRanker(1, max_relationships=6).index()
+    index.add(enumerate(lines))
+    last = len(lines)
+    assert {ordinal for ordinal, _ in index.rank("ay and bee", 100)} == {0, 1, 2, *range(last - 5, last)}
+
+
+def test_what_is_named_by_words_that_no_line_is_found_by_is_found() -> None:
+    index = GraphRanker().index()
+    index.add(enumerate([item(Entity("it", "IT")), item(Relationship("it", "x", "runs"), ("IT", "x"))]))
+    assert index.rank("who is in IT?", 5) == [(0, 2.0), (1, 1.5)]
+
+
+def test_what_is_not_named_is_not_walked_through_if_it_is_a_hub() -> None:
+    partners = [Relationship("hub", f"e{n}", "partners") for n in range(20)]
+    lines = [item(Entity("hub", "Hub")), *map(item, partners)]
+    for hub, reached in ((19, 2), (20, 21)):
+        index = GraphRanker(hub=hub).index()
+        index.add(enumerate(lines))
+        assert len(index.rank("e3", 100)) == reached
+        assert len(index.rank("Hub", 100)) == 21
+
+
+def test_relationships_between_two_named_come_first_then_these_then_their_own() -> None:
+    memory = SessionMemory.test_mode(sections=(SPEC,))
+    names = {"a": "Alpha", "b": "Beta", "c": "Gamma", "d": "Delta"}
+    triples = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("x", "y")]
+    memory.graph.add([Entity(*pair) for pair in names.items()], [Relationship(*pair, "knows") for pair in triples])
+    ranked = [item.content for item, _ in memory["graph"].rank("Alpha and Beta", 20)]
+    assert ranked[0] == "Alpha -[knows]-> Beta"
+    assert set(ranked[1:3]) == {"Alpha", "Beta"}
+    assert set(ranked[3:5]) == {"Alpha -[knows]-> Gamma", "Beta -[knows]-> Delta"}
+    assert ranked[5:] == ["Gamma -[knows]-> Delta", "Delta", "Gamma"]
+
+
+def test_text_without_structure_is_ranked_by_its_words() -> None:
+    """Notes in the section, and metadata that is no part of a graph, are lines like any other."""
+    memory = SessionMemory.test_mode(sections=(SPEC,))
+    memory.graph.add([Entity("a", "Alpha")], [Relationship("a", "b", "owns")])
+    note = memory.add(
+        "graph", "Deliveries come late in winter", metadata={"entity": "a", "relationship": {"source": 1}}
+    )
+    memory.add("graph", "other", id="entity:b", metadata={"entity": {"id": "c"}})
+    assert memory["graph"].rank("late delivery", 5)[0][0] == note
+    assert [item.content for item, _ in memory["graph"].rank("late delivery at Alpha", 5)] == [
+        "Alpha",
+        "Alpha -[owns]-> b",
+        "Deliveries come late in winter",
+    ]
+    assert "b" not in memory.graph
+    assert list(memory.graph) == [Entity("a", "Alpha"), Relationship("a", "b", "owns"), Entity("c")]
+
+
+def test_another_ranker_may_rank_the_words() -> None:
+    ranker = GraphRanker(words=RankBM25Ranker())
+    assert ranker.name == "graph-2-rank-bm25"
+    index, reference = ranker.index(), GraphRanker(words=BM25Ranker("okapi")).index()
+    for each in (index, reference):
+        each.add(enumerate(crowd(20)))
+    ours, expected = index.rank("Alpha p", 50), reference.rank("Alpha p", 50)
+    assert [ordinal for ordinal, _ in ours] == [ordinal for ordinal, _ in expected]
+
+
+@pytest.mark.parametrize("given", [{"depth": 0}, {"hub": 0}, {"max_relationships": 0}, {"depth": 1.5}, {"hub": True}])
+def test_a_parameter_out_of_range_is_refused(given: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(given))} is .* whole number"):
+        GraphRanker(**given)
+
+
+def filled(sections: tuple[SectionSpec, ...] | None = None, size: int = 40) -> SessionMemory:
+    memory = SessionMemory.test_mode(**({"sections": sections} if sections else {}))
+    rng = random.Random(5)
+    memory.graph.add(
+        [Entity(f"e{n}", f"Firm {n}", "company", "makes bolts " * (n % 3)) for n in range(size)],
+        [Relationship(f"e{n}", f"e{rng.randrange(size)}", "supplies", f"since {n}") for n in range(size)],
+    )
+    return memory
+
+
+@pytest.mark.parametrize("format", ["text", "openai"])
+def test_a_graph_stays_within_every_budget(format: str) -> None:
+    """Counted again from scratch a context with a graph is exactly `used`, and within the budget."""
+    memory = filled()
+    memory.add("messages", "Whom does Firm 7 supply?")
+    for budget in [*range(0, 120, 7), 300, 1_000, 5_000]:
+        try:
+            context = asyncio.run(memory.assemble_context(budget=budget, format=format))
+        except WindowTooSmallError:
+            continue
+        handed_over = context.text if format == "text" else context.messages
+        assert count_messages(handed_over, format) == context.used <= budget
+    assert "Firm 7 (company)" in str(handed_over)
+
+
+async def test_every_line_is_explained() -> None:
+    memory = filled()
+    context = await memory.assemble_context("Whom does Firm 7 supply?", budget=80)
+    (own,) = (each for each in memory["graph"] if each.id == "entity:e7")
+    decision = context.decision(own.id)
+    assert decision.included
+    assert decision.reason is Reason.RELEVANT
+    ranked = {item.id: score for item, score in memory["graph"].rank("Whom does Firm 7 supply?", 9)}
+    assert (decision.rank, decision.score) == (1, ranked[own.id])
+    far = context.decision("entity:e20")
+    assert not far.included
+    assert far.reason in (Reason.NO_ROOM, Reason.OUTRANKED)
+
+
+async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
+    """Save, open, change, save, open: the same parts, the same ranking and the same context."""
+    memory = filled()
+    memory.graph.add([Entity("e3", "Firm Three", aliases=["Trio"])])
+    memory.graph.remove(["e5"])
+    query, memory_before = "What do Trio and Firm 9 supply?", list(memory.graph)
+    await memory.save()
+    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+        assert list(again.graph) == memory_before
+        assert list(again["graph"]) == list(memory["graph"])
+        assert again["graph"].rank(query, 99) == memory["graph"].rank(query, 99)
+        ours, theirs = [await each.assemble_context(query, budget=300) for each in (memory, again)]
+        assert ours.text == theirs.text
+        assert again.graph.neighbors("e3", depth=2) == memory.graph.neighbors("e3", depth=2)
+        again.graph.add([Entity("e3", "Firm Drei")])
+    async with SessionMemory.open(memory.fs, memory.session_id, read_only=True) as third:
+        assert third.graph.entity("e3") == Entity("e3", "Firm Drei")
+        assert all("Firm Three" not in each.content for each in third["graph"])
+        for change in (lambda: third.graph.add([Entity("new")]), lambda: third.graph.remove(["e3"])):
+            with pytest.raises(ReadOnlyError):
+                change()
+
+
+@pytest.mark.parametrize("eviction", ["fifo", "lru", "priority"])
+def test_what_is_evicted_is_no_longer_near_anything(eviction: str) -> None:
+    """A graph within a budget holds the lines that its policy keeps, and ranks as if there had been no others."""
+    spec = replace(SPEC, budget=120, eviction=eviction)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for n in range(61):
+        memory.graph.add([Entity(f"e{n}", f"Firm {n}")], [Relationship(f"e{n}", f"e{max(0, n - 1)}", "supplies")])
+        memory["graph"].rank(f"Firm {n}", 3)
+    memory.graph.add([Entity("e58", "Firm Renamed With A Longer Name")])
+    section = memory["graph"]
+    assert 0 < section.used <= 120
+    assert len(section.archive) > 60
+    fresh = RANKER.index()
+    fresh.add(enumerate(section))
+    items = list(section)
+    for query in ("Firm 59", "Firm 3", "firm", "e57"):
+        assert section.rank(query, 99) == [(items[ordinal], score) for ordinal, score in fresh.rank(query, 99)]
+
+
+@pytest.mark.parametrize("eviction", ["fifo", "lifo"])
+def test_a_longer_name_evicts_what_no_longer_fits_with_it(eviction: str) -> None:
+    memory = SessionMemory.test_mode(sections=(replace(SPEC, budget=120, eviction=eviction),))
+    memory.graph.add([Entity("h", "H")], [Relationship("h", f"x{n}", "owns") for n in range(12)])
+    long = Entity("h", "A name that is so much longer than the one before")
+    memory.graph.add([long], pinned=True)
+    lines = [each.content for each in memory["graph"]]
+    assert memory["graph"].used <= 120
+    assert 1 < len(lines) < 13
+    assert all(line.startswith(long.name) for line in lines)
+
+
+async def test_a_pinned_line_is_always_shown_and_never_evicted() -> None:
+    spec = replace(SPEC, budget=60, eviction="fifo")
+    memory = SessionMemory.test_mode(sections=(spec,))
+    memory.graph.add([Entity("keep", "Kept Firm")], pinned=True)
+    memory.graph.add([Entity(f"e{n}", f"Firm {n}") for n in range(60)])
+    context = await memory.assemble_context("Firm 59", budget=40)
+    assert "Kept Firm" in context.text
+    assert memory.graph.entity("keep") is not None
+
+
+def test_a_section_that_is_no_graph_says_so() -> None:
+    with pytest.raises(UnknownSectionError, match="no section 'graph'"):
+        _ = SessionMemory.test_mode(sections=(SectionSpec("notes"),)).graph
+    with pytest.raises(UnknownSectionError, match="ranker=GraphRanker"):
+        _ = SessionMemory.test_mode(sections=(SectionSpec("graph"),)).graph
+
+
+async def test_a_graph_may_stand_in_the_system_message() -> None:
+    """What the application itself says there is derived from nothing."""
+    memory = SessionMemory.test_mode(sections=(replace(SPEC, placement="static"),))
+    memory.graph.add([Entity("a", "Alpha")], [Relationship("a", "b", "owns")])
+    context = await memory.assemble_context("", budget=100, format="openai")
+    assert "Alpha -[owns]-> b" in context.messages[0]["content"]
+    assert [(each.sources, each.trust) for each in memory["graph"]] == [((), Trust.APPLICATION)] * 2
+    memory.graph.add([Entity("b", "Beta")], trust=Trust.EXTERNAL)
+    assert [(each.sources, each.trust) for each in memory["graph"]][1] == ((), Trust.EXTERNAL)
+
+
+def test_looking_at_a_graph() -> None:
+    memory = SessionMemory.test_mode()
+    graph = memory.graph
+    assert repr(graph) == "<Graph 'graph': 0 entities, 0 relationships, 0 tokens>"
+    graph.add([Entity("a", "Alpha")], [Relationship("a", "b", "owns")])
+    assert repr(graph) == f"<Graph 'graph': 1 entities, 1 relationships, {memory.used} tokens>"
+    assert "a" in graph
+    assert "b" not in graph
+    assert graph.entity("b") is None
+    assert graph.neighbors("b") == SubGraph((Entity("a", "Alpha"),), (Relationship("a", "b", "owns"),))
+    with pytest.raises(ValueError, match="depth is 0"):
+        graph.neighbors("a", depth=0)
+    with pytest.raises(UnknownItemError, match="no entity 'z'"):
+        graph.neighbors("z")
+    with pytest.raises(UnknownItemError, match="no entity 'z'"):
+        graph.remove(["a", "z"])
+    assert len(graph.remove("a")) == 2
+
+
+SCENARIO = """
+from kaosmem import SessionMemory
+import random
+rng, memory = random.Random(3), SessionMemory.test_mode(counter="estimate")
+names = [f"Firm {n // 2}" for n in range(60)]
+memory.graph.add(
+    [{"id": f"e{n}", "name": name, "aliases": [f"F{n}"]} for n, name in enumerate(names)],
+    [
+        {"source": f"e{rng.randrange(60)}", "target": f"e{n % 60}", "type": rng.choice("pqr")}
+        for n in range(300)
+    ],
+)
+for query in ("Firm 3 and F9", "p of Firm 7", "firm"):
+    print([(item.id, score) for item, score in memory["graph"].rank(query, 200)])
+"""
+
+
+def test_the_ranking_is_the_same_in_every_process() -> None:
+    """No hash seed changes a place or a score."""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", SCENARIO],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(outputs) == 1
+    assert "entity:e6" in outputs.pop()
+
+
+def test_networkx_is_imported_with_the_first_part_of_a_graph_alone() -> None:
+    """Neither importing kaosmem, nor searching a session without a graph, waits for it."""
+    script = (
+        "import sys; from kaosmem import SessionMemory; memory = SessionMemory.test_mode(counter='estimate'); "
+        "memory.add('graph', 'a note'); memory.search('note'); assert 'networkx' not in sys.modules; "
+        "memory.graph.add([{'id': 'a'}]); memory.search('note'); assert 'networkx' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

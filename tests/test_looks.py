@@ -1,0 +1,307 @@
+"""What state looks like: reprs, tables in notebooks, and the explanation of a context."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from kaosmem import Context, Item, Section, SectionSpec, SessionMemory, TextBlock, ToolUseBlock
+from kaosmem.assembly import preview
+from kaosmem.display import fitted, listed, padded, visible, width
+from kaosmem.display import preview as preview_text
+from tests.worlds import HOSTILE
+
+MARKUP = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><b>",
+    "&lt;i&gt;<i>",
+    "</td></tr></table><h1>",
+    "</pre><style>",
+    "<!--",
+    "\x1b[31mred\x07",
+    "right\u202eleft",
+    "日本語のテキスト" * 20,
+    "👨‍👩‍👧‍👦" * 20,
+    "a\u0301\u0302\u0303" * 80,
+    "☺️" * 50,
+    "हिन्दी पाठ" * 20,
+    "زمان\u200cبندی",
+    "x" * 5_000,
+)
+texts = st.one_of(st.sampled_from(MARKUP), st.sampled_from(HOSTILE), st.text(max_size=300))
+storable = texts.map(lambda text: text.encode("utf-8", "replace").decode())
+item_ids = st.one_of(st.sampled_from([text[:256] for text in MARKUP]), st.text(min_size=1, max_size=256)).map(
+    lambda text: re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "~", text)
+)
+section_names = st.text("abAB09._-@:+", min_size=1, max_size=128).map(lambda name: f"s{name.replace('..', '-')}"[:128])
+
+
+@st.composite
+def memories(draw: st.DrawFn) -> SessionMemory:
+    """Draw a session whose names, ids, roles, metadata and texts are hostile."""
+    names = draw(st.lists(section_names, min_size=1, max_size=3, unique=True))
+    specs = [
+        SectionSpec(name, draw(st.sampled_from([None, 200])), eviction=draw(st.sampled_from(["none", "lru"])))
+        for name in names
+    ]
+    memory = SessionMemory.test_mode(sections=specs, counter="estimate")
+    contents = draw(st.lists(storable, min_size=1, max_size=5))
+    for item_id, content in zip(
+        draw(st.lists(item_ids, min_size=len(contents), max_size=len(contents), unique=True)), contents, strict=True
+    ):
+        section = memory[draw(st.sampled_from(names))]
+        if section.budget is None or memory.counter(content) <= section.budget:
+            memory.add(
+                section.spec.name, content, id=item_id, role=draw(storable), pinned=False, metadata={"source": content}
+            )
+    return memory
+
+
+def assembled(memory: SessionMemory, query: str = "clause", budget: int = 300) -> Context:
+    return asyncio.run(memory.assemble_context(query, budget=budget))
+
+
+class Page(HTMLParser):
+    """The tags, styles and text of a piece of HTML; whatever is not closed in order is an error."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: set[str] = set()
+        self.styles: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        assert {name for name, _ in attrs} <= {"style"}
+        self.tags.add(tag)
+        self.styles += [value or "" for _, value in attrs]
+        self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(data)
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+
+TAGS = {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "span", "pre"}
+
+
+@given(memories(), storable)
+def test_no_stored_text_becomes_markup(memory: SessionMemory, query: str) -> None:
+    """Whatever ids, roles, metadata, texts and queries hold, the tables have only their own tags and styles."""
+    context = assembled(memory, query)
+    sections = [memory[spec.name] for spec in memory.sections]
+    for each in (memory, context, *sections, *(item for section in sections for item in section)):
+        page = Page(each._repr_html_())
+        assert page.tags <= TAGS
+        assert page.text.replace("\n", "").isprintable() or not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", page.text)
+        for style in page.styles:
+            assert not re.search(r"background:(?!currentColor|none)|(?<!-)\bcolor:|url|expression", style)
+
+
+@given(memories(), storable)
+def test_an_explanation_fits_80_columns_and_hides_nothing_from_the_eye(memory: SessionMemory, query: str) -> None:
+    """Every line is at most 80 columns wide on a terminal, without control characters, one line for each item."""
+    context = assembled(memory, query)
+    lines = context.explain(misses=3).split("\n")
+    assert max(map(cell_len, lines)) <= 80
+    assert max(map(width, lines)) <= 80
+    assert not any(re.search(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", line) for line in lines)
+    reasons = [line.rsplit("  ", 1)[-1] for line in lines]
+    start = reasons.index("reason") + 1
+    included = [context.decision(item.id).reason.value for item in context.items]
+    assert reasons[start : start + len(included)] == included
+    missed = [decision.reason.value for decision in context.nearest_misses(3)]
+    assert reasons[start + len(included) + 2 :] == missed
+
+
+@given(memories())
+def test_a_repr_is_one_short_line(memory: SessionMemory) -> None:
+    """However long ids, names, roles and texts are, a repr is one printable line of at most 250 characters."""
+    context = assembled(memory)
+    sections = [memory[spec.name] for spec in memory.sections]
+    for each in (memory, context, *sections, *(item for section in sections for item in section)):
+        shown = repr(each)
+        assert len(shown) <= 350
+        assert width(shown) <= 250
+        assert shown == visible(shown)
+
+
+def corpus(count: int = 40) -> SessionMemory:
+    memory = SessionMemory.test_mode()
+    memory.add("role", "You are careful.")
+    for number in range(count):
+        text = f"Clause {number}. Either party may terminate on {number} days' notice."
+        memory.add("documents", text, id=f"contracts/{number:02}.md#L1-3")
+    return memory
+
+
+def test_reprs_tell_what_there_is() -> None:
+    """Names, counts, budgets and the beginning of a text are in the reprs."""
+    memory = corpus()
+    memory.add("messages", "Who may\nterminate?", id="m1", pinned=True)
+    assert repr(memory) == f"<SessionMemory 'test': {memory.used} tokens; role 1, messages 1, documents 40>"
+    assert repr(memory["messages"]) == (
+        f"<Section messages: 1 items, {memory['messages'].used} tokens of 32,000, 0 archived, eviction fifo>"
+    )
+    assert "unbounded" in repr(memory["documents"])
+    assert repr(memory.get("m1")) == "<Item m1 in messages, user, 5 tokens, pinned: Who may terminate?>"
+    assert repr(SessionMemory.test_mode()) == "<SessionMemory 'test': 0 tokens; empty>"
+    context = assembled(memory)
+    held = len(context.items) - 2
+    assert repr(context) == f"<Context text: {context.used} of 300 tokens; role 1, messages 1, documents {held}>"
+
+
+def test_the_repr_of_many_sections_names_the_first() -> None:
+    """Of a hundred sections six are named, and how many more there are."""
+    memory = SessionMemory.test_mode(sections=[SectionSpec(f"s{number}") for number in range(100)])
+    for spec in memory.sections:
+        memory.add(spec.name, "text")
+    assert repr(memory).endswith("s0 1, s1 1, s2 1, s3 1, s4 1, s5 1, 94 more>")
+    page = Page(memory._repr_html_())
+    assert "… and 70 more sections" in page.text
+    assert "s29" in page.text
+    assert "s30" not in page.text
+
+
+def test_tables_are_bounded_however_much_there_is() -> None:
+    """Of 10,000 items a section shows the newest ten and how many are older; a context its first and how many more."""
+    memory = corpus(10_000)
+    page = memory["documents"]._repr_html_()
+    assert "… and 9,990 older" in page
+    assert "Clause 9999." in page
+    assert "Clause 9989." not in page
+    context = assembled(memory, "notice", budget=40_000)
+    assert len(context.items) > 1_000
+    shown = context._repr_html_()
+    assert f"… and {len(context.items) - 30:,} more" in shown
+    assert max(map(len, (page, memory._repr_html_(), shown))) < 40_000
+    long = memory.add("documents", "word " * 100_000, metadata={"source": "s" * 10_000})
+    assert "… and 498,000 more characters" in long._repr_html_()
+    assert len(long._repr_html_()) < 4_000
+
+
+def test_a_context_shows_each_section_s_share_as_a_bar() -> None:
+    """The bars of the sections are as long as what they use of the budget."""
+    context = assembled(corpus())
+    html = context._repr_html_()
+    for name, use in context.by_section.items():
+        row = html[html.index(f"{name}</td>") :]
+        assert f"width:{use.used / 300:.1%}" in row[: row.index("</tr>")]
+        assert f"{use.used} of 300" in row[: row.index("</tr>")]
+    assert "no_room" in html
+    assert "Clause 39." in html
+
+
+def test_the_bar_of_a_full_or_empty_section_stays_within_its_frame() -> None:
+    """A section that holds more than its budget, or nothing of a budget of 0, has a bar of 0 to 100 %."""
+    section = Section(SectionSpec("s", 3, eviction="none"))
+    assert "width:0.0%" in section._repr_html_()
+    section.add(Item("i", "s", "", "text", 9, datetime(2024, 1, 1, tzinfo=UTC)))
+    assert "width:100.0%" in section._repr_html_()
+
+
+def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
+    """Used and section tokens are those of the context; every number of a column ends in the same place."""
+    context = assembled(corpus())
+    report = context.explain(misses=2)
+    sums = [int(number) for number in re.findall(r"^  \S+ +(\d+) tokens", report, re.MULTILINE)]
+    assert sum(sums) == context.used == int(report.split()[0])
+    assert "query: clause" in report
+    rows = [line for line in report.splitlines() if line.startswith(("section ", "role ", "documents "))]
+    assert len(rows) == 1 + len(context.items) + 2
+    for column in ("rank", "score", "tokens"):
+        end = rows[0].index(column) + len(column)
+        assert all(row[end - 1] != " " and row[end] == " " for row in rows)
+    assert all(f"contracts/{number:02}.md#L1-3" in report for number in (39, 38))
+    assert "nearest misses, 2 of " in report
+
+
+def test_a_long_id_keeps_its_beginning_and_more_of_its_end() -> None:
+    """Of a path too long for its column, the middle is left out."""
+    memory = SessionMemory.test_mode()
+    memory.add("planning_context", "text", id="contracts/" + "a-long-folder/" * 9 + "clause.md#L10-12")
+    line = assembled(memory, "text").explain().splitlines()[-1]
+    assert re.fullmatch(r"planning_context contr\S*…\S*/clause.md#L10-12 +1 +- +1  newest", line)
+    assert len(line) <= 80
+
+
+def test_long_names_and_huge_numbers_leave_room_for_the_sums() -> None:
+    """A section's name of 128 characters gives way to its figures, and no number makes a line longer than 80."""
+    memory = SessionMemory.test_mode(sections=[SectionSpec("s" * 64 + "-" * 60 + "tail")])
+    memory.add("s" * 64 + "-" * 60 + "tail", "text", id="i" * 256)
+    lines = assembled(memory).explain().splitlines()
+    assert re.fullmatch(r"  s{27}…-{8}tail +\d+ tokens +\d+%  1 items", lines[2])
+    huge = SessionMemory.test_mode(counter=lambda text: 10**17 * len(text))
+    huge.add("documents", "text", id="i" * 256)
+    assert max(map(len, assembled(huge, budget=10**20).explain().splitlines())) == 80
+
+
+@given(texts, st.integers(1, 100), st.data())
+def test_fitted_text_is_no_wider_than_its_room(text: str, columns: int, data: st.DataObject) -> None:
+    """It is at most so wide for us and for rich, holds nothing a terminal obeys, and is the text if that fits."""
+    tail = data.draw(st.integers(0, columns - 1))
+    shown = fitted(text, columns, tail=tail)
+    assert cell_len(shown) <= width(shown) <= columns
+    assert len(shown) <= 2 * columns
+    assert visible(shown) == shown
+    if text.isascii() and text.isprintable():
+        assert shown == (text if len(text) <= columns else text[: columns - tail - 1] + "…" + text[len(text) - tail :])
+    assert width(padded(text, columns, tail=tail)) == columns
+
+
+@given(texts, st.integers(10, 80))
+def test_a_preview_is_the_beginning_on_one_line(text: str, columns: int) -> None:
+    """Its gaps are single blanks, its end is marked where there is more, and what is blank says so."""
+    shown = preview_text(text, columns)
+    assert width(shown) <= columns
+    assert "\n" not in shown
+    if " ".join(text.split()).isascii() and visible(text) == text:
+        line = " ".join(text.split())
+        assert shown == (line or "(empty)") or (shown.endswith("…") and line.startswith(shown[:-1]))
+        assert len(line) > columns or shown == (line or "(empty)")
+
+
+def test_a_preview_of_megabytes_of_blanks_is_short() -> None:
+    """Blanks before the text end in a mark, not in an empty answer, and blocks are previewed as their text."""
+    assert preview_text(" " * 5_000_000 + "x") == "…"
+    assert preview_text("a" + " " * 5_000_000 + "x") == "a…"
+    blocks = (TextBlock("see"), ToolUseBlock("c1", "search", "{}"))
+    item = Item("i", "s", "assistant", blocks, 3, datetime(2024, 1, 1, tzinfo=UTC))
+    assert preview(item) == "see search({})"
+
+
+@pytest.mark.parametrize(("char", "columns"), [("a", 1), ("日", 2), ("👍", 2), ("\u0301", 0), ("\u200d", 0), ("é", 1)])
+def test_width_is_in_columns(char: str, columns: int) -> None:
+    """Ideographs and emoji are two columns wide, marks none."""
+    assert width(char) == columns
+
+
+def test_marks_that_take_no_column_do_not_pile_up() -> None:
+    """A letter with hundreds of accents is cut, as no more characters than two a column are kept."""
+    assert fitted("a" + "\u0301" * 150, 50) == "a" + "\u0301" * 97 + "…"
+
+
+def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape() -> None:
+    """Escapes, bells, bidirectional overrides and lone surrogates are spelt out; joiners and letters stay."""
+    assert visible("\x1b[1m\x07\u202e\ud800") == r"\x1b[1m\x07\u202e\ud800"
+    assert visible("زمان\u200cبندی 日本") == "زمان\u200cبندی 日本"
+    assert listed(["a", "b", "c"], 2) == "a, b, 1 more"

@@ -1,0 +1,133 @@
+"""What a history evicts stays recallable: in the process that evicted it, and after it is opened again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
+from kaosmem.persistence import log as session_log
+
+SPECS = (
+    SectionSpec(
+        "messages", 400, placement="history", low_water=0.5, recall=0.5, retrieval_threshold=5, eviction="fifo"
+    ),
+)
+FACT = "The vault code of the Zurich office is 4711."
+QUESTION = "What is the vault code in Zurich?"
+
+
+def told(memory: SessionMemory, turns: int) -> None:
+    for turn, text in enumerate(seeded_texts(2 * turns, words=12)):
+        memory.add("messages", text, role="user" if turn % 2 == 0 else "assistant")
+
+
+def recalled(context: Context) -> set[str]:
+    return {decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED}
+
+
+async def test_an_evicted_message_comes_back_for_a_question_about_it() -> None:
+    """It stands in the query's block, counted among the earlier ones; without recall it stays out."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    fact = memory.add("messages", FACT)
+    told(memory, 40)
+    assert fact.id not in memory
+    context = await memory.assemble_context(QUESTION, budget=1_000, format="openai")
+    assert recalled(context) >= {fact.id}
+    assert FACT in str(context.messages[-1])
+    assert fact in context.items
+    left_out = context.messages[-1]["content"]
+    assert "earlier ones" in str(left_out)
+    elsewhere = await memory.assemble_context("zzyzx", budget=1_000)
+    assert fact.id not in recalled(elsewhere)
+    memory.remove(next(iter(memory["messages"])).id)
+    assert memory.search(QUESTION, limit=100) == [
+        match for match in memory.search(QUESTION, limit=100) if match[0].id in memory
+    ]
+
+
+async def test_an_evicted_call_comes_back_with_its_result() -> None:
+    """Units are evicted and recalled whole."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    memory.add("messages", "Look up the vault.")
+    call = memory.add("messages", [ToolUseBlock("c", "look_up", '{"what": "vault code"}')], role="assistant")
+    result = memory.add("messages", [ToolResultBlock("c", FACT)], role="tool")
+    told(memory, 40)
+    assert call.id not in memory
+    context = await memory.assemble_context(QUESTION, budget=1_000, format="openai")
+    assert recalled(context) >= {call.id, result.id}
+
+
+async def test_an_id_that_was_given_again_is_shown_once() -> None:
+    """What is live hides what was evicted under its id, and of two evicted ones one comes back."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    for _ in range(2):
+        memory.add("messages", FACT, id="fact")
+        told(memory, 40)
+    context = await memory.assemble_context(QUESTION, budget=1_000)
+    assert [item.id for item in context.items].count("fact") == 1
+    memory.add("messages", FACT, id="fact")
+    context = await memory.assemble_context(QUESTION, budget=1_000)
+    assert [item.id for item in context.items].count("fact") == 1
+    assert context.decision("fact").reason is Reason.MUST
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["say", "say", "say", "call", "remove", "open"]), st.integers(0, 10**6)),
+    min_size=10,
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize("persistence", ["stream", "snapshot"])
+@settings(max_examples=25)
+@given(steps=steps, counter=st.sampled_from([None, "estimate"]))
+def test_opening_again_recalls_the_same(persistence: str, steps, counter) -> None:
+    """A session that is closed and opened at any time, with snapshots, recalls as one that stayed in its process."""
+    asyncio.run(opened_again(persistence, steps, counter))
+
+
+async def opened_again(persistence: str, steps: list[tuple[str, int]], counter: str | None) -> None:
+    specs = (SectionSpec(**{**vars(SPECS[0]), "budget": 150, "persistence": persistence}),)
+    stays = SessionMemory.test_mode(sections=specs)
+    fs = SessionMemory.test_mode(sections=specs).fs
+    texts = seeded_texts(300, words=8)
+
+    def repeat(memory: SessionMemory, number: int, step: str, value: int) -> None:
+        if step == "call":
+            memory.add("messages", [ToolUseBlock(f"c{number}", "f")], id=f"{number}", role="assistant")
+            memory.add("messages", [ToolResultBlock(f"c{number}", texts[value % 300])], id=f"{number}r", role="tool")
+        elif step == "remove":
+            ids = [item.id for item in memory["messages"]]
+            if ids:
+                memory.remove(ids[value % len(ids)])
+        else:
+            memory.add("messages", texts[value % 300], id=f"{number}")
+
+    session_log.MIN_LOG_BYTES, before = 2_000, session_log.MIN_LOG_BYTES
+    try:
+        done: list[tuple[int, str, int]] = []
+        for number, (step, value) in enumerate([*steps, ("open", 0)]):
+            done.append((number, step, value))
+            repeat(stays, number, step, value)
+            if step == "open":
+                async with SessionMemory.open(fs, "s", sections=specs) as memory:
+                    for each in done:
+                        repeat(memory, *each)
+                    done.clear()
+    finally:
+        session_log.MIN_LOG_BYTES = before
+    async with SessionMemory.open(fs, "s", sections=specs, counter=counter) as memory:
+        if counter is None:
+            assert [item.id for item in memory["messages"]] == [item.id for item in stays["messages"]]
+        for query in (texts[3], texts[77], "zzyzx"):
+            context = await memory.assemble_context(query, budget=300)
+            if counter is None:
+                expected = await stays.assemble_context(query, budget=300)
+                assert context.text == expected.text
+                assert [d.reason for d in context.decisions] == [d.reason for d in expected.decisions]
+            assert memory.counter(context.text) == context.used

@@ -1,0 +1,147 @@
+"""overflow="cut": what must be shown and does not fit is shortened, as little as it takes, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import (
+    Context,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    WindowTooSmallError,
+)
+from kaosmem.assembly.shortening import levelled
+from tests.test_promises import COUNTERS, counted, handed_over
+from tests.worlds import budgets, formats, queries, worlds
+
+
+def assembled(memory: SessionMemory, **given: object) -> Context:
+    return asyncio.run(memory.assemble_context(overflow="cut", **given))  # type: ignore[arg-type]
+
+
+def long_text(words: int, seed: int = 0) -> str:
+    return seeded_texts(1, seed=seed, words=words)[0]
+
+
+@given(worlds(counters=COUNTERS), queries, budgets, formats)
+def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(world, query, budget, format) -> None:
+    """Within budget and caps, counted exactly; the same as ever where nothing overflows; every item still there."""
+    memory = world.memory
+    try:
+        whole = asyncio.run(memory.assemble_context(query, budget=budget, format=format))
+    except WindowTooSmallError:
+        whole = None
+    try:
+        context = assembled(memory, query=query, budget=budget, format=format)
+    except WindowTooSmallError:
+        assert whole is None
+        return
+    if whole is not None:
+        assert handed_over(context) == handed_over(whole)
+        return
+    assert counted(context, memory.counter) == context.used <= budget
+    for name, use in context.by_section.items():
+        cap = memory[name].budget
+        assert cap is None or use.used <= cap
+    shortened = {decision.item_id for decision in context.decisions if decision.reason is Reason.SHORTENED}
+    assert shortened
+    for item in context.items:
+        original = asyncio.run(memory.fetch(item.id))
+        assert (item != original) == (item.id in shortened)
+        assert item.tokens <= original.tokens
+        assert memory[item.section].spec.placement != "static" or item.id not in shortened
+
+
+@pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
+@pytest.mark.parametrize("budget", [200, 1_000, 8_000])
+async def test_a_long_tool_result_is_cut_in_the_middle_and_fills_the_window(format_name: str, budget: int) -> None:
+    """Its beginning and end stay, a note says how long it was and which item has it; the call and the prompt stay."""
+    memory = SessionMemory.test_mode()
+    memory.add("role", "You are a careful analyst.")
+    memory.add("messages", "Read the contract.")
+    memory.add("messages", [ToolUseBlock("c1", "read", "{}")], role="assistant")
+    text = f"FIRST WORDS {long_text(10_000)} LAST WORDS"
+    result = memory.add("messages", [ToolResultBlock("c1", text)], role="tool")
+    with pytest.raises(WindowTooSmallError):
+        await memory.assemble_context(budget=budget, format=format_name)
+    context = await memory.assemble_context(budget=budget, format=format_name, overflow="cut")
+    assert 0.85 * budget < context.used <= budget
+    shown = str(context.text if format_name == "text" else context.messages)
+    assert "FIRST WORDS" in shown
+    assert "LAST WORDS" in shown
+    assert f"shortened from {result.tokens:,} tokens" in shown
+    assert result.id in shown
+    assert context.decision(result.id).reason is Reason.SHORTENED
+    assert (await memory.fetch(result.id)).content == (ToolResultBlock("c1", text),)
+    assert {item.section for item in context.items} == {"role", "messages"}
+    assert len(context.explain()) > 0
+
+
+async def test_only_the_section_that_is_over_its_own_budget_is_cut() -> None:
+    """A pinned item larger than its section's share does not shorten the question."""
+    memory = SessionMemory.test_mode(
+        sections=(
+            SectionSpec("messages", placement="history"),
+            SectionSpec("notes", 100, eviction="none"),
+        )
+    )
+    question = memory.add("messages", long_text(300))
+    note = memory.add("notes", long_text(400, seed=1), pinned=True)
+    context = await memory.assemble_context(budget=4_000, overflow="cut")
+    assert context.decision(question.id).reason is Reason.MUST
+    assert context.decision(note.id).reason is Reason.SHORTENED
+    assert 60 < context.by_section["notes"].used <= 100
+
+
+async def test_the_longest_are_cut_first() -> None:
+    """A short question stays whole beside a long result."""
+    memory = SessionMemory.test_mode()
+    question = memory.add("messages", "What does it say about notice?")
+    memory.add("messages", [ToolUseBlock("c", "read", "{}")], role="assistant")
+    memory.add("messages", [ToolResultBlock("c", long_text(3_000))], role="tool")
+    context = await memory.assemble_context(budget=600, format="openai", overflow="cut")
+    assert context.decision(question.id).reason is Reason.MUST
+    assert {"role": "user", "content": "What does it say about notice?"} in context.messages
+
+
+async def test_what_cannot_be_cut_still_raises_with_the_sums() -> None:
+    """A system prompt, a call's arguments and signed reasoning are never shortened."""
+    memory = SessionMemory.test_mode()
+    memory.add("role", long_text(500))
+    with pytest.raises(WindowTooSmallError, match="role"):
+        await memory.assemble_context(budget=100, overflow="cut")
+    memory = SessionMemory.test_mode()
+    blocks = [ThinkingBlock(long_text(400), signature="s"), ToolUseBlock("c", "run", f'{{"code": "{long_text(400)}"}}')]
+    memory.add("messages", [*blocks, TextBlock(long_text(400))], role="assistant")
+    with pytest.raises(WindowTooSmallError, match="messages"):
+        await memory.assemble_context(budget=900, format="openai", overflow="cut")
+    enough = await memory.assemble_context(budget=2_700, format="anthropic", overflow="cut")
+    assert enough.messages[-2]["content"][0]["thinking"] == blocks[0].thinking
+
+
+async def test_an_overflow_that_means_nothing_is_refused() -> None:
+    """The error names the two that there are."""
+    with pytest.raises(ValueError, match="'raise' or 'cut'"):
+        await SessionMemory.test_mode().assemble_context(budget=100, overflow="drop")  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(0, 1_000), max_size=8), st.integers(0, 3_000))
+def test_levels_fill_the_room_and_cut_only_the_highest(sizes: list[int], room: int) -> None:
+    """What is cut is cut to about one level, nothing is lengthened, and the room is used but for a rest."""
+    levels = levelled(sizes, room)
+    assert all(level <= size for level, size in zip(levels, sizes, strict=True))
+    assert sum(levels) <= room
+    assert sum(levels) == sum(sizes) or sum(levels) > room - len(sizes)
+    cut = [level for level, size in zip(levels, sizes, strict=True) if level < size]
+    assert not cut or max(cut) - min(cut) <= 1
+    assert all(level <= max(cut) for level in levels) if cut else levels == sizes

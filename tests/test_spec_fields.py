@@ -1,0 +1,146 @@
+"""What each field of a spec that shapes a window does, seen from outside: a property each."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem.eviction import POLICIES
+from kaosmem.formats.text import header_piece, item_piece
+
+TEXTS = seeded_texts(400, words=12)
+sizes = st.lists(st.integers(1, 12), min_size=1, max_size=40)
+
+
+def text(number: int, words: int) -> str:
+    return " ".join(TEXTS[number % len(TEXTS)].split()[:words])
+
+
+def assembled(memory: SessionMemory, budget: int, **given: object) -> Context:
+    return asyncio.run(memory.assemble_context("notice", budget=budget, **given))  # type: ignore[arg-type]
+
+
+@given(st.sampled_from([name for name in POLICIES if POLICIES[name].bounded]), st.integers(1, 6), sizes)
+def test_max_items_is_never_exceeded_and_the_rest_is_archived(policy: str, most: int, words: list[int]) -> None:
+    """A section holds at most so many items; what made room, or was refused, is accounted for."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("last", max_items=most, eviction=policy),))
+    refused = 0
+    for number, count in enumerate(words):
+        try:
+            memory.add("last", text(number, count))
+        except OverflowError:
+            refused += 1
+        assert len(memory["last"]) <= most
+    assert len(memory["last"]) + len(memory["last"].archive) + refused == len(words)
+    assert len(memory["last"]) == min(most, len(words) - refused)
+    if policy == "fifo":
+        assert [item.text for item in memory["last"]] == [text(n, c) for n, c in enumerate(words)][-most:]
+    assert assembled(memory, 2_000).by_section["last"].items == len(memory["last"])
+
+
+@given(sizes, sizes, st.sampled_from([0.1, 0.25, 0.5, 1.0]), st.integers(60, 600))
+def test_a_floor_is_kept_free_from_those_served_first(low, high, floor, budget) -> None:
+    """A section of the lowest priority gets its floor of the window, but for a unit that does not fit in it."""
+    memory = SessionMemory.test_mode(
+        sections=(
+            SectionSpec("greedy", priority=9, eviction="none"),
+            SectionSpec("modest", priority=1, floor=floor, eviction="none"),
+        )
+    )
+    for number, words in enumerate(high):
+        memory.add("greedy", text(number, words))
+    for number, words in enumerate(low):
+        memory.add("modest", text(number + 50, words))
+    context = assembled(memory, budget)
+    use, share = context.by_section["modest"], int(floor * (budget - context.frame))
+    left_out = [item for item in memory["modest"] if not context.decision(item.id).included]
+    header = 0 if use.items else memory.counter(header_piece("modest"))
+    for item in left_out:
+        assert use.used + header + memory.counter(item_piece(item)) > share
+
+
+@given(st.integers(21, 60), st.integers(0, 5), st.integers(40, 400), st.randoms(use_true_random=False))
+def test_the_recent_come_before_what_the_query_chooses(
+    count: int, recent: int, budget: int, rng: random.Random
+) -> None:
+    """The newest units are wanted first, in order of age, whatever the query is about."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("findings", recent=recent, eviction="none"),))
+    for _ in range(count):
+        memory.add("findings", rng.choice(["notice of termination", "governing law", "payment on time"]))
+    context = assembled(memory, budget)
+    newest = [item.id for item in reversed(memory["findings"])][:recent]
+    assert [decision.item_id for decision in context.decisions[:recent]] == newest
+    used = context.frame
+    for item_id in newest:
+        used += 6 + memory["findings"].peek(item_id).tokens
+        if used + 4 < budget:
+            assert context.decision(item_id).included
+
+
+@given(st.integers(0, 400), st.integers(0, 400), sizes)
+def test_a_reserve_is_a_smaller_budget(budget: int, reserve: int, words: list[int]) -> None:
+    """Reserving tokens gives the context of the budget less those, its error included."""
+    assume(reserve <= budget)
+    memory = SessionMemory.test_mode()
+    for number, count in enumerate(words):
+        memory.add("messages" if number % 3 else "documents", text(number, count))
+    try:
+        context = assembled(memory, budget, reserve=reserve)
+    except WindowTooSmallError as error:
+        try:
+            assembled(memory, budget - reserve)
+        except WindowTooSmallError as other:
+            assert str(other) == str(error)
+            assert other.need == error.need
+            assert sum(error.need.values()) > budget - reserve
+            return
+        raise AssertionError("a reserve is not a smaller budget") from error
+    assert context == assembled(memory, budget - reserve)
+    assert context.used <= context.budget == budget - reserve
+
+
+@settings(max_examples=12)
+@given(st.sampled_from([0.2, 0.5, 0.8]), st.lists(st.integers(3, 12), min_size=40, max_size=60))
+def test_a_lower_low_water_cuts_farther_and_so_less_often(low_water: float, words: list[int]) -> None:
+    """Each cut leaves the low water of the cap, or half a step more for a user's turn; a full history moves oftener."""
+    moves = {}
+    for water in (low_water, 1.0):
+        spec = SectionSpec("messages", placement="history", low_water=water, recall=0.0, eviction="none")
+        memory, starts, kept = SessionMemory.test_mode(sections=(spec,)), [], []
+        for number, count in enumerate(words):
+            memory.add("messages", text(number, count))
+            context = assembled(memory, 250, format="openai")
+            starts.append(context.items[0].id)
+            kept.append(sum(item.tokens for item in context.items))
+        moves[water] = len(set(starts)) - 1
+        if water < 1.0:
+            most = (water + min(water, 1 - water) / 2) * 250 + max(item.tokens for item in memory["messages"])
+            assert all(
+                tokens <= most
+                for tokens, before, start in zip(kept[1:], starts, starts[1:], strict=False)
+                if before != start
+            )
+    assert moves[low_water] <= moves[1.0]
+    assert moves[1.0] > 0
+
+
+@given(st.floats(0, 1), st.integers(0, 60), st.integers(200, 1_200))
+def test_recall_takes_at_most_its_share(share: float, turns: int, budget: int) -> None:
+    """Recalled messages stay within their share of the history's cap, and within what its tail leaves of it."""
+    spec = SectionSpec("messages", placement="history", low_water=0.3, recall=share, eviction="none")
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for number in range(turns):
+        memory.add("messages", text(number, 12))
+    memory.add("messages", "What about the notice period of the supplier?")
+    context = asyncio.run(memory.assemble_context(budget=budget, format="text"))
+    recalled = [decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED]
+    pieces = sum(memory.counter(item_piece(memory["messages"].peek(item_id))) for item_id in recalled)
+    assert pieces <= share * budget
+    assert context.by_section.get("messages") is None or context.by_section["messages"].used <= budget
+    if recalled:
+        assert f"messages: {len(recalled)} earlier ones" in context.text
