@@ -130,14 +130,16 @@ async def test_a_filter_narrows_documents_and_leaves_the_rest() -> None:
     memory.add("role", "You are careful.")
     memory.add("working", "Compare the notice periods.")
     memory.add("messages", "What is the notice period?")
-    for number in range(90):
+    for number in range(45):
         memory.add("documents", f"notice period of clause {number}", metadata={"source": f"{number % 3}.pdf"})
     whole = await memory.assemble_context(budget=5_000)
     context = await memory.assemble_context(budget=5_000, filter={"source": "1.pdf"})
     shown = {item.metadata.get("source") for item in context.items if item.section == "documents"}
     assert shown == {"1.pdf"}
-    assert context.by_section["documents"].items == 30
+    assert context.by_section["documents"].items == 15
     assert {item.section for item in context.items} == {"role", "working", "messages", "documents"}
+    few = await memory.assemble_context(budget=60, filter={"source": {"$in": ["1.pdf"]}}, sections=["documents"])
+    assert {decision.reason for decision in few.decisions if decision.included} == {Reason.RELEVANT}
     scores = {decision.item_id: decision.score for decision in whole.decisions}
     assert all(
         scores[decision.item_id] == decision.score for decision in context.decisions if decision.section == "documents"

@@ -253,8 +253,7 @@ class Proposer:
 
     def _scores(self, query: str, cap: int, passing: set[int] | None = None) -> dict[int, float]:
         """Return what the query gives to units, by first ordinal; nothing while there are too few to choose among."""
-        count = len(self._held) + len(self._held.past) if passing is None else len(passing)
-        if count <= self._spec.retrieval_threshold:
+        if len(self._held) + len(self._held.past) <= self._spec.retrieval_threshold:
             return {}
         mean = max(1, self._held.used // max(1, len(self._held)))
         ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean, among=passing)

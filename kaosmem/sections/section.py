@@ -141,6 +141,11 @@ class Section:
             passing = self._proposer.passing(wanted)
         return passing is None or self._held.ordinal(item_id) in passing
 
+    @property
+    def is_frozen(self) -> bool:
+        """Return whether the section refuses changes, and so may be asked from several threads."""
+        return self._is_frozen
+
     def freeze(self) -> None:
         """Refuse all further changes, uses included."""
         self._is_frozen = True

@@ -49,8 +49,10 @@ class AttachedSection:
         return self.section.spec
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return what the section proposes; the first time off the event loop, as that makes an index."""
-        return await asyncio.to_thread(self.section.propose, query, cap=cap, wanted=wanted)
+        """Return what the section proposes; off the event loop where it may be, as the first time makes an index."""
+        if self.section.is_frozen:
+            return await asyncio.to_thread(self.section.propose, query, cap=cap, wanted=wanted)
+        return self.section.propose(query, cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a live item."""

@@ -72,7 +72,7 @@ class SessionMemory:
     ) -> None:
         self.session_id = session_id
         self.counter = counter
-        self._log, self._sections, self._notices = log, hydrated.sections, hydrated.notices
+        self._log, self._sections, self._notices = log, hydrated.sections, list(hydrated.notices)
         self._roster = Roster(self._sections, counter=counter)
         self._factory = ItemFactory(self._sections, counter=counter, clock=clock, rng=rng)
         self._saver = Saver(log, self._sections.values(), counter=counter, description=hydrated.description)
@@ -149,9 +149,9 @@ class SessionMemory:
             rng=random.SystemRandom(),
             read_only=read_only,
         )
-        for source in sources:
-            await memory.attach(source)
         async with memory:
+            for source in sources:
+                await memory.attach(source)
             yield memory
 
     @classmethod
