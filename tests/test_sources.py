@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
 from kaosmem import (
+    Context,
     Item,
     Proposal,
     ReadOnlyError,
@@ -21,10 +23,13 @@ from kaosmem import (
     Source,
     UnknownItemError,
     UnknownSectionError,
+    WindowTooSmallError,
     count_messages,
 )
 from kaosmem.filters import MetadataFilter
 from kaosmem.persistence.local import LocalStorage
+from tests.test_promises import counted, handed_over
+from tests.worlds import budgets, formats, queries, worlds
 
 CLAUSES = ("termination notice", "governing law", "payment terms", "liability cap", "confidential information")
 
@@ -89,14 +94,48 @@ async def test_an_item_that_two_sources_have_is_shown_once(tmp_path: Path) -> No
     async with SessionMemory.open(tmp_path, "room", read_only=True) as room:
         memory = SessionMemory.test_mode()
         first, *_ = room["documents"]
-        memory.add("documents", "mine", id=first.id)
+        memory.add("documents", first.content, id=first.id)
         for _ in range(3):
             await memory.attach(room["documents"])
         context = await memory.assemble_context("contract", budget=2_000)
         assert len({item.id for item in context.items}) == len(context.items) == 5
-        assert [item.text for item in context.items if item.id == first.id] == ["mine"]
+        assert context.by_section["documents"].items == 1
         assert context.by_section["documents-2"].items == 4
         assert len({decision.item_id for decision in context.decisions}) == len(context.decisions)
+
+
+async def test_two_items_under_one_id_are_both_shown() -> None:
+    """Sessions for tests give the same ids: the attached one's then names its source, and can be fetched by that."""
+    room, memory = SessionMemory.test_mode(), SessionMemory.test_mode()
+    theirs, mine = room.add("documents", "the notice period of theirs"), memory.add("documents", "the notice of mine")
+    assert theirs.id == mine.id
+    await memory.attach(room["documents"])
+    context = await memory.assemble_context("notice", budget=500)
+    assert [item.text for item in context.items] == [mine.text, theirs.text]
+    assert [item.id for item in context.items] == [mine.id, f"documents-2/{mine.id}"]
+    for item in context.items:
+        assert await memory.fetch(item.id) == item
+        assert context.decision(item.id).included
+
+
+@given(worlds(), worlds(), queries, budgets, formats)
+def test_the_promises_hold_with_another_session_attached(world, other, query, budget, format) -> None:
+    """Counted from scratch it fits, every item is decided once, and twice the same is the same."""
+
+    async def twice() -> list[Context]:
+        for section in other.memory.sections:
+            await world.memory.attach(other.memory[section.name])
+        return [await world.memory.assemble_context(query, budget=budget, format=format) for _ in range(2)]
+
+    try:
+        first, second = asyncio.run(twice())
+    except WindowTooSmallError:
+        return
+    assert handed_over(first) == handed_over(second)
+    assert first.decisions == second.decisions
+    assert counted(first, world.memory.counter) == first.used <= budget
+    assert len({decision.item_id for decision in first.decisions}) == len(first.decisions)
+    assert {d.item_id for d in first.decisions if d.included} == {item.id for item in first.items}
 
 
 async def test_a_session_opened_read_only_refuses_every_change(tmp_path: Path) -> None:
@@ -165,7 +204,7 @@ async def test_what_is_read_differently_is_not_shared(tmp_path: Path) -> None:
     await stored_room(tmp_path)
     await stored_room(tmp_path, documents=2, session_id="other")
     opened: list[object] = []
-    for given in (
+    for different in (
         {},
         {"sections": (SectionSpec("documents", eviction="none"),)},
         {"counter": "estimate"},
@@ -174,7 +213,7 @@ async def test_what_is_read_differently_is_not_shared(tmp_path: Path) -> None:
         {"session_id": "other"},
         {"session_id": "room", "namespace": "other"},
     ):
-        options = {"session_id": "room", **given}
+        options = {"session_id": "room", **different}
         async with SessionMemory.open(tmp_path, read_only=True, **options) as room:  # type: ignore[arg-type]
             assert all(room["documents"] is not other for other in opened)
             opened.append(room["documents"])

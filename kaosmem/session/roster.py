@@ -62,7 +62,8 @@ class Roster:
     ) -> dict[str, Proposal]:
         """Return what each of these sections and sources proposes; sources are awaited together.
 
-        What a source proposes under the id of a live item, or of one that a source before it proposes, is left out.
+        What a source proposes that the session has live, or a source before it proposes, under the same id is left out;
+        another item under an id that is known gets one that names its source.
         """
         caps = {name: cap_of(spec, window) for name, spec in specs.items()}
         sources = {name: source for name, source in self._sources.items() if name in specs}
@@ -74,10 +75,10 @@ class Roster:
             for name, section in self.sections.items()
             if name in specs
         }
-        proposed = set[str]()
+        proposed: dict[str, Item] = {}
         for name, proposal in zip(sources, found, strict=True):
-            proposals[name] = self._taken_in(proposal, proposed)
-            proposed |= _item_ids(proposals[name])
+            proposals[name] = self._taken_in(name, proposal, proposed)
+            proposed |= {item.id: item for item in _items(proposals[name])}
         return proposals
 
     def use(self, items: Iterable[Item]) -> None:
@@ -118,9 +119,12 @@ class Roster:
 
     async def get(self, item_id: str) -> Item | None:
         """Return an item of a source, or None."""
-        for source in self._sources.values():
+        for name, source in self._sources.items():
             if (item := await source.get(item_id)) is not None:
                 return item
+            own_id = item_id.removeprefix(_qualified(name, ""))
+            if own_id != item_id and (item := await source.get(own_id)) is not None:
+                return replace(item, id=item_id)
         return None
 
     def _all_sections(self) -> Iterator[tuple[str, Section]]:
@@ -129,14 +133,24 @@ class Roster:
             if isinstance(source, AttachedSection):
                 yield name, source.section
 
-    def _taken_in(self, proposal: Proposal, proposed: Collection[str]) -> Proposal:
-        """Return what a source proposes without items that are known already, counted as the session counts."""
-        known = {item_id for item_id in _item_ids(proposal) if item_id in proposed or self._is_live(item_id)}
-        candidates, earlier = (
-            tuple(self._counted(unit) for unit in units if known.isdisjoint(item.id for item in unit.items))
-            for units in (proposal.candidates, proposal.earlier)
+    def _taken_in(self, name: str, proposal: Proposal, proposed: Mapping[str, Item]) -> Proposal:
+        """Return what a source proposes without what is known already, counted as the session counts."""
+        known = {item.id: self._live(item.id) or proposed.get(item.id) for item in _items(proposal)}
+
+        def taken_in(units: Iterable[Candidate]) -> Iterator[Candidate]:
+            for unit in units:
+                clashes = [(item, other) for item in unit.items if (other := known[item.id])]
+                if not clashes:
+                    yield self._counted(unit)
+                elif any(item.content != other.content for item, other in clashes):
+                    items = tuple(replace(item, id=_qualified(name, item.id)) for item in unit.items)
+                    yield self._counted(unit._replace(items=items))
+
+        return replace(
+            proposal,
+            candidates=tuple(taken_in(proposal.candidates)),
+            earlier=tuple(taken_in(proposal.earlier)),
         )
-        return replace(proposal, candidates=candidates, earlier=earlier)
 
     def _counted(self, unit: Candidate) -> Candidate:
         tokens = [
@@ -148,12 +162,16 @@ class Roster:
         items = tuple(replace(item, tokens=each) for item, each in zip(unit.items, tokens, strict=True))
         return unit._replace(items=items, tokens=sum(tokens))
 
-    def _is_live(self, item_id: str) -> bool:
-        return any(item_id in section for section in self.sections.values())
+    def _live(self, item_id: str) -> Item | None:
+        return next((section.peek(item_id) for section in self.sections.values() if item_id in section), None)
 
 
-def _item_ids(proposal: Proposal) -> set[str]:
-    return {item.id for units in (proposal.candidates, proposal.earlier) for unit in units for item in unit.items}
+def _items(proposal: Proposal) -> Iterator[Item]:
+    return (item for units in (proposal.candidates, proposal.earlier) for unit in units for item in unit.items)
+
+
+def _qualified(name: str, item_id: str) -> str:
+    return f"{name}/{item_id}"
 
 
 def _numbered(name: str) -> Iterator[str]:
