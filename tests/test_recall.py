@@ -76,6 +76,17 @@ async def test_an_id_that_was_given_again_is_shown_once() -> None:
     assert context.decision("fact").reason is Reason.MUST
 
 
+async def test_an_evicted_id_that_another_section_has_by_now_is_shown_once() -> None:
+    """What is live anywhere hides what was evicted under its id."""
+    memory = SessionMemory.test_mode(sections=(*SPECS, SectionSpec("documents", eviction="none")))
+    memory.add("messages", FACT, id="fact")
+    told(memory, 40)
+    memory.add("documents", "The vault is in Zurich.", id="fact")
+    context = await memory.assemble_context(QUESTION, budget=1_000)
+    assert [item.section for item in context.items if item.id == "fact"] == ["documents"]
+    assert len({decision.item_id for decision in context.decisions}) == len(context.decisions)
+
+
 steps = st.lists(
     st.tuples(st.sampled_from(["say", "say", "say", "call", "remove", "open"]), st.integers(0, 10**6)),
     min_size=10,

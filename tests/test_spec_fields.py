@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
@@ -43,9 +43,10 @@ def test_max_items_is_never_exceeded_and_the_rest_is_archived(policy: str, most:
     assert assembled(memory, 2_000).by_section["last"].items == len(memory["last"])
 
 
+@example([1] * 12 + [5, 3, 9, 8, 12, 11], [5, 10], 0.25, 60)
 @given(sizes, sizes, st.sampled_from([0.1, 0.25, 0.5, 1.0]), st.integers(60, 600))
 def test_a_floor_is_kept_free_from_those_served_first(low, high, floor, budget) -> None:
-    """A section of the lowest priority gets its floor of the window, but for a unit that does not fit in it."""
+    """A section of the lowest priority gets its floor, but for what no unit that it proposed would fit in."""
     memory = SessionMemory.test_mode(
         sections=(
             SectionSpec("greedy", priority=9, eviction="none"),
@@ -58,7 +59,7 @@ def test_a_floor_is_kept_free_from_those_served_first(low, high, floor, budget) 
         memory.add("modest", text(number + 50, words))
     context = assembled(memory, budget)
     use, share = context.by_section["modest"], int(floor * (budget - context.frame))
-    left_out = [item for item in memory["modest"] if not context.decision(item.id).included]
+    left_out = [item for item in memory["modest"] if context.decision(item.id).reason is Reason.NO_ROOM]
     header = 0 if use.items else memory.counter(header_piece("modest"))
     for item in left_out:
         assert use.used + header + memory.counter(item_piece(item)) > share

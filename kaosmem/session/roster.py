@@ -70,12 +70,13 @@ class Roster:
         found = await asyncio.gather(
             *(source.propose(query, cap=caps[name], wanted=wanted) for name, source in sources.items())
         )
-        proposals = {
-            name: section.propose(query, cap=caps[name], wanted=wanted)
-            for name, section in self.sections.items()
-            if name in specs
-        }
-        proposed: dict[str, Item] = {}
+        proposals: dict[str, Proposal] = {}
+        recalled: dict[str, Item] = {}
+        for name, section in self.sections.items():
+            if name in specs:
+                proposal = section.propose(query, cap=caps[name], wanted=wanted)
+                proposals[name] = self._without_reused(proposal, section, recalled)
+        proposed = recalled
         for name, proposal in zip(sources, found, strict=True):
             proposals[name] = self._taken_in(name, proposal, proposed)
             proposed |= {item.id: item for item in _items(proposals[name])}
@@ -132,6 +133,19 @@ class Roster:
         for name, source in self._sources.items():
             if isinstance(source, AttachedSection):
                 yield name, source.section
+
+    def _without_reused(self, proposal: Proposal, section: Section, recalled: dict[str, Item]) -> Proposal:
+        """Return a proposal without evicted units under an id that another section has by now, live or evicted.
+
+        recalled: evicted items that sections propose, by id; those of this one are entered.
+        """
+        earlier = []
+        for unit in proposal.earlier:
+            evicted = {item.id: item for item in unit.items if item.id not in section}
+            if not any(item_id in recalled or self._live(item_id) for item_id in evicted):
+                recalled |= evicted
+                earlier.append(unit)
+        return proposal if len(earlier) == len(proposal.earlier) else replace(proposal, earlier=tuple(earlier))
 
     def _taken_in(self, name: str, proposal: Proposal, proposed: Mapping[str, Item]) -> Proposal:
         """Return what a source proposes without what is known already, counted as the session counts."""
