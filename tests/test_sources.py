@@ -101,6 +101,8 @@ async def test_an_item_that_two_sources_have_is_shown_once(tmp_path: Path) -> No
         assert len({item.id for item in context.items}) == len(context.items) == 5
         assert context.by_section["documents"].items == 1
         assert context.by_section["documents-2"].items == 4
+        theirs = await memory.assemble_context("contract", budget=2_000, sections=["documents-3"])
+        assert theirs.by_section["documents-3"].items == 5
         assert len({decision.item_id for decision in context.decisions}) == len(context.decisions)
 
 

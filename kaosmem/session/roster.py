@@ -62,24 +62,21 @@ class Roster:
     ) -> dict[str, Proposal]:
         """Return what each of these sections and sources proposes; sources are awaited together.
 
-        What a source proposes that the session has live, or a source before it proposes, under the same id is left out;
-        another item under an id that is known gets one that names its source.
+        What a source proposes that one of these sections has live, or one before it proposes, under the same id is left
+        out; another item under an id that is known gets one that names its source.
         """
         caps = {name: cap_of(spec, window) for name, spec in specs.items()}
         sources = {name: source for name, source in self._sources.items() if name in specs}
         found = await asyncio.gather(
             *(source.propose(query, cap=caps[name], wanted=wanted) for name, source in sources.items())
         )
+        sections = {name: section for name, section in self.sections.items() if name in specs}
+        known = _KnownItems(sections.values())
         proposals: dict[str, Proposal] = {}
-        recalled: dict[str, Item] = {}
-        for name, section in self.sections.items():
-            if name in specs:
-                proposal = section.propose(query, cap=caps[name], wanted=wanted)
-                proposals[name] = self._without_reused(proposal, section, recalled)
-        proposed = recalled
+        for name, section in sections.items():
+            proposals[name] = _without_reused(section.propose(query, cap=caps[name], wanted=wanted), section, known)
         for name, proposal in zip(sources, found, strict=True):
-            proposals[name] = self._taken_in(name, proposal, proposed)
-            proposed |= {item.id: item for item in _items(proposals[name])}
+            proposals[name] = self._taken_in(name, proposal, known)
         return proposals
 
     def use(self, items: Iterable[Item]) -> None:
@@ -134,37 +131,22 @@ class Roster:
             if isinstance(source, AttachedSection):
                 yield name, source.section
 
-    def _without_reused(self, proposal: Proposal, section: Section, recalled: dict[str, Item]) -> Proposal:
-        """Return a proposal without evicted units under an id that another section has by now, live or evicted.
-
-        recalled: evicted items that sections propose, by id; those of this one are entered.
-        """
-        earlier = []
-        for unit in proposal.earlier:
-            evicted = {item.id: item for item in unit.items if item.id not in section}
-            if not any(item_id in recalled or self._live(item_id) for item_id in evicted):
-                recalled |= evicted
-                earlier.append(unit)
-        return proposal if len(earlier) == len(proposal.earlier) else replace(proposal, earlier=tuple(earlier))
-
-    def _taken_in(self, name: str, proposal: Proposal, proposed: Mapping[str, Item]) -> Proposal:
+    def _taken_in(self, name: str, proposal: Proposal, known: _KnownItems) -> Proposal:
         """Return what a source proposes without what is known already, counted as the session counts."""
-        known = {item.id: self._live(item.id) or proposed.get(item.id) for item in _items(proposal)}
 
         def taken_in(units: Iterable[Candidate]) -> Iterator[Candidate]:
             for unit in units:
-                clashes = [(item, other) for item in unit.items if (other := known[item.id])]
+                clashes = [(item, other) for item in unit.items if (other := known.get(item.id)) is not None]
                 if not clashes:
                     yield self._counted(unit)
                 elif any(item.content != other.content for item, other in clashes):
                     items = tuple(replace(item, id=_qualified(name, item.id)) for item in unit.items)
                     yield self._counted(unit._replace(items=items))
 
-        return replace(
-            proposal,
-            candidates=tuple(taken_in(proposal.candidates)),
-            earlier=tuple(taken_in(proposal.earlier)),
-        )
+        candidates, earlier = tuple(taken_in(proposal.candidates)), tuple(taken_in(proposal.earlier))
+        for unit in (*candidates, *earlier):
+            known.enter(unit.items)
+        return replace(proposal, candidates=candidates, earlier=earlier)
 
     def _counted(self, unit: Candidate) -> Candidate:
         tokens = [
@@ -176,12 +158,34 @@ class Roster:
         items = tuple(replace(item, tokens=each) for item, each in zip(unit.items, tokens, strict=True))
         return unit._replace(items=items, tokens=sum(tokens))
 
-    def _live(self, item_id: str) -> Item | None:
-        return next((section.peek(item_id) for section in self.sections.values() if item_id in section), None)
+
+class _KnownItems:
+    """The items that a context may hold already, by id: what sections have live, and what was entered."""
+
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self._sections = list(sections)
+        self._entered: dict[str, Item] = {}
+
+    def get(self, item_id: str) -> Item | None:
+        live = (section.peek(item_id) for section in self._sections if item_id in section)
+        return next(live, self._entered.get(item_id))
+
+    def enter(self, items: Iterable[Item]) -> None:
+        self._entered |= {item.id: item for item in items}
 
 
-def _items(proposal: Proposal) -> Iterator[Item]:
-    return (item for units in (proposal.candidates, proposal.earlier) for unit in units for item in unit.items)
+def _without_reused(proposal: Proposal, section: Section, known: _KnownItems) -> Proposal:
+    """Return a section's proposal without what was evicted under an id that something else has by now.
+
+    What was evicted and is proposed is entered into what is known.
+    """
+    earlier = []
+    for unit in proposal.earlier:
+        evicted = [item for item in unit.items if item.id not in section]
+        if all(known.get(item.id) is None for item in evicted):
+            known.enter(evicted)
+            earlier.append(unit)
+    return replace(proposal, earlier=tuple(earlier))
 
 
 def _qualified(name: str, item_id: str) -> str:
