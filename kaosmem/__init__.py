@@ -33,7 +33,7 @@ from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, GraphRanker, RankBM25Ranker, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Proposal, Section, SectionSpec, Source
 from kaosmem.session import SessionMemory, delete_session, list_sessions
-from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
 from kaosmem.types import (
     ChatMessage,
     DocumentBlock,
@@ -89,7 +89,9 @@ __all__ = [
     "TestIsolationError",
     "TextBlock",
     "ThinkingBlock",
+    "TiktokenCounter",
     "TokenCounter",
+    "ToktokCounter",
     "ToolResultBlock",
     "ToolUseBlock",
     "Trust",
