@@ -46,13 +46,12 @@ class LazyIndex:
         if self._index is None:
             self._index = self._made()
             self._stale = dict.fromkeys(chain(self._held.past, self._held), False)
-        for ordinal in self._gone:
-            self._index.remove(ordinal)
+        while self._gone:  # each once, also where a later one raises
+            self._index.remove(self._gone.pop())
         for ordinal, indexed in self._stale.items():
             if indexed:
                 self._index.update(ordinal, self._held[ordinal])
         self._index.add((ordinal, self._held[ordinal]) for ordinal, indexed in self._stale.items() if not indexed)
-        self._gone.clear()
         self._stale.clear()
         return self._index
 
