@@ -30,6 +30,7 @@ from kaosmem import (
     SessionMemory,
     TestIsolationError,
     TextBlock,
+    ToolResultBlock,
     ToolUseBlock,
     Trust,
     UnknownEncodingError,
@@ -582,3 +583,31 @@ async def test_two_places_are_ingested_side_by_side(tmp_path: Path) -> None:
         assert report.vanished == ()
     assert sorted(item.content for item in memory["documents"]) == ["This is one.", "This is one.", "This is two."]
     assert report.items_added == 0
+
+
+async def test_a_spec_that_asks_for_it_shows_whom_each_item_is_trusted_as() -> None:
+    """Source and trust stand in the label, in the system message and the block, counted; other sections go without."""
+    memory = SessionMemory.test_mode(
+        sections=(
+            SectionSpec("role", placement="static", eviction="none", provenance=True),
+            SectionSpec("documents", eviction="none", provenance=True),
+            SectionSpec("notes"),
+        )
+    )
+    memory.add("role", "You are careful.", role="system")
+    memory.add("documents", "30 days", metadata={"source": "msa.pdf"}, trust=Trust.EXTERNAL)
+    memory.add("notes", "ask again", role="assistant")
+    for name in ("text", "openai", "anthropic"):
+        context = await memory.assemble_context("days", budget=200, format=name)
+        shown = context.text if name == "text" else f"{context.rendered.system}{context.messages}"
+        assert "[system, trust application] You are careful." in shown
+        assert "[msa.pdf, trust external] 30 days" in shown
+        assert "[assistant] ask again" in shown
+
+
+async def test_the_question_is_what_the_user_says_beside_a_result() -> None:
+    """A message of a result and a text asks with the text alone."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", [ToolUseBlock("c", "read", "{}")], role="assistant")
+    memory.add("messages", [ToolResultBlock("c", "governing law"), TextBlock("What is the fee?")], role="user")
+    assert (await memory.assemble_context(budget=200)).query == "What is the fee?"

@@ -397,8 +397,8 @@ class SessionMemory:
         sections: show only these sections and sources.
         filter: conditions on metadata, as `{"source": "a.md"}` (see `kaosmem.filters`). It narrows those sections of
             placement `query` in which any item has one of its fields, pinned items included.
-        overflow: where what must be shown does not fit, "raise", or "cut" the longest texts of it in the middle, system
-            messages excepted; `fetch` has them in full.
+        overflow: where what must be shown does not fit, "raise", or "cut" the longest texts of it in the middle, the
+            system message excepted; `fetch` has them in full.
         Raises InvalidBudgetError, InvalidFilterError, UnknownFormatError, UnknownSectionError, and WindowTooSmallError
         where what must be shown does not fit.
         """
@@ -406,7 +406,7 @@ class SessionMemory:
         window = check_budget(budget, reserve)
         wanted = None if filter is None else parse_filter(filter)
         specs = self._roster.shown(sections)
-        query = self._newest_question() if query is None else check_text(query, "query")
+        query = self._roster.newest_question() if query is None else check_text(query, "query")
         await self._load_past(specs)
         context = assemble(
             list(specs.values()),
@@ -421,14 +421,6 @@ class SessionMemory:
         )
         self._roster.use(context.items)
         return context
-
-    def _newest_question(self) -> str:
-        newest = [
-            item
-            for section in self._sections.values()
-            if section.spec.placement == "history" and (item := section.newest_user_item)
-        ]
-        return max(newest, key=lambda item: item.created_at).text if newest else ""
 
     async def _load_past(self, names: Iterable[str]) -> None:
         """Load what was evicted in earlier processes from sections that may recall it."""

@@ -15,7 +15,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_name, shown
 from kaosmem.sections import AttachedSection, Candidate, Proposal, Section, SectionSpec, Source, renamed
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import Item
+from kaosmem.types import Item, ToolResultBlock, content_text
 
 
 class Roster:
@@ -56,6 +56,14 @@ class Roster:
         """Return the specs of what may be shown, of these names or of all. Raises UnknownSectionError."""
         wanted = self._specs.keys() if names is None else {self.spec(name).name for name in names}
         return {name: spec for name, spec in self._specs.items() if spec.in_context and name in wanted}
+
+    def newest_question(self) -> str:
+        """Return what the newest user message of all histories says, tool results apart, "" without one."""
+        newest = [item for section in self.sections.values() if (item := section.newest_user_item)]
+        if not newest:
+            return ""
+        blocks = max(newest, key=lambda item: item.created_at).message.blocks
+        return content_text(tuple(block for block in blocks if not isinstance(block, ToolResultBlock)))
 
     async def propose(
         self, specs: Mapping[str, SectionSpec], query: str, *, window: int, wanted: MetadataFilter | None
