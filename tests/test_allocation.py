@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, WindowTooSmallError
 from kaosmem.assembly import Need, allocate
-from kaosmem.assembly.allocation import held_by_floor
+from kaosmem.assembly.allocation import held_by_floor, scaled_floors
 
 
 @st.composite
@@ -111,3 +111,15 @@ def test_a_growing_section_moves_a_history_only_a_few_times(window: int, want: i
     assert min(want, int(floor * window)) <= held <= int(floor * window)
     steps = {held_by_floor(spec, Need(0, each), window) for each in range(0, want, 7)}
     assert len(steps) <= 10 or int(floor * window) < 80
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_floors_that_sum_above_the_window_are_scaled_to_it(floors: list[float]) -> None:
+    """Each keeps its proportion, so that none is served before another's floor; those that fit stay as they are."""
+    specs = [SectionSpec(f"s{number}", floor=floor) for number, floor in enumerate(floors)]
+    scaled = scaled_floors(specs)
+    if sum(floors) <= 1:
+        assert scaled == specs
+    else:
+        assert sum(spec.floor for spec in scaled) == pytest.approx(1)
+        assert [spec.floor * sum(floors) for spec in scaled] == pytest.approx(floors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,3 +145,14 @@ async def test_a_filter_narrows_documents_and_leaves_the_rest() -> None:
     assert all(
         scores[decision.item_id] == decision.score for decision in context.decisions if decision.section == "documents"
     )
+
+
+async def test_an_item_that_gets_other_metadata_passes_by_those() -> None:
+    """What a section is told of an item's new version counts from then on."""
+    memory = SessionMemory.test_mode()
+    item = memory.add("documents", "notice", metadata={"source": "draft.pdf"})
+    wanted = {"source": "final.pdf"}
+    memory.add("documents", "term", metadata=wanted)
+    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section["documents"].items == 1
+    memory["documents"].update(replace(item, metadata=wanted))
+    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section["documents"].items == 2

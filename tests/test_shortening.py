@@ -114,6 +114,25 @@ async def test_the_longest_are_cut_first() -> None:
     assert {"role": "user", "content": "What does it say about notice?"} in context.messages
 
 
+async def test_what_is_shorter_than_the_note_stays_whole() -> None:
+    """In the smallest window that holds anything, the long result is a note and the short question itself."""
+    memory = SessionMemory.test_mode()
+    question = memory.add("messages", "What does it say about notice?")
+    memory.add("messages", [ToolUseBlock("c", "read", "{}")], role="assistant")
+    result = memory.add("messages", [ToolResultBlock("c", long_text(3_000))], role="tool")
+    for budget in range(20, 200):
+        try:
+            context = await memory.assemble_context(budget=budget, format="openai", overflow="cut")
+        except WindowTooSmallError:
+            continue
+        assert context.used <= budget < 80
+        assert context.decision(question.id).reason is Reason.MUST
+        assert context.decision(result.id).reason is Reason.SHORTENED
+        assert context.messages[-1]["content"].startswith("… shortened from")
+        return
+    raise AssertionError("no window was large enough")
+
+
 async def test_what_cannot_be_cut_still_raises_with_the_sums() -> None:
     """A system prompt, a call's arguments and signed reasoning are never shortened."""
     memory = SessionMemory.test_mode()

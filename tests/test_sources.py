@@ -39,6 +39,7 @@ async def stored_room(root: Path, *, documents: int = 100, session_id: str = "ro
         for number in range(documents):
             clause = CLAUSES[number % len(CLAUSES)]
             room.add("documents", f"{clause} of contract {number}", metadata={"source": f"{number}.pdf"})
+        room.add("actions", "read the contracts")
 
 
 async def test_a_section_of_another_session_is_shown_beside_the_own(tmp_path: Path) -> None:
@@ -159,6 +160,10 @@ async def test_a_session_opened_read_only_refuses_every_change(tmp_path: Path) -
         with pytest.raises(ReadOnlyError):
             await room.save()
         assert room.get(item.id) == item
+        tool = room.get(next(iter(room["actions"])).id)
+        assert tool is not None
+        await room.assemble_context("termination", budget=500)
+        assert room["actions"].journal == []
         assert len(room["documents"]) == 3
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
