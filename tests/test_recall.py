@@ -87,6 +87,21 @@ async def test_an_evicted_id_that_another_section_has_by_now_is_shown_once() -> 
     assert len({decision.item_id for decision in context.decisions}) == len(context.decisions)
 
 
+@pytest.mark.parametrize("log_bytes", [1_000, 10**6], ids=["from archive files", "from the log"])
+async def test_what_was_counted_otherwise_is_counted_again(monkeypatch: pytest.MonkeyPatch, log_bytes: int) -> None:
+    """A session that is opened with another counter recalls within its budget in that one."""
+    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", log_bytes)
+    fs = SessionMemory.test_mode().fs
+    async with SessionMemory.open(fs, "s", sections=SPECS, counter=lambda text: len(text)) as memory:
+        memory.add("messages", FACT)
+        told(memory, 40)
+    for counter in ("o200k_base", "estimate"):
+        async with SessionMemory.open(fs, "s", sections=SPECS, counter=counter) as memory:
+            context = await memory.assemble_context(QUESTION, budget=350)
+            assert FACT in context.text
+            assert memory.counter(context.text) == context.used <= 350
+
+
 steps = st.lists(
     st.tuples(st.sampled_from(["say", "say", "say", "call", "remove", "open"]), st.integers(0, 10**6)),
     min_size=10,

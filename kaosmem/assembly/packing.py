@@ -55,6 +55,7 @@ class Packing:
             sorted(units, key=lambda unit: unit.position),
             taken=proposal.taken,
             total=proposal.total,
+            evicted=proposal.evicted,
             size=self._costs.entries,
             mark_size=self._costs.mark,
             header=self._costs.history_header(spec),

@@ -31,6 +31,7 @@ class TailCutter:
     """Cuts one history. All costs are in tokens as rendered.
 
     units: the proposed units without orphans, by position. taken, total: items and tokens the section ever took.
+    evicted: items that are not among them and may be recalled: a history that has any is never shown without a mark.
     size: what a unit costs; mark_size: what a mark for that many messages costs; header: what the section's own
     header costs.
     """
@@ -42,11 +43,13 @@ class TailCutter:
         *,
         taken: int,
         total: int,
+        evicted: int = 0,
         size: Callable[[Candidate], int],
         mark_size: Callable[[int], int],
         header: int,
     ) -> None:
         self._spec, self._units, self._taken, self._total = spec, units, taken, total
+        self._evicted = evicted
         self._mark_size, self._header = mark_size, header
         # Suffix sums: what all units from i on cost, and what of the units before i must be shown.
         self._from = [0] * (len(units) + 1)
@@ -57,7 +60,7 @@ class TailCutter:
         for unit in units:
             self._must_before.append(self._must_before[-1] + (size(unit) if unit.must else 0))
             self._musts_before.append(self._musts_before[-1] + (len(unit.items) if unit.must else 0))
-        self._whole = sum(unit.tokens for unit in units) >= total
+        self._whole = not evicted and sum(unit.tokens for unit in units) >= total
         # The newest units that must be shown are never cut off, so the last cut comes before them.
         self._last = len(units)
         for index in range(len(units) - 1, -1, -1):
@@ -94,8 +97,10 @@ class TailCutter:
             return Tail((), (), None, 0)
         # A format may leave so much out that the whole takes less than the shortest tail with its mark.
         is_least = self._whole and self._used(self._last) > cap
-        if self._uncut <= cap and (self._total <= cap or is_least):
-            return Tail((), tuple(self._units), None, self._uncut)
+        whole = self._used(0) if self._evicted else self._uncut
+        if whole <= cap and (self._total <= cap or is_least):
+            left_out = self._left_out(0) if self._evicted else 0
+            return Tail((), tuple(self._units), left_out or None, whole)
         step = int((1 - self._spec.low_water) * cap)
         beyond = max(0, self._total - cap)
         target = step * -(-beyond // step) if step else beyond

@@ -48,13 +48,14 @@ class Proposal:
     """What a source would like to be shown.
 
     candidates: in order of want. earlier: of a history, what may be recalled, in order of worth.
-    total, taken: tokens and items that the section has ever taken.
+    total, taken: tokens and items that the section has ever taken. evicted: items that it may recall and holds no more.
     """
 
     candidates: tuple[Candidate, ...]
     earlier: tuple[Candidate, ...] = ()
     total: int = 0
     taken: int = 0
+    evicted: int = 0
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
@@ -206,6 +207,7 @@ class Proposer:
             self._candidates(earlier, must=must, cuts=cuts, scores=scores),
             self._held.total,
             self._held.taken,
+            len(self._held.past),
         )
 
     def _recallable(self, firsts: Iterable[int]) -> Iterator[int]:
