@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kaosmem.types import Item
@@ -22,6 +22,7 @@ class Past:
     def __init__(self) -> None:
         self._units: dict[int, PastUnit] = {}
         self._firsts: dict[int, int] = {}  # ordinal -> first ordinal of its unit
+        self._lasts: list[int] = []  # last ordinals of the units, ascending but for what came since they were asked for
 
     def __len__(self) -> int:
         """Return how many items were evicted."""
@@ -47,6 +48,7 @@ class Past:
         if first not in self._firsts:
             self._units[first] = PastUnit(items, sum(item.tokens for item in items.values()))
             self._firsts |= dict.fromkeys(items, first)
+            self._lasts.append(max(items))
 
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an item's unit."""
@@ -56,12 +58,13 @@ class Past:
         """Return a unit."""
         return self._units[first]
 
-    def newest_first(self) -> Iterable[int]:
-        """Return the first ordinal of each unit, the unit with the newest item first."""
-        return sorted(self._units, key=lambda first: max(self._units[first].items), reverse=True)
+    def newest_first(self) -> Iterator[int]:
+        """Yield the first ordinal of each unit, the unit with the newest item first."""
+        self._lasts.sort()  # linear, as almost all are in order
+        yield from map(self._firsts.__getitem__, reversed(self._lasts))
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew."""
-        units, self._units, self._firsts = self._units, {}, {}
+        units, self._units, self._firsts, self._lasts = self._units, {}, {}, []
         for unit in units.values():
             self.put({ordinal: replace(item, tokens=count(item)) for ordinal, item in unit.items.items()})
