@@ -93,7 +93,7 @@ def hydrated(root: Path) -> list[str]:
     """Open a session and return its documents."""
 
     async def run() -> list[str]:
-        async with SessionMemory.open(str(root), read_only=True) as memory:
+        async with SessionMemory.open(str(root)) as memory:  # read_only, it would be read but once
             return [item.text for item in memory["documents"]]
 
     return asyncio.run(run())
