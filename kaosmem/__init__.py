@@ -7,6 +7,7 @@ from kaosmem.errors import (
     CorruptionError,
     DuplicateItemError,
     DurabilityError,
+    ForgetIncompleteError,
     InvalidBudgetError,
     InvalidContentError,
     InvalidFilterError,
@@ -31,7 +32,7 @@ from kaosmem.formats import count_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, GraphRanker, RankBM25Ranker, Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Proposal, Section, SectionSpec, Source
+from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import SessionMemory, delete_session, list_sessions
 from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
 from kaosmem.types import (
@@ -61,6 +62,8 @@ __all__ = [
     "DurabilityError",
     "Entity",
     "EvictionPolicy",
+    "ForgetIncompleteError",
+    "ForgettingSource",
     "GraphRanker",
     "ImageBlock",
     "IngestReport",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidContentError, InvalidNameError
-from kaosmem.names import MAX_ITEM_ID_CHARS, check_item_id, shown
+from kaosmem.names import MAX_ITEM_ID_CHARS, check_item_id, shown, shown_name
 from kaosmem.types import JSONValue, check_text, json_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -27,18 +27,18 @@ class Entity:
     """
 
     id: str
-    name: str = ""
+    name: str = field(default="", repr=False)
     type: str = ""
-    description: str = ""
-    aliases: tuple[str, ...] = ()
+    description: str = field(default="", repr=False)
+    aliases: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         _check_id(self.id, "entity id")
-        for field in ("name", "type", "description"):
-            _check_text(getattr(self, field), f"{field} of entity", self.id)
+        for name in ("name", "type", "description"):
+            _check_text(getattr(self, name), f"{name} of entity", self.id)
         if isinstance(self.aliases, str) or not isinstance(self.aliases, Iterable):
             raise InvalidContentError(
-                f"aliases of entity {shown(self.id)} are {shown(self.aliases)}; give a list of names"
+                f"aliases of entity {shown(self.id)} are a {type(self.aliases).__name__}; give a list of names"
             )
         object.__setattr__(self, "aliases", tuple(self.aliases))
         for alias in self.aliases:
@@ -90,11 +90,11 @@ class Relationship:
     source: str
     target: str
     type: str
-    description: str = ""
+    description: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        for field in ("source", "target", "type"):
-            _check_id(getattr(self, field), f"relationship {field}")
+        for name in ("source", "target", "type"):
+            _check_id(getattr(self, name), f"relationship {name}")
         _check_text(self.description, "description of a relationship of", self.source)
 
     @classmethod
@@ -172,8 +172,8 @@ def _check_id(given: object, what: str) -> None:
     except InvalidNameError:
         pass
     raise InvalidNameError(
-        f"{what} {shown(given)} is not valid: use 1 to {MAX_ITEM_ID_CHARS} characters without control characters or "
-        "lone surrogates, not only white space"
+        f"{what} {shown_name(given)} is not valid: use 1 to {MAX_ITEM_ID_CHARS} characters without control characters "
+        "or lone surrogates, not only white space"
     )
 
 
@@ -188,18 +188,18 @@ def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
     what, known = kind.__name__.lower(), kind.__slots__
     if not isinstance(given, Mapping):
         raise InvalidContentError(
-            f"{what} {shown(given)} is a {type(given).__name__}; give an instance of {kind.__name__} or a mapping"
+            f"a graph's {what} is a {type(given).__name__}; give an instance of {kind.__name__} or a mapping"
         )
     if unknown := [key for key in given if key not in known]:
         raise InvalidContentError(
-            f"{what} {shown(dict(given))} has the unknown field {shown(unknown[0])}; there are {', '.join(known)}"
+            f"a graph's {what} has the unknown field {shown(unknown[0])}; there are {', '.join(known)}"
         )
     values: dict[str, Any] = dict(given)
     try:
         return kind(**values)
     except TypeError:
         raise InvalidContentError(
-            f"{what} {shown(dict(given))} lacks a field; give "
+            f"a graph's {what} lacks a field; give "
             + ("an id" if kind is Entity else "source, target and type")
         ) from None
 

@@ -19,6 +19,7 @@
     ├── CorruptionError (ValueError)             stored bytes are not what was written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── DurabilityError (OSError)                a write could not be made durable
+    ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
     ├── NothingToIngestError (FileNotFoundError)
     ├── TestIsolationError (RuntimeError)
     └── MissingExtraError (ImportError)
@@ -28,7 +29,7 @@ Each is also the builtin that a caller would catch, and its message names the re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 class KaosmemError(Exception):
@@ -125,6 +126,17 @@ class UnsupportedVersionError(KaosmemError, ValueError):
 
 class DurabilityError(KaosmemError, OSError):
     """A write could not be made durable, so it is not acknowledged."""
+
+
+class ForgetIncompleteError(KaosmemError, RuntimeError):
+    """What was to be forgotten is forgotten, but for sources that hold it and can't.
+
+    sources: the names of those.
+    """
+
+    def __init__(self, message: str, *, sources: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.sources = tuple(sources)
 
 
 class NothingToIngestError(KaosmemError, FileNotFoundError):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kaosmem.errors import InvalidFilterError
-from kaosmem.names import shown
+from kaosmem.names import shown, shown_name
 from kaosmem.types import JSONValue
 
 Filter: TypeAlias = Mapping[str, Any]
@@ -60,7 +60,7 @@ _Test: TypeAlias = Callable[[Mapping[str, JSONValue]], bool]
 
 def _all_of(given: object, fields: set[str], depth: int) -> _Test:
     if not isinstance(given, Mapping):
-        raise InvalidFilterError(f"a filter is a mapping such as {{'source': 'a.md'}}, not {shown(given)}")
+        raise InvalidFilterError(f"a filter is a mapping such as {{'source': 'a.md'}}, not a {type(given).__name__}")
     if depth > _MAX_DEPTH:
         raise InvalidFilterError(f"a filter is nested deeper than {_MAX_DEPTH} levels; flatten it")
     tests = [_test(name, wanted, fields, depth) for name, wanted in given.items()]
@@ -80,7 +80,7 @@ def _test(name: object, wanted: object, fields: set[str], depth: int) -> _Test:
             fields.add(name)
             conditions = [_condition(name, key, value) for key, value in _conditions(wanted)]
             return lambda metadata: all(holds(metadata.get(name, _MISSING)) for holds in conditions)
-    raise InvalidFilterError(f"a filter has the key {shown(name)}; use a field's name, or $and, $or, $not")
+    raise InvalidFilterError(f"a filter has the key {shown_name(name)}; use a field's name, or $and, $or, $not")
 
 
 def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
@@ -105,15 +105,15 @@ def _condition(field: str, name: str, wanted: Any) -> Callable[[Any], bool]:
             in_order = _ORDERS[name]
             return lambda value: _kind(value) == _kind(wanted) and in_order(value, wanted)
         case "$exists":
-            raise InvalidFilterError(f"$exists of {shown(field)} is {shown(wanted)}; give True or False")
+            raise InvalidFilterError(f"$exists of {shown(field)} is a {type(wanted).__name__}; give True or False")
         case "$gt" | "$gte" | "$lt" | "$lte":
-            raise InvalidFilterError(f"{name} of {shown(field)} is {shown(wanted)}; give a number or a text")
-    raise InvalidFilterError(f"{shown(field)} has the condition {shown(name)}; use one of {', '.join(CONDITIONS)}")
+            raise InvalidFilterError(f"{name} of {shown(field)} is a {type(wanted).__name__}; give a number or a text")
+    raise InvalidFilterError(f"{shown(field)} has the condition {shown_name(name)}; use one of {', '.join(CONDITIONS)}")
 
 
 def _listed(name: str, wanted: object) -> Iterable[object]:
     if isinstance(wanted, str | Mapping) or not isinstance(wanted, Iterable):
-        raise InvalidFilterError(f"{name} takes a list, not {shown(wanted)}")
+        raise InvalidFilterError(f"{name} takes a list, not a {type(wanted).__name__}")
     return wanted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 
 from kaosmem.errors import InvalidNameError
@@ -13,6 +14,7 @@ MAX_ITEM_ID_CHARS = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]*", re.ASCII)
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._@:+-]+", re.ASCII)
 _NOT_IN_ITEM_ID = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_QUERY = re.compile(r"[?#]")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
 
 
@@ -83,7 +85,24 @@ def name_of(segment: str) -> str | None:
         return None
 
 
+def shown_name(name: object) -> str:
+    """Return a name cut to 80 characters, for messages; of what can't be one its type, as it may hold content."""
+    return shown(name) if isinstance(name, str) else f"<{type(name).__name__}>"
+
+
+def shown_location(location: object) -> str:
+    """Return where something is, for messages: of a URL without what may be credentials, of a filesystem its type."""
+    if not isinstance(location, str | os.PathLike):
+        return f"<{type(location).__name__}>"
+    path = str(location)
+    scheme, separator, rest = path.rpartition("://")
+    if not separator:
+        return shown(path)
+    rest = rest.rpartition("@")[2]
+    return shown(f"{scheme.rpartition('@')[2]}://{_QUERY.split(rest)[0]}")
+
+
 def shown(value: object) -> str:
-    """Return `repr(value)` cut to 80 characters, for messages."""
+    """Return `repr(value)` cut to 80 characters, for messages: of names, never of content."""
     text = repr(value[:100] if isinstance(value, str) else value)
     return text if len(text) <= 80 else text[:77] + "..."

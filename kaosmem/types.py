@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-from kaosmem.display import fitted, preview
+from kaosmem.display import fitted
 from kaosmem.errors import InvalidContentError
 from kaosmem.names import shown
 
@@ -22,9 +22,20 @@ JSONValue: TypeAlias = Any
 """None, bool, int within 64 bits, finite float, str, or a list or str-keyed mapping of these."""
 
 MAX_JSON_DEPTH = 64
+_MAX_REASON_CHARS = 200
 
 # How pydantic reads the blocks below: it is imported when the first block is checked, not with kaosmem.
 _CHECKED: dict[str, Any] = {"extra": "forbid", "revalidate_instances": "always"}
+
+
+def _sized(value: Any) -> str:
+    """Return the repr of what is content or holds it: how long it is, not what it says."""
+    role = f"{fitted(value.role or 'no role', 20)}, " if isinstance(value, ChatMessage) else ""
+    return f"<{type(value).__name__} {role}{len(content_text(_content_of(value))):,} characters>"
+
+
+def _content_of(value: Any) -> Content:
+    return value.content if isinstance(value, ChatMessage) else (value,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,7 @@ class TextBlock:
     text: str
     type: Literal["text"] = "text"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,7 @@ class ThinkingBlock:
     data: str = ""
     type: Literal["thinking"] = "thinking"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
 
     @property
     def is_sealed(self) -> bool:
@@ -64,6 +77,7 @@ class ToolUseBlock:
     arguments: str = "{}"
     type: Literal["tool_use"] = "tool_use"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +89,7 @@ class ImageBlock:
     detail: str = ""
     type: Literal["image"] = "image"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +101,7 @@ class ToolResultBlock:
     is_error: bool = False
     type: Literal["tool_result"] = "tool_result"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +112,7 @@ class DocumentBlock:
     title: str = ""
     type: Literal["document"] = "document"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
 
 
 ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock
@@ -130,6 +147,7 @@ class ChatMessage:
 
     role: str
     content: Content
+    __repr__ = _sized
 
     @property
     def blocks(self) -> tuple[ContentBlock, ...]:
@@ -189,12 +207,11 @@ class Item:
         return self.role
 
     def __repr__(self) -> str:
+        # Without its content: tracebacks and logs are full of reprs.
         role = fitted(self.role or "no role", 20)
         pinned = ", pinned" if self.pinned else ""
-        return (
-            f"<Item {fitted(self.id, 40, tail=24)} in {fitted(self.section, 30, tail=10)}, {role}, "
-            f"{self.tokens:,} tokens{pinned}: {preview(self.text)}>"
-        )
+        where = f"{fitted(self.id, 40, tail=24)} in {fitted(self.section, 30, tail=10)}"
+        return f"<Item {where}, {role}, {self.tokens:,} tokens{pinned}>"
 
     def _repr_html_(self) -> str:
         from kaosmem.notebook import prose, table
@@ -250,7 +267,7 @@ class Item:
         """Return the item that `to_dict` stored. Raises InvalidContentError."""
         try:
             content = stored["content"]
-            return cls(
+            item = cls(
                 id=stored["id"],
                 section=section,
                 role=stored["role"],
@@ -266,7 +283,26 @@ class Item:
                 trust=Trust(stored["trust"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidContentError(f"not a stored item: {type(error).__name__}") from error
+            # Not from the error: the messages of these show what was stored.
+            raise InvalidContentError(f"not a stored item: {type(error).__name__}") from None
+        if not _has_types(item):
+            raise InvalidContentError("not a stored item: a field is of the wrong type")
+        return item
+
+
+def _has_types(item: Item) -> bool:
+    """Return whether the fields of an item made of stored JSON values are of their types."""
+    return (
+        type(item.id) is type(item.role) is str
+        and type(item.tokens) is type(item.priority) is int
+        and item.tokens >= 0
+        and type(item.pinned) is bool
+        and type(item.metadata) is dict
+        and item.created_at.tzinfo is not None
+        and (item.key is None or type(item.key) is str)
+        and (not item.tags or all(type(tag) is str for tag in item.tags))
+        and (not item.sources or all(type(source) is str for source in item.sources))
+    )
 
 
 @cache
@@ -308,7 +344,7 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
     try:
         return _blocks().validate_python(given)
     except ValueError as error:
-        reason = error.errors()[0]["msg"] if hasattr(error, "errors") else str(error)
+        reason = error.errors()[0]["msg"][:_MAX_REASON_CHARS] if hasattr(error, "errors") else type(error).__name__
         raise InvalidContentError(f"content is neither a str nor content blocks: {reason}") from None
 
 

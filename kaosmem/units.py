@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 
+from kaosmem.memos import register_memo
 from kaosmem.types import ChatMessage, ContentBlock, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
 NO_RESULT = "no result was recorded for this call"
@@ -59,6 +60,9 @@ class Link:
 @lru_cache(maxsize=128)
 def _plain_link(role: str) -> Link:
     return Link(role=role)
+
+
+register_memo(_plain_link.cache_clear)
 
 
 class _Unit:

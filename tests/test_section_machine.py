@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from kaosmem.errors import DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError
 from kaosmem.eviction import POLICIES
-from kaosmem.sections import Section, SectionSpec
+from kaosmem.sections import Archived, Section, SectionSpec
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -130,6 +130,15 @@ class PlainSection:
         if self.loop is not None and not self.unit(self.loop):
             self.loop = None
 
+    def forget(self, item_ids: list[str]) -> int:
+        """Erase items and return how many versions of them there were."""
+        doomed = [row for row in self.rows if row.item.id in item_ids]
+        kept = [item for item in self.archived if item.id not in item_ids]
+        erased = len(doomed) + len(self.archived) - len(kept)
+        self.drop(doomed)
+        self.archived = kept
+        return erased
+
     def add(self, item: Item) -> None:
         row = Row(item, self.taken, self.total, group=self.taken, last_use=self.clock)
         groups = self.partners(item, row.position)
@@ -217,7 +226,7 @@ class SectionMachine(RuleBasedStateMachine):
             "s", budget, eviction=self.policy, max_items=max_items if bounded else None, placement=placement
         )
         self.section, self.plain = Section(self.spec), PlainSection()
-        self.flushed: list[Item] = []
+        self.flushed: list[Archived] = []
         self.journal: list[tuple[str, dict[str, object]]] = []
         self.made = self.accepted = 0
 
@@ -309,6 +318,26 @@ class SectionMachine(RuleBasedStateMachine):
                 self.plain.add(item)
                 self.accepted += 1
 
+    @rule(data=st.data())
+    def forget(self, data: st.DataObject) -> None:
+        known = dict.fromkeys([*self.known_ids(), *(item.id for item in self.plain.archived)])
+        item_ids = data.draw(st.lists(st.sampled_from([*known, "nowhere"]), max_size=3))
+        self.journal += self.section.drain_journal()
+        tombstone = self.section.forget(item_ids, stored=self.flushed)
+        assert tombstone["ids"] == sorted(set(item_ids) & known.keys())
+        self.journal.append(("forget", tombstone))
+        self.flushed = [version for version in self.flushed if version.item.id not in item_ids]
+        self.accepted -= self.plain.forget(item_ids)
+        assert self.section.journal == []
+
+    @precondition(lambda self: self.section.journal)
+    @rule()
+    def refuse_to_forget_what_is_not_logged_yet(self) -> None:
+        before = self.seen()
+        with pytest.raises(ValueError, match="drain and log them first"):
+            self.section.forget(self.known_ids())
+        assert self.seen() == before
+
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
     def use(self, data: st.DataObject) -> None:
@@ -343,12 +372,17 @@ class SectionMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        on_disk = [version.item for version in self.section.archive.in_memory()]
+        on_disk = self.section.archive.in_memory()
         self.section.archive.release(len(on_disk))
         self.flushed += on_disk
         self.journal += self.section.drain_journal()
         stored = json.loads(json.dumps([self.section.state(), list(self.section.entries())]))
         self.section = Section.restore(self.spec, *stored)
+
+    @precondition(lambda self: self.section.unloaded)
+    @rule()
+    def load_what_was_evicted_before_a_restart(self) -> None:
+        self.section.load(self.flushed, lambda item: item.tokens)
 
     @invariant()
     def holds_what_the_plain_account_holds(self) -> None:
@@ -371,7 +405,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost_and_budgets_hold(self) -> None:
-        archived = self.flushed + [version.item for version in self.section.archive.in_memory()]
+        archived = [version.item for version in (*self.flushed, *self.section.archive.in_memory())]
         assert archived == self.plain.archived
         assert len(self.section.archive) == len(archived)
         assert len(self.section) + len(archived) == self.accepted
@@ -389,6 +423,8 @@ class SectionMachine(RuleBasedStateMachine):
         assert again.state() == self.section.state()
         assert list(again.entries()) == list(self.section.entries())
         assert [version.item for version in again.archive.in_memory()] == self.plain.archived
+        self.section.load(self.flushed, lambda item: item.tokens)
+        assert again.propose("", cap=10**6).earlier == self.section.propose("", cap=10**6).earlier
         assert again.journal == []
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,7 @@ from kaosmem import (
 )
 from kaosmem.filters import MetadataFilter
 from kaosmem.persistence.local import LocalStorage
+from kaosmem.persistence.steps import Read, Step
 from tests.test_promises import counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
@@ -171,14 +173,15 @@ async def test_a_session_opened_read_only_refuses_every_change(tmp_path: Path) -
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the files that are read whole from the local disk, as they are read."""
-    read: Callable[..., bytes] = LocalStorage.read
+    perform: Callable[..., Any] = LocalStorage.perform
     seen: list[str] = []
 
-    def noting(self: LocalStorage, path: str, start: int = 0) -> bytes:
-        seen.append(path)
-        return read(self, path, start)
+    def noting(self: LocalStorage, step: Step) -> Any:
+        if isinstance(step, Read):
+            seen.append(step.path)
+        return perform(self, step)
 
-    monkeypatch.setattr(LocalStorage, "read", noting)
+    monkeypatch.setattr(LocalStorage, "perform", noting)
     return seen
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kaosmem.errors import InvalidContentError
 from kaosmem.formats.delimiters import named_speaker
 from kaosmem.formats.payload import mapping_of, parts_of, plainest, text_field
-from kaosmem.names import shown
+from kaosmem.names import shown_name
 from kaosmem.types import (
     ChatMessage,
     ContentBlock,
@@ -36,7 +36,7 @@ def parse_message(message: object) -> ChatMessage:
     given = mapping_of(message, _MESSAGE)
     role, content = given.get("role"), given.get("content")
     if role not in _ROLES:
-        raise InvalidContentError(f"{_MESSAGE} has a role of {', '.join(map(repr, _ROLES))}, not {shown(role)}")
+        raise InvalidContentError(f"{_MESSAGE} has a role of {', '.join(map(repr, _ROLES))}, not {shown_name(role)}")
     if isinstance(content, str):
         return ChatMessage(role, check_content(content))
     blocks = [_parse_block(block) for block in parts_of(content, _MESSAGE)]
@@ -95,5 +95,9 @@ def _parse_part(part: Mapping[str, JSONValue], where: str) -> TextBlock | ImageB
         case {"type": "image", "source": {"type": "url", "url": url}}:
             return ImageBlock(url)
         case {"type": "image" | "document" as kind, "source": {"type": source}}:
-            raise InvalidContentError(f"{kind} of source type {shown(source)} in {where} cannot be kept; give its text")
-    raise InvalidContentError(f"a block of type {shown(part.get('type'))} in {where} cannot be kept; give its text")
+            raise InvalidContentError(
+                f"{kind} of source type {shown_name(source)} in {where} cannot be kept; give its text"
+            )
+    raise InvalidContentError(
+        f"a block of type {shown_name(part.get('type'))} in {where} cannot be kept; give its text"
+    )

@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kaosmem.memos import register_memo
+
 if TYPE_CHECKING:
     from kaosmem.formats.layout import Mark
 
@@ -47,6 +49,9 @@ def speaker_name(role: str) -> str:
     Source: OpenAI, API reference, chat completions: the pattern of `name`.
     """
     return _NOT_IN_NAME.sub("_", role)[:_MAX_NAME_CHARS] or "_"
+
+
+register_memo(speaker_name.cache_clear)
 
 
 def speaker_line(role: str) -> str:

@@ -6,6 +6,8 @@ import re
 from binascii import a2b_base64
 from functools import lru_cache
 
+from kaosmem.memos import register_memo
+
 MEDIA_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 """Source: Anthropic, "Vision", and OpenAI, "Images and vision": the same four."""
 
@@ -25,6 +27,9 @@ def sendable_url(url: str) -> str | None:
         return None
     sendable = f"data:{media_type};base64,{data}"
     return url if sendable == url else sendable
+
+
+register_memo(sendable_url.cache_clear)
 
 
 def media_type_of(url: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -41,9 +41,9 @@ class BlockPlace(StrEnum):
 class Layout:
     """What a context shows, in order: pieces of the system message, histories, pieces of the query's block."""
 
-    static: tuple[str, ...]
+    static: tuple[str, ...] = field(repr=False)
     history: tuple[HistoryPart, ...]
-    block: tuple[str, ...]
+    block: tuple[str, ...] = field(repr=False)
     block_place: BlockPlace | None = None
 
 
@@ -54,9 +54,9 @@ class Rendered:
     system: the system prompt of a format that has it beside its messages, "" where nothing is static.
     """
 
-    text: str | None = None
-    messages: list[dict[str, JSONValue]] | None = None
-    system: str | None = None
+    text: str | None = field(default=None, repr=False)
+    messages: list[dict[str, JSONValue]] | None = field(default=None, repr=False)
+    system: str | None = field(default=None, repr=False)
 
 
 class Format(Protocol):

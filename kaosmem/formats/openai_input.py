@@ -8,7 +8,7 @@ from kaosmem.errors import InvalidContentError
 from kaosmem.formats.delimiters import PROVIDERS_ROLES
 from kaosmem.formats.images import media_type_of
 from kaosmem.formats.payload import mapping_of, parts_of, plainest, text_field
-from kaosmem.names import shown
+from kaosmem.names import shown, shown_name
 from kaosmem.types import (
     ChatMessage,
     ContentBlock,
@@ -35,7 +35,7 @@ def parse_message(message: object) -> ChatMessage:
     given = mapping_of(message, _MESSAGE)
     role = given.get("role")
     if not isinstance(role, str) or not role:
-        raise InvalidContentError(f"{_MESSAGE} needs a role, such as 'user'; this one has {shown(role)}")
+        raise InvalidContentError(f"{_MESSAGE} needs a role, such as 'user'; this one has {shown_name(role)}")
     content = given.get("content")
     if role == "tool":
         text = "\n".join(block_text(block) for block in _parse_content(content))
@@ -87,11 +87,15 @@ def _parse_part(part: Mapping[str, JSONValue]) -> ContentBlock:
             return TextBlock(text)
         case {"type": "image_url", "image_url": {"url": str() as url, **rest}}:
             return ImageBlock(url, media_type_of(url), str(rest.get("detail") or ""))
-    raise InvalidContentError(f"a part of type {shown(part.get('type'))} of {_MESSAGE} cannot be kept; give its text")
+    raise InvalidContentError(
+        f"a part of type {shown_name(part.get('type'))} of {_MESSAGE} cannot be kept; give its text"
+    )
 
 
 def _parse_call(call: Mapping[str, JSONValue]) -> ToolUseBlock:
     match call:
         case {"id": call_id, "function": {"name": name, "arguments": arguments}}:
             return ToolUseBlock(call_id, name, arguments)
-    raise InvalidContentError(f"a tool call needs an id and a function with name and arguments, not {shown(call)}")
+    raise InvalidContentError(
+        f"a tool call needs an id and a function with name and arguments; this one has {', '.join(map(shown, call))}"
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kaosmem.errors import InvalidContentError
-from kaosmem.names import shown
 from kaosmem.types import Content, ContentBlock, JSONValue, TextBlock
 
 
@@ -15,7 +14,9 @@ def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
         return value
     dump = getattr(value, "model_dump", None)
     if dump is None or isinstance(value, type):
-        raise InvalidContentError(f"{what} is a dict or an object of the provider's package, not {shown(value)}")
+        raise InvalidContentError(
+            f"{what} is a dict or an object of the provider's package, not a {type(value).__name__}"
+        )
     dumped: Mapping[str, JSONValue] = dump(exclude_none=True)
     return dumped
 
@@ -23,7 +24,7 @@ def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
 def parts_of(content: object, what: str) -> list[Mapping[str, JSONValue]]:
     """Return the parts that content is a list of. Raises InvalidContentError."""
     if isinstance(content, str | bytes | Mapping) or not isinstance(content, Iterable):
-        raise InvalidContentError(f"the content of {what} is a str or a list of parts, not {shown(content)}")
+        raise InvalidContentError(f"the content of {what} is a str or a list of parts, not a {type(content).__name__}")
     return [mapping_of(part, f"a part of {what}") for part in content]
 
 
@@ -31,7 +32,7 @@ def text_field(given: Mapping[str, JSONValue], key: str, what: str) -> str:
     """Return a field that must be a str. Raises InvalidContentError."""
     value = given.get(key)
     if not isinstance(value, str):
-        raise InvalidContentError(f"{what} needs a {key} that is a str; this one has {shown(value)}")
+        raise InvalidContentError(f"{what} needs a {key} that is a str; this one has a {type(value).__name__}")
     return value
 
 

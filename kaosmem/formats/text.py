@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_piece, false_delimiters, mark_text
 from kaosmem.formats.layout import Mark, Rendered
+from kaosmem.memos import register_memo
 
 if TYPE_CHECKING:
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
@@ -67,6 +68,9 @@ def _item_label(item: Item, provenance: bool) -> str:
 @lru_cache(maxsize=4_096)
 def _label(label: str, trust: str = "") -> str:
     return f"[{_NOT_IN_LABEL.sub('_', label)[:_MAX_LABEL_CHARS] or '*'}{trust}] "
+
+
+register_memo(_label.cache_clear)
 
 
 def _piece(label: str, text: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kaosmem.errors import MissingExtraError, NothingToIngestError
 from kaosmem.ingest.files import Skipped, SourceFile, trouble
 from kaosmem.ingest.kinds import kind_of, why_not_entered, why_unknown
+from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -37,7 +38,7 @@ def find_files(
     followed only to files inside the folder.
     Raises NothingToIngestError where no file is left, MissingExtraError where a URL needs a driver.
     """
-    named = repr(path_or_fs if not isinstance(path_or_fs, os.PathLike) else os.fspath(path_or_fs))
+    named = shown_location(path_or_fs)
     fs, root = _filesystem(path_or_fs)
     fs.invalidate_cache()  # an object store's filesystem would repeat the listing of the last time
     try:
@@ -45,7 +46,7 @@ def find_files(
     except FileNotFoundError:
         raise NothingToIngestError(f"{named} does not exist; check the path") from None
     except (OSError, ValueError) as error:
-        raise NothingToIngestError(f"{named} {trouble(error)}") from error
+        raise NothingToIngestError(f"{named} {trouble(error)}") from None
     listing = _Listing(fs, root)
     if info["type"] == "directory":
         listing.walk()
@@ -85,9 +86,9 @@ def _filesystem(
     try:
         fs, root = url_to_fs(path)
     except ImportError as error:
-        raise MissingExtraError(f"{path!r} needs a package that is not installed: {error}") from error
-    except ValueError as error:
-        raise NothingToIngestError(f"{path!r} is not a URL that fsspec knows: {error}") from error
+        raise MissingExtraError(f"{shown_location(path)} needs a package that is not installed: {error}") from error
+    except ValueError:  # whose message may show what the URL holds
+        raise NothingToIngestError(f"{shown_location(path)} is not a URL that fsspec knows; check its scheme") from None
     return fs, root
 
 

@@ -1,18 +1,21 @@
 """The session log: what a session holds, durable on any fsspec filesystem. All of it is synchronous."""
 
+from kaosmem.persistence.commit import News
 from kaosmem.persistence.log import SessionLog, delete_session, fingerprint, list_sessions
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.storage import Location, same_place
+from kaosmem.persistence.storage import Location, filesystem_of, same_place
 
 __all__ = [
     "FORMAT_VERSION",
     "Change",
     "Location",
+    "News",
     "Record",
     "Recovered",
     "SessionLog",
     "delete_session",
+    "filesystem_of",
     "fingerprint",
     "list_sessions",
     "same_place",

@@ -1,76 +1,22 @@
-"""What a commit, a snapshot's pruning and a roll-up do to a session's files, decided without I/O.
-
-Each decision is a list of steps that a storage performs in order, each durable before the next begins; a crash
-between or within them leaves what `recovery` reads as the state before or after the commit.
-"""
+"""How a commit reaches a session's log, and what others have committed since it was read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TypeAlias
 from zlib import crc32
 
-from kaosmem.errors import ConflictError
-from kaosmem.persistence.layout import log_file, quarantine_file, snapshot_file
+from kaosmem.errors import ConflictError, CorruptionError
+from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, quarantine_file
+from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.records import Commit
-from kaosmem.persistence.recovery import TXNS_KEPT, Head, read_tail
-
-ROLL_UP = 16
-"""Segments of as many commits each that are rolled up into one: opening reads at most 15 of each power of 16."""
-
-
-class TakenError(Exception):
-    """A file was to be created under a name that is taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Add `data` at byte `size`, the end of the file, with one write; a size of 0 makes the file."""
-
-    path: str
-    size: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """Store a file if nothing is stored under its path."""
-
-    path: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Store a whole file, in place of what is there: all of it or nothing."""
-
-    path: str
-    chunks: Iterable[bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Truncate:
-    """Cut a file to its first `size` bytes; a file that would be empty may go."""
-
-    path: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Delete a file that is no longer needed, now or later."""
-
-    path: str
-
-
-Step: TypeAlias = Append | Create | Write | Truncate | Delete
+from kaosmem.persistence.recovery import TXNS_KEPT, Head, Recovery, read_tail, recover, recover_since
+from kaosmem.persistence.steps import Append, Create, List, Lock, Read, Step, Steps, TakenError, Truncate, Write
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a writer that holds the lock sees.
+    """What a writer sees of the log.
 
     segments, snapshots: listed, ascending.
     tail: bytes of segment `head.segment` from `head.last` on.
@@ -83,11 +29,94 @@ class Sight:
     following: bytes = b""
 
 
-def plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], Head]:
-    """Return the steps that append `commit` to the log, and the head after them.
+@dataclass(frozen=True, slots=True)
+class News:
+    """What others have committed since a handle read the log.
+
+    is_whole: the recovery is of the whole session, as the log no longer reaches back to where the handle was.
+    is_settled: the handle's own commit, of which it does not know, is there; its records are not told again.
+    """
+
+    recovery: Recovery
+    is_whole: bool
+    is_settled: bool
+
+
+def append(head: Head, commit: Commit) -> Steps[Head]:
+    """Add a commit to the end of the log, and return where that is then.
 
     Raises ConflictError if the log does not end at `head` any more, CorruptionError if it ends in damage.
     """
+    yield Lock(create=head.seq == 0)
+    sight = yield from look(head)
+    steps, after = _plan_append(head, sight, commit)
+    yield from _store_blobs(commit)
+    yield from steps
+    return after
+
+
+def create(head: Head, torn: bytes, commit: Commit, *, look_first: bool) -> Steps[Head]:
+    """Store a commit as a segment of its own, and return where the log ends then.
+
+    The name of the segment is the compare-and-swap: whoever creates it first has the next record.
+    torn: what recovery found after the head in its segment.
+    look_first: so much time has passed that the name may have been taken and be free again.
+    Raises ConflictError if another was first.
+    """
+    if look_first:
+        check_unmoved(head, (yield from look(head)))
+    yield from _store_blobs(commit)
+    yield from _cut(head, torn) if torn else ()
+    head = replace(head, segment=head.seq + 1)
+    try:
+        yield Create(log_file(head.segment), commit.data)
+    except TakenError:
+        raise conflict(head) from None
+    return _after(head, commit, len(commit.data))
+
+
+def catch_up(head: Head, unsettled: Commit | None) -> Steps[News]:
+    """Return what was committed after `head`.
+
+    unsettled: a commit that may or may not have reached the log.
+    Raises ConflictError if the log is no longer the one that `head` is of, or has so much in it that nobody can tell
+    whether the unsettled commit is there.
+    """
+    txn = "" if unsettled is None else unsettled.txn
+    try:
+        recovery = yield from recover_since(head)
+    except (CorruptionError, FileNotFoundError):  # forgotten or pruned away, or truly damaged
+        recovery = yield from recover()
+        if recovery.head.log_id != head.log_id or recovery.head.seq < head.seq:
+            raise _replaced() from None
+        is_settled = txn in recovery.head.txns
+        if txn and not is_settled and head.txns and head.txns[-1] not in recovery.head.txns:
+            raise ConflictError(
+                f"others have made {TXNS_KEPT} commits or more since this one failed, and nobody can tell whether it "
+                "took effect; open the session again and look"
+            ) from None
+        return News(recovery, True, is_settled)
+    records = recovery.recovered.records
+    others = [record for record in records if record.txn != txn]
+    is_settled = len(others) < len(records)
+    records[:] = others
+    return News(recovery, False, is_settled)
+
+
+def look(head: Head) -> Steps[Sight]:
+    """Return what another writer may have changed."""
+    segments = segment_numbers((yield List(LOG)))
+    snapshots = numbers((yield List(SNAP)))
+    tail = following = b""
+    if head.segment in segments:
+        tail = yield Read(log_file(head.segment), head.last)
+    if head.seq + 1 in segments and head.segment != head.seq + 1:
+        following = yield Read(log_file(head.seq + 1))
+    return Sight(segments, snapshots, tail, following)
+
+
+def _plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], Head]:
+    """Return the steps that append a commit to what is seen of the log, and the head after them."""
     check_unmoved(head, sight)
     head, steps = _cut_tail(head, sight.tail[head.size - head.last :])
     if head.seq + 1 in sight.segments and head.segment != head.seq + 1:
@@ -96,55 +125,30 @@ def plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], H
         steps += cut
     elif head.segment <= max(sight.snapshots, default=0):
         head = replace(head, segment=head.seq + 1, size=0, last=0, whole=True)
-    data = commit.data if head.whole else b"\n" + commit.data
-    steps.append(Append(log_file(head.segment), head.size, data))
-    return steps, _after(head, commit, head.size + len(data))
+    if not head.whole:
+        # Durable before what follows: were both torn in one sector, the record before would be part of the damage.
+        steps.append(Append(log_file(head.segment), head.size, b"\n"))
+        head = replace(head, size=head.size + 1, whole=True)
+    steps.append(Append(log_file(head.segment), head.size, commit.data))
+    return steps, _after(head, commit, head.size + len(commit.data))
 
 
-def plan_create(head: Head, torn: bytes, commit: Commit) -> tuple[list[Step], Head]:
-    """Return the steps that store `commit` as a segment of its own, and the head after them.
-
-    torn: what recovery found after the head in its segment. The name of the segment is the compare-and-swap:
-    whoever creates it first has the next record.
-    """
-    steps = _cut(head, torn) if torn else []
-    head = replace(head, segment=head.seq + 1)
-    steps.append(Create(log_file(head.segment), commit.data))
-    return steps, _after(head, commit, len(commit.data))
-
-
-def plan_pruning(segments: Sequence[int], snapshots: Sequence[int], *, newest: int, sound: Iterable[int]) -> list[Step]:
-    """Return the steps that delete what the snapshot `newest` and the sound one before it make unneeded.
-
-    sound: snapshots that were read or written whole; without one before `newest` everything stays.
-    Snapshots go first: one without its log could not be told from damage.
-    """
-    before = max((seq for seq in sound if seq < newest and seq in snapshots), default=0)
-    if not before:
-        return []
-    unneeded = [first for first, following in pairwise(segments) if following <= before + 1]
-    return [
-        *(Delete(snapshot_file(seq)) for seq in snapshots if seq < newest and seq != before),
-        *(Delete(log_file(first)) for first in unneeded),
-    ]
-
-
-def segments_to_roll_up(commits: Sequence[tuple[int, int]]) -> int:
-    """Return how many of the newest segments should become one, or 0.
-
-    commits: for each segment, ascending, the seq of its first record and its number of commits.
-    """
-    newest = [count for _, count in commits[-ROLL_UP:]]
-    return ROLL_UP if len(newest) == ROLL_UP and len(set(newest)) == 1 else 0
+def _store_blobs(commit: Commit) -> Steps[None]:
+    for name, text in commit.blobs.items():
+        yield Write(blob_file(name), [text])
 
 
 def check_same_log(head: Head, sight: Sight) -> None:
-    """Raise ConflictError if the log that `head` is of is not there any more."""
-    gone = head.size > 0 and head.segment not in sight.segments
-    if gone or (head.last < head.size and not sight.tail.startswith(b'{"crc":"%08x",' % head.crc)):
-        raise ConflictError(
-            "the session was deleted or replaced since it was read, so nothing was written; open it again"
-        )
+    """Raise ConflictError if the log that `head` is of is not there any more, as far as can be seen."""
+    if not head.seq:
+        return
+    if not head.size:  # a snapshot holds all that it is of, or a segment was just begun
+        is_same = head.seq in sight.snapshots or head.segment in sight.segments
+    else:
+        is_same = head.segment in sight.segments
+        is_same &= head.last == head.size or sight.tail.startswith(b'{"crc":"%08x",' % head.crc)
+    if not is_same:
+        raise _replaced()
 
 
 def check_unmoved(head: Head, sight: Sight) -> None:
@@ -159,6 +163,12 @@ def conflict(head: Head) -> ConflictError:
     return ConflictError(
         f"another writer has committed after record {head.seq}, so nothing was written; "
         "open the session again and repeat the change"
+    )
+
+
+def _replaced() -> ConflictError:
+    return ConflictError(
+        "the session was deleted, replaced or shortened since it was read, so nothing was written; open it again"
     )
 
 
@@ -189,4 +199,5 @@ def _after(head: Head, commit: Commit, size: int) -> Head:
         size=size,
         last=size - len(commit.lines[-1]),
         txns=(*head.txns, commit.txn)[-TXNS_KEPT:],
+        log_id=head.log_id or commit.txn,
     )

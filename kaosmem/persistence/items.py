@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
-from kaosmem.persistence.records import FORMAT_VERSION, decode_line, encode_line, stated_crc
+from kaosmem.persistence.blobs import Blob, Place, in_line, spill
+from kaosmem.persistence.records import FORMAT_VERSION, checksum, decode_line, encode_line, stated_blobs, stated_crc
 from kaosmem.types import JSONValue, json_text
+
+_PLAIN = 3  # fields of an item's line: crc, sec and d
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +21,19 @@ class ItemFile:
     """A file of items, read whole.
 
     seq, crc: the record that it follows, and that record's checksum.
-    txns: ids of the newest commits up to there.
+    txns: ids of the newest commits up to there. log_id: of the session's first.
+    purged: the newest record after which something was forgotten and all older files deleted, 0 for none.
+    lacking: data of items, with the texts that each lacks.
     """
 
     seq: int
     crc: int
     txns: tuple[str, ...]
+    log_id: str
+    purged: int
     header: dict[str, JSONValue]
-    items: list[tuple[str, dict[str, JSONValue]]]
+    items: list[tuple[str, dict[str, JSONValue]]] = field(default_factory=list)
+    lacking: list[tuple[dict[str, JSONValue], tuple[Blob, ...]]] = field(default_factory=list)
 
 
 def encode_items(
@@ -35,15 +43,23 @@ def encode_items(
     seq: int,
     crc: int = 0,
     txns: Iterable[str] = (),
+    log_id: str = "",
+    purged: int = 0,
+    place: Place = in_line,
 ) -> Iterator[bytes]:
-    """Yield the lines of a file of items, read as they are asked for. Raises InvalidContentError."""
-    line, chain = encode_line(
-        {"seq": seq, "version": FORMAT_VERSION, "chain": f"{crc:08x}", "txns": list(txns), "d": header}, 0
-    )
+    """Yield the lines of a file of items, read as they are asked for; their fields are those of an ItemFile.
+
+    place: says which file has a long text; by default they stay in their lines.
+    Raises InvalidContentError.
+    """
+    opening = {"seq": seq, "version": FORMAT_VERSION, "chain": f"{crc:08x}", "log": log_id, "purged": purged}
+    line, chain = encode_line({**opening, "txns": list(txns), "d": header}, 0)
     yield line
     count = 0
     for section, data in items:
-        line, chain = encode_line({"sec": section, "d": data}, chain)
+        data, blobs = (data, []) if place is in_line else spill(data, place)
+        fields = {"sec": section, "d": data} | ({"blobs": [blob.to_list() for blob in blobs]} if blobs else {})
+        line, chain = encode_line(fields, chain)
         yield line
         count += 1
     yield encode_line({"end": count}, chain)[0]
@@ -62,33 +78,50 @@ def decode_items(data: bytes, path: str) -> ItemFile:
         if rest or not found or found.pop().get("end") != len(found) - 1:
             raise CorruptionError("it is incomplete")
         head, start = _header(found[0]), len(lines[0])
-        head.items.extend((fields["sec"], fields["d"]) for fields in islice(found, 1, None))
-    except (CorruptionError, KeyError) as error:
-        reason = str(error) if isinstance(error, CorruptionError) else "a line is not an item"
-        raise CorruptionError(f"{path!r} is damaged at byte {start}: {reason}", file=path, byte=start) from None
+        for fields in islice(found, 1, None):
+            section, item = _item(fields)
+            head.items.append((section, item))
+            if len(fields) > _PLAIN:
+                head.lacking.append((item, stated_blobs(fields)))
+    except CorruptionError as error:
+        raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
     return head
 
 
-def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSONValue]] | None:
+def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSONValue], tuple[Blob, ...]] | None:
     """Return the section and data of the last item in a file of items whose `id` is `item_id`, or None.
 
-    Only lines that hold the id's text are parsed, each checked against the checksum of the line before.
+    What names the texts that the data lacks comes with it.
+
+    Only lines that hold the id's text are parsed; the checksums of all are checked: a damaged one may have held it.
     Raises CorruptionError.
     """
     needle = b'"id":' + json_text(item_id).encode()
-    end = len(data)
-    while (at := data.rfind(needle, 0, end)) >= 0:
-        start = data.rfind(b"\n", 0, at) + 1
-        before = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
-        if start:
-            try:
-                fields, _ = decode_line(data[start : data.find(b"\n", at)], stated_crc(data[before:start]))
-            except CorruptionError as error:
-                raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
-            if fields.get("d", {}).get("id") == item_id:
-                return fields["sec"], fields["d"]
-        end = start
+    *lines, rest = data.split(b"\n")
+    start = crc = 0
+    candidates = []
+    try:
+        for line in lines:
+            before, crc = crc, checksum(line, crc)
+            if needle in line:
+                candidates.append((start, before, line))
+            start += len(line) + 1
+        if rest or not lines or not lines[-1].endswith(b'"end":%d}' % (len(lines) - 2)):
+            raise CorruptionError("it is incomplete")
+        for start, before, line in reversed(candidates):
+            fields, _ = decode_line(line, before)
+            if start and (found := _item(fields))[1].get("id") == item_id:
+                return *found, stated_blobs(fields)
+    except CorruptionError as error:
+        raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
     return None
+
+
+def _item(fields: dict[str, Any]) -> tuple[str, dict[str, JSONValue]]:
+    section, data = fields.get("sec"), fields.get("d")
+    if type(section) is str and type(data) is dict:
+        return section, data
+    raise CorruptionError("a line is not an item")
 
 
 def _header(fields: dict[str, Any]) -> ItemFile:
@@ -98,6 +131,15 @@ def _header(fields: dict[str, Any]) -> ItemFile:
                 f"the session was stored in version {shown(version)} of its format, and {FORMAT_VERSION} is the newest "
                 "known here; open it with a newer kaosmem"
             )
-        case {"version": 1, "seq": int(seq), "chain": str(chain), "txns": list(txns), "d": dict(header)}:
-            return ItemFile(seq, stated_crc(b'{"crc":"' + chain.encode()), tuple(map(str, txns)), header, [])
+        case {
+            "version": 1,
+            "seq": int(seq),
+            "chain": str(chain),
+            "log": str(log_id),
+            "purged": int(purged),
+            "txns": list(txns),
+            "d": dict(header),
+        }:
+            crc = stated_crc(b'{"crc":"' + chain.encode())
+            return ItemFile(seq, crc, tuple(map(str, txns)), log_id, purged, header)
     raise CorruptionError("it does not begin with a header")

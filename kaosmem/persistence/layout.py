@@ -33,6 +33,11 @@ def quarantine_file(segment: int, start: int, crc: int) -> str:
     return f"{QUARANTINE}/{segment:020d}-{start}-{crc:08x}"
 
 
+def blob_file(name: str) -> str:
+    """Return where a long text is kept."""
+    return f"{BLOB}/{name}"
+
+
 def numbers(names: Iterable[str]) -> list[int]:
     """Return the numbers of the numbered files among `names`, ascending."""
     return sorted(number for name in names if (number := _number(name)))

@@ -5,202 +5,286 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
-import stat
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.commit import Append, Create, Delete, Step, Truncate, Write
-from kaosmem.persistence.layout import FOLDERS, LOCK, LOG
+from kaosmem.errors import ConflictError
+from kaosmem.persistence.disk import Disk, irregular
+from kaosmem.persistence.layout import FOLDERS, LOCK, LOG, SNAP
+from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, Truncate, Write
 
 _ABANDONED_S = 3600.0
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_BINARY = getattr(os, "O_BINARY", 0)
-_sync_data = getattr(os, "fdatasync", os.fsync)
+_KEEPS_OPEN = sys.platform != "win32"  # where an open file can be neither deleted nor renamed
 
 
 class LocalStorage:
-    """The files of one session on a local disk."""
+    """The files of one session on a local disk.
+
+    The lock and the segment that is appended to stay open between commits, until `close`.
+    """
 
     appends = True
 
-    def __init__(self, root: Path, namespace: str, session: str) -> None:
-        self._root = root
-        self._namespace = root / namespace
-        self._folder = self._namespace / session
+    def __init__(self, root: Path, namespace: str, session: str, *, disk: Disk | None = None) -> None:
+        self._root, self._namespace = root.as_posix(), (root / namespace).as_posix()
+        self._folder = f"{self._namespace}/{session}"
+        self._disk = Disk() if disk is None else disk
+        self._open: dict[str, int] = {}  # by whole path
+        self._synced: dict[str, int] = {}  # how many bytes of these are known to be durable
+        self._threads = threading.Lock()  # a lock on a file keeps other descriptors out, not other threads
+        self._pid = os.getpid()
+        weakref.finalize(self, _close, self._disk, self._open).atexit = False
 
-    def list(self, folder: str) -> dict[str, int]:
-        """Return the size of each file in a folder, by name. Dot files belong to others."""
-        sizes = {}
+    def perform(self, step: Step) -> Any:
+        """Do a step, durably, and return its answer."""
+        match step:
+            case List(folder):
+                return self._list(folder)
+            case Read(path, start):
+                return self._read(self._path(path), start)
+            case Lock(create):
+                return self._lock(create)
+            case Append(path, size, data):
+                return self._append(self._path(path), size, data)
+            case Write(path, chunks):
+                return self._write(self._path(path), chunks)
+            case Truncate(path, size):
+                return self._truncate(self._path(path), size)
+            case Delete(path):
+                return self._delete(self._path(path))
+            case Create(path):
+                raise ValueError(f"{path!r} is on a local disk, where commits are appended")
+
+    def unlock(self) -> None:
+        """Let other writers in again."""
         try:
-            with os.scandir(self._plain(folder)) as entries:
-                for entry in entries:
-                    if not entry.name.startswith("."):
-                        status = entry.stat(follow_symlinks=False)
-                        _check_regular(status.st_mode, f"{folder}/{entry.name}")
-                        sizes[entry.name] = status.st_size
-        except FileNotFoundError:
-            return {}
+            if _KEEPS_OPEN:
+                self._disk.unlock(self._open[self._path(LOCK)])
+            else:
+                self.close()
+        finally:
+            self._threads.release()
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return how many bytes each file in a folder has, by name."""
+        sizes = {}
+        for name in self._list(folder):
+            with suppress(FileNotFoundError):
+                descriptor = self._disk.open(self._path(f"{folder}/{name}"), os.O_RDONLY)
+                sizes[name] = self._disk.size(descriptor)
+                self._disk.close(descriptor)
         return sizes
 
     def foreign(self) -> str | None:
         """Return the name of something in the session's folder that kaosmem did not put there, or None."""
         try:
-            names = sorted(entry.name for entry in self._plain().iterdir())
+            names = sorted(self._disk.list(self._folder))
         except FileNotFoundError:
             return None
         return next((name for name in names if name not in (*FOLDERS, LOCK) and not name.startswith(".")), None)
 
-    def read(self, path: str, start: int = 0) -> bytes:
-        """Return a file's bytes from `start` on."""
-        with os.fdopen(self._open(path, os.O_RDONLY), "rb") as file:
-            file.seek(start)
-            return file.read()
-
-    def perform(self, step: Step) -> None:
-        """Do a step, durably."""
-        match step:
-            case Append(path, size, data):
-                self._append(path, size, data)
-            case Write(path, chunks):
-                self._write(path, chunks)
-            case Truncate(path, size):
-                descriptor = self._open(path, os.O_WRONLY)
-                try:
-                    os.ftruncate(descriptor, size)
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-            case Delete(path):
-                target = self._path(path)
-                target.unlink(missing_ok=True)
-                _sync_folder(target.parent)
-            case Create(path):
-                raise ValueError(f"{path!r} is on a local disk, where commits are appended")
-
-    @contextmanager
-    def lock(self, *, create: bool) -> Iterator[None]:
-        """Hold the session's lock. Raises ConflictError if the session is gone and `create` is False."""
-        descriptor = self._lock(create)
-        try:
-            yield
-        finally:
-            os.close(descriptor)
-
     def delete(self) -> None:
         """Delete the session: renamed out of sight first, so that nobody sees a part of it."""
-        trash = self._namespace / f".deleted-{self._folder.name}"
-        if trash.is_dir():
-            shutil.rmtree(trash)
-        if not self._plain().is_dir():
+        self._check_no_links(self._folder)
+        trash = f"{self._namespace}/.deleted-{self._folder.rpartition('/')[2]}"
+        if self._disk.is_folder(trash):
+            self._remove(trash)
+        if not self._disk.is_folder(self._folder):
             return
-        with self.lock(create=True):
-            if sys.platform != "win32":
-                self._folder.rename(trash)
-        if sys.platform == "win32":  # an open file, the lock, keeps a folder from being renamed there
-            self._folder.rename(trash)
-        _sync_folder(self._namespace)
-        shutil.rmtree(trash)
+        self._lock(create=True)
+        try:
+            if _KEEPS_OPEN:
+                self._disk.replace(self._folder, trash)
+        finally:
+            self.unlock()
+            self.close()
+        if not _KEEPS_OPEN:  # the lock is an open file
+            self._disk.replace(self._folder, trash)
+        self._disk.sync_folder(self._namespace)
+        self._remove(trash)
+
+    def close(self) -> None:
+        """Let go of all open files."""
+        self._synced.clear()
+        _close(self._disk, self._open)
+
+    def _list(self, folder: str) -> set[str]:
+        """Return the names of the files in a folder. Dot files belong to others."""
+        path = self._path(folder)
+        self._check_no_links(path)
+        try:
+            return {name for name in self._disk.list(path) if not name.startswith(".")}
+        except FileNotFoundError:
+            return set()
+
+    def _read(self, path: str, start: int) -> bytes:
+        kept = self._open.get(path)
+        descriptor = self._disk.open(path, os.O_RDONLY) if kept is None else kept
+        try:
+            return self._disk.read(descriptor, start)
+        finally:
+            if kept is None:
+                self._disk.close(descriptor)
 
     def _append(self, path: str, size: int, data: bytes) -> None:
+        folder = path.rpartition("/")[0]
         if size == 0:
-            _make_folder(self._path(path).parent)
-        descriptor = self._open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            self._make_folder(folder)
+        is_new = path not in self._open
+        descriptor = self._kept_open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        if self._disk.size(descriptor) != size:
+            raise OSError(errno.EIO, "a segment changed under the lock", path)
+        if size != self._synced.get(path, 0):
+            # Who wrote the rest may have been killed before its sync: it must not reach the disk after what follows it.
+            self._disk.sync(descriptor)
         try:
-            if os.fstat(descriptor).st_size != size:
-                raise OSError(errno.EIO, f"{path!r} changed under the lock", path)
+            self._write_all(descriptor, data)
+            self._disk.sync(descriptor)
+            if is_new:
+                self._sync_folders(folder)
+        except BaseException:
+            # What was written is not acknowledged. Written again it is written anew: no sync is merely repeated.
             try:
-                left = memoryview(data)
-                while left:
-                    left = left[os.write(descriptor, left) :]
-                _sync_data(descriptor)
-                if size == 0:
-                    _sync_folder(self._path(path).parent)
-            except BaseException:
-                os.ftruncate(descriptor, size)
-                os.fsync(descriptor)
-                raise
-        finally:
-            os.close(descriptor)
+                self._disk.truncate(descriptor, size)
+                self._disk.sync(descriptor)
+            finally:
+                self._forget_open(path)
+            raise
+        self._synced[path] = size + len(data)
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
-        target = self._path(path)
-        _make_folder(target.parent)
-        self._sweep(target.parent)
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-        try:
-            with os.fdopen(self._open_exclusive(temporary), "wb", buffering=2**20) as file:
-                file.writelines(chunks)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(target.parent)
-
-    def _sweep(self, folder: Path) -> None:
-        """Delete what a writer that was killed left half-written."""
-        for temporary in folder.glob(".*.tmp"):
-            if temporary.lstat().st_mtime < time.time() - _ABANDONED_S:
-                temporary.unlink(missing_ok=True)
-
-    def _lock(self, create: bool) -> int:
-        while True:
-            if create:
-                _make_folder(self._plain())
-            try:
-                descriptor = self._open(LOCK, os.O_RDWR | os.O_CREAT)
-            except FileNotFoundError:
-                raise ConflictError("the session was deleted since it was read; open it again") from None
-            try:
-                _flock(descriptor)
-                if os.path.samestat(os.fstat(descriptor), self._path(LOCK).stat()):
-                    return descriptor
-            except FileNotFoundError:
-                pass  # deleted while this waited for the lock
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
-
-    def _open(self, path: str, flags: int) -> int:
-        """Open a regular file without following links or waiting for a FIFO's other end."""
-        try:
-            descriptor = os.open(self._path(path), flags | _NOFOLLOW | _BINARY, 0o600)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENXIO):
-                raise _irregular(path) from None
-            raise
-        try:
-            _check_regular(os.fstat(descriptor).st_mode, path)
-        except CorruptionError:
-            os.close(descriptor)
-            raise
-        return descriptor
-
-    def _open_exclusive(self, path: Path) -> int:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY, 0o600)
-
-    def _path(self, path: str) -> Path:
         folder, _, name = path.rpartition("/")
-        return self._plain(folder) / name
+        self._make_folder(folder)
+        self._sweep(folder)
+        temporary = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp"
+        try:
+            descriptor = self._disk.open(temporary, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            try:
+                for chunk in _gathered(chunks):
+                    self._write_all(descriptor, chunk)
+                self._disk.sync(descriptor)
+            finally:
+                self._disk.close(descriptor)
+            self._disk.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                self._disk.unlink(temporary)
+            raise
+        self._disk.sync_folder(folder)
+        self._disk.sync_folder(self._folder)  # another may have made the folder, and been killed
 
-    def _plain(self, folder: str = "") -> Path:
-        """Return a folder of the session. Raises CorruptionError if a link stands on the way below the root."""
-        whole = self._folder / folder
-        for part in (self._namespace, self._folder, whole):
-            if part.is_symlink():
-                raise _irregular(str(part.relative_to(self._root)))
-        return whole
+    def _sync_folders(self, folder: str) -> None:
+        """Make a file findable: who made it, or the folders that it is in, may have been killed before that."""
+        for each in (folder, self._folder, self._namespace, self._root):
+            self._disk.sync_folder(each)
+        with suppress(PermissionError):
+            self._disk.sync_folder(self._root.rpartition("/")[0] or "/")
+
+    def _write_all(self, descriptor: int, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[self._disk.write(descriptor, left) :]
+
+    def _sweep(self, folder: str) -> None:
+        """Delete what a writer that was killed left half-written."""
+        now = time.time()
+        for name in self._disk.list(folder):
+            if name.startswith(".") and name.endswith(".tmp"):
+                with suppress(FileNotFoundError):
+                    if self._disk.age_s(f"{folder}/{name}", now) > _ABANDONED_S:
+                        self._disk.unlink(f"{folder}/{name}")
+
+    def _truncate(self, path: str, size: int) -> None:
+        descriptor = self._disk.open(path, os.O_WRONLY)
+        try:
+            self._disk.truncate(descriptor, size)
+            self._disk.sync(descriptor)
+        finally:
+            self._disk.close(descriptor)
+
+    def _delete(self, path: str) -> None:
+        self._forget_open(path)
+        with suppress(FileNotFoundError):
+            self._disk.unlink(path)
+            self._disk.sync_folder(path.rpartition("/")[0])
+
+    def _lock(self, create: bool) -> None:
+        """Hold the session's lock. Raises ConflictError if the session is gone and `create` is False."""
+        if self._pid != os.getpid():  # a forked process shares the lock of the one it comes from
+            self.close()
+            self._threads, self._pid = threading.Lock(), os.getpid()
+        self._threads.acquire()
+        try:
+            self._check_no_links(self._folder)
+            path = self._path(LOCK)
+            while True:
+                if create:
+                    self._make_folder(self._folder)
+                descriptor = self._kept_open(path, os.O_RDWR | os.O_CREAT)
+                self._disk.lock(descriptor)
+                if self._disk.is_at(descriptor, path):
+                    return
+                self.close()  # deleted, and perhaps made anew, since it was opened
+        except FileNotFoundError:
+            self._threads.release()
+            raise ConflictError("the session was deleted since it was read; open it again") from None
+        except BaseException:
+            self.close()
+            self._threads.release()
+            raise
+
+    def _kept_open(self, path: str, flags: int) -> int:
+        """Return the descriptor of a file that stays open, with the lock's alone beside it."""
+        if path not in self._open:
+            for other in self._open.keys() - {self._path(LOCK)}:
+                self._forget_open(other)
+            self._open[path] = self._disk.open(path, flags)
+        return self._open[path]
+
+    def _forget_open(self, path: str) -> None:
+        self._synced.pop(path, None)
+        if path in self._open:
+            self._disk.close(self._open.pop(path))
+
+    def _make_folder(self, folder: str) -> None:
+        """Make a folder and those above it, each durable in the one above."""
+        if self._disk.is_folder(folder):
+            return
+        above = folder.rpartition("/")[0]
+        if above and above != folder:
+            self._make_folder(above)
+        with suppress(FileExistsError):
+            self._disk.make_folder(folder)
+        self._disk.sync_folder(above or "/")
+
+    def _remove(self, folder: str) -> None:
+        """Delete a folder and what is in it."""
+        for name in self._disk.list(folder):
+            path = f"{folder}/{name}"
+            if self._disk.is_folder(path) and not self._disk.is_link(path):
+                self._remove(path)
+            else:
+                self._disk.unlink(path)
+        self._disk.remove_folder(folder)
+
+    def _path(self, path: str) -> str:
+        return f"{self._folder}/{path}"
+
+    def _check_no_links(self, path: str) -> None:
+        """Raise CorruptionError if a link stands on the way to a folder of the session below the root."""
+        for each in {self._namespace, self._folder, path}:
+            if self._disk.is_link(each):
+                raise irregular(each)
 
 
 def list_folders(root: Path, namespace: str) -> list[str]:
-    """Return the names of the folders in a namespace that hold a log."""
+    """Return the names of the folders in a namespace that hold a session."""
     folder = root / namespace
     try:
         entries = sorted(folder.iterdir())
@@ -209,52 +293,23 @@ def list_folders(root: Path, namespace: str) -> list[str]:
     return [
         entry.name
         for entry in entries
-        if not entry.is_symlink() and (entry / LOG).is_dir() and any((entry / LOG).iterdir())
+        if not entry.is_symlink()
+        and any((entry / kind).is_dir() and any((entry / kind).iterdir()) for kind in (LOG, SNAP))
     ]
 
 
-def _irregular(path: str) -> CorruptionError:
-    return CorruptionError(
-        f"{path!r} is a link, FIFO or device, which kaosmem does not follow; put the file itself there", file=path
-    )
+def _close(disk: Disk, descriptors: dict[str, int]) -> None:
+    while descriptors:
+        disk.close(descriptors.popitem()[1])
 
 
-def _check_regular(mode: int, path: str) -> None:
-    if not stat.S_ISREG(mode):
-        raise _irregular(path)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each durable in the one above."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if sys.platform != "win32":  # where a folder cannot be opened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _flock(descriptor: int) -> None:
-        while True:
-            try:
-                return msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-            except OSError as error:  # after ten tries, one a second
-                if error.errno != errno.EDEADLOCK:
-                    raise
-
-else:
-    import fcntl
-
-    def _flock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+def _gathered(chunks: Iterable[bytes]) -> Iterable[bytes]:
+    """Return the same bytes in fewer, larger chunks."""
+    gathered, size = [], 0
+    for chunk in chunks:
+        gathered.append(chunk)
+        size += len(chunk)
+        if size >= 2**20:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    yield b"".join(gathered)

@@ -3,74 +3,61 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, KaosmemError, ReadOnlyError
 from kaosmem.names import check_item_id, name_of
 from kaosmem.persistence import layout
-from kaosmem.persistence.commit import (
-    Sight,
-    Step,
-    TakenError,
-    Write,
-    check_same_log,
-    check_unmoved,
-    conflict,
-    plan_append,
-    plan_create,
-    plan_pruning,
-    segments_to_roll_up,
-)
-from kaosmem.persistence.items import decode_items, encode_items, find_item
-from kaosmem.persistence.objects import RETENTION_S
+from kaosmem.persistence.archive import Entry, find_archived, read_archive
+from kaosmem.persistence.blobs import Place, in_line
+from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
+from kaosmem.persistence.commit import News, append, catch_up, create
+from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
 from kaosmem.persistence.recovery import Head, Recovered, Recovery, recover
-from kaosmem.persistence.storage import Location, Storage, filesystem_of, open_storage, session_folders
+from kaosmem.persistence.steps import Steps, run
+from kaosmem.persistence.storage import Location, Storage, open_storage, session_folders
 from kaosmem.types import JSONValue
-
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
 
 MIN_LOG_BYTES = 256 * 1024
 """A snapshot is not worth taking for a shorter log."""
 
-_LOOKS = 10
+_TRUSTED_S = 60.0
+"""For how long what was seen of an object store may be relied on."""
 
 
 class SessionLog:
-    """The durable history of one session, for one caller at a time.
+    """The durable history of one session, for one caller at a time; a snapshot may be stored while commits go on.
 
-    After a DurabilityError a commit of the same changes may be tried again; after a ConflictError the session has
-    to be opened again.
+    After a DurabilityError a commit of the same changes may be tried again. After a ConflictError `catch_up` tells what
+    others have committed, and `adopt` goes on from there.
     """
 
     def __init__(
-        self,
-        location: Location,
-        storage: Storage,
-        recovery: Recovery,
-        *,
-        read_only: bool = False,
-        clock: Callable[[], float] = time.time,
+        self, storage: Storage, recovery: Recovery, *, read_only: bool = False, clock: Callable[[], float] = time.time
     ) -> None:
-        self._location = location
         self._storage = storage
         self._read_only = read_only
-        self._head = recovery.head
-        self._torn = recovery.torn
+        self._clock = clock
+        self._unsettled: tuple[Commit, list[Change]] | None = None
+        self._measures = threading.Lock()
+        self._start_from(recovery)
+
+    def _start_from(self, recovery: Recovery) -> None:
+        self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
         self._segments = list(recovery.segments)
         self._sound = {recovery.snapshot} - {0}
+        self._purged = recovery.purged
+        self._names = dict(recovery.names)
         self._snapshot_bytes = recovery.snapshot_bytes
         self._log_bytes = recovery.log_bytes
         # By the last record of each commit since the snapshot: its checksum, and the log's bytes up to it.
         self._ends = {recovery.head.seq: (recovery.head.crc, recovery.log_bytes)}
-        self._clock = clock
-        self._seen_at = clock()
-        self._unsettled: tuple[str, list[Change]] | None = None
 
     @classmethod
     def open(
@@ -86,23 +73,27 @@ class SessionLog:
         """Return the log of a session and what it holds; nothing is written, a session that is missing included.
 
         location: a path, a URL that fsspec knows, or a filesystem, whose root is then meant.
-        read_only: serve what precedes damage and list the rest.
+        read_only: serve what is intact and list the rest.
         single_writer: the caller vouches that nobody else writes, so the storage need not.
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
         storage = open_storage(location, namespace, session_id, single_writer=single_writer)
+        return cls.over(storage, read_only=read_only, clock=clock)
+
+    @classmethod
+    def over(
+        cls, storage: Storage, *, read_only: bool = False, clock: Callable[[], float] = time.time
+    ) -> tuple[SessionLog, Recovered]:
+        """Return the log that a storage holds, and what it says, as `open` does."""
         try:
-            recovery = _recover(storage)
+            recovery = run(recover(), storage)
         except CorruptionError:
             if not read_only:
                 raise
-            recovery = _recover(storage, lenient=True)
-        return cls(location, storage, recovery, read_only=read_only, clock=clock), recovery.recovered
-
-    @property
-    def fs(self) -> AbstractFileSystem:
-        """Return a filesystem whose root is where the namespaces are: a location that opens the session again."""
-        return filesystem_of(self._location)
+            recovery = run(recover(lenient=True), storage)
+        if not recovery.segments and not recovery.snapshot:
+            _check_no_other(storage)
+        return cls(storage, recovery, read_only=read_only, clock=clock), recovery.recovered
 
     @property
     def seq(self) -> int:
@@ -130,145 +121,213 @@ class SessionLog:
             return self.seq
         if self.seq == 0 and changes[0].data.get("version") != FORMAT_VERSION:
             raise ValueError(f"a session's first change needs data={{'version': {FORMAT_VERSION}, ...}}")
-        commit = encode_commit(changes, self._txn(changes), seq=self._head.seq, crc=self._head.crc)
-        self._unsettled = commit.txn, list(changes)
-        with _as_durability_error("the commit"), self._storage.lock(create=self.seq == 0):
-            steps, head = self._plan(commit)
+        is_retry = self._unsettled is not None and self._unsettled[1] == list(changes)
+        commit = self._unsettled[0] if self._unsettled and is_retry else self._encoded(changes)
+        self._unsettled = commit, list(changes)
+        with _as_durability_error("the commit"):
             try:
-                for step in steps:
-                    self._storage.perform(step)
-            except TakenError:
-                raise conflict(self._head) from None
+                head = run(self.steps_of(commit), self._storage)
+            except ConflictError:
+                if is_retry and self._is_settled_alone():
+                    return self.seq
+                if not is_retry:
+                    self._unsettled = None
+                raise
         self._unsettled = None
         self._advance(head, commit)
         return self.seq
 
+    def steps_of(self, commit: Commit) -> Steps[Head]:
+        """Return the protocol of a commit."""
+        if self._storage.appends:
+            return append(self._head, commit)
+        return create(self._head, self._torn, commit, look_first=self._clock() - self._seen_at > _TRUSTED_S)
+
+    def catch_up(self) -> News:
+        """Return what others have committed since, and whether a commit that failed is there: nothing changes here.
+
+        Raises ConflictError if the log was replaced by another, CorruptionError, DurabilityError.
+        """
+        with _as_durability_error("reading what others committed"):
+            return run(catch_up(self._head, self._unsettled and self._unsettled[0]), self._storage)
+
+    def adopt(self, news: News) -> None:
+        """Go on from what `catch_up` has told."""
+        recovery = news.recovery
+        self._unsettled = None
+        with self._measures:
+            if news.is_whole:
+                self._start_from(recovery)
+                return
+            self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
+            self._names |= recovery.names
+            self._log_bytes += recovery.log_bytes
+            self._ends[recovery.head.seq] = recovery.head.crc, self._log_bytes
+            known = {first for first, _ in self._segments}
+            self._segments += (segment for segment in recovery.segments if segment[0] not in known)
+
     def snapshot(
         self,
         header: Mapping[str, JSONValue],
-        items: Iterable[tuple[str, Mapping[str, JSONValue]]],
+        items: Iterable[Entry],
         *,
-        archived: Iterable[tuple[str, Mapping[str, JSONValue]]] = (),
+        archived: Iterable[Entry] = (),
         seq: int,
-    ) -> None:
+    ) -> bool:
         """Store the state after record `seq`, the last of a commit since the snapshot before, and prune.
 
-        A state that is stored already is not stored again.
+        Returns whether it was stored: not where a newer state is stored already.
         items: (section, data) in the order to be read back. archived: items evicted or replaced since the snapshot
         before, oldest first, each with its `id`; kept for good.
-        Raises InvalidContentError, ReadOnlyError, DurabilityError.
+        Raises InvalidContentError, ReadOnlyError, DurabilityError, and ConflictError where the session is gone.
         """
         self._check_writable()
-        if not seq or seq not in self._ends:
-            raise ValueError(f"record {seq} is not the last of a commit since the snapshot before")
-        if seq in self._sound:
-            return
-        check_same_log(self._head, self._look())
-        crc, log_bytes = self._ends[seq]
-        encoded = encode_items(header, items, seq=seq, crc=crc, txns=self._head.txns)
-        size = 0
-
-        def measured() -> Iterator[bytes]:
-            nonlocal size
-            for line in encoded:
-                size += len(line)
-                yield line
-
+        with self._measures:
+            if not seq or seq not in self._ends:
+                raise ValueError(f"record {seq} is not the last of a commit since the snapshot before")
+            crc, log_bytes = self._ends[seq]
+            sound, purged = {*self._sound}, self._purged
+        measured = _Measured(self._encoded_items(header, items, seq=seq, crc=crc, purged=purged))
+        lines = self._encoded_archive(archived, seq=seq)
         with _as_durability_error("the snapshot"):
-            evicted = iter(archived)
-            if (first := next(evicted, None)) is not None:
-                lines = encode_items({}, chain([first], evicted), seq=seq)
-                self._storage.perform(Write(layout.archive_file(seq), lines))
-            self._storage.perform(Write(layout.snapshot_file(seq), measured()))
-            self._sound.add(seq)
-            with self._storage.lock(create=False):
-                self._prune(seq)
-        self._snapshot_bytes = size
-        self._log_bytes -= log_bytes
-        self._ends = {end: (crc, at - log_bytes) for end, (crc, at) in self._ends.items() if end >= seq}
-        self._segments = [(first, commits) for first, commits in self._segments if first > seq]
+            stored = run(store_snapshot(self._head, seq, measured, lines, sound=sound, purged=purged), self._storage)
+        if stored:
+            with self._measures:
+                self._sound = {*sorted({*self._sound, seq})[-2:]}
+                self._snapshot_bytes = measured.size
+                self._log_bytes -= log_bytes
+                self._ends = {end: (crc, at - log_bytes) for end, (crc, at) in self._ends.items() if end >= seq}
+                self._segments = [(first, commits) for first, commits in self._segments if first > seq]
+        return stored
 
-    def archived(self, item_id: str) -> tuple[str, dict[str, JSONValue]] | None:
+    def purge(self, header: Mapping[str, JSONValue], items: Iterable[Entry], *, archived: Iterable[Entry]) -> None:
+        """Store the state after the last record as all that there is, and delete everything older at once.
+
+        archived: all versions that are to be kept, those in archive files included, oldest first.
+        Raises as `snapshot`, and ConflictError where another has committed meanwhile.
+        """
+        self._check_writable()
+        head = self._head
+        kept: set[str] = set()
+        encoded = self._encoded_items(header, items, seq=head.seq, crc=head.crc, purged=head.seq, used=kept)
+        measured, lines = _Measured(encoded), self._encoded_archive(archived, seq=head.seq, used=kept)
+        # Where nothing locks, a text that no record names may be of a commit under way.
+        at_once = None if self._storage.appends else {*self._names.values()}
+        with _as_durability_error("forgetting"):
+            run(purge(head, measured, lines, kept=kept, at_once=at_once), self._storage)
+        with self._measures:
+            self._head = replace(head, segment=0, size=0, last=0, whole=True)
+            self._sound, self._segments, self._torn = {head.seq}, [], b""
+            self._names = {sha256: name for sha256, name in self._names.items() if name in kept}
+            self._snapshot_bytes, self._log_bytes, self._purged = measured.size, 0, head.seq
+            self._ends = {head.seq: (head.crc, 0)}
+
+    def archived(self, item_id: str) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None."""
-        check_item_id(item_id)
-        for seq in reversed(layout.numbers(self._storage.list(layout.ARCHIVE))):
-            path = layout.archive_file(seq)
-            if (found := find_item(self._storage.read(path), item_id, path)) is not None:
-                return found
-        return None
+        return run(find_archived(check_item_id(item_id)), self._storage)
 
-    def archive(self) -> Iterator[tuple[str, dict[str, JSONValue]]]:
-        """Yield the section and data of every archived version, oldest first. Raises CorruptionError."""
-        for seq in layout.numbers(self._storage.list(layout.ARCHIVE)):
-            path = layout.archive_file(seq)
-            yield from decode_items(self._storage.read(path), path).items
+    def archive(self) -> list[Entry]:
+        """Return the section and data of every archived version, oldest first. Raises CorruptionError."""
+        entries, names = run(read_archive(), self._storage)
+        self._names |= names
+        return entries
 
     def close(self) -> None:
         """Refuse further writes; everything committed is durable already."""
         self._read_only = True
+        self._storage.close()
 
     def _check_writable(self) -> None:
         if self._read_only:
             raise ReadOnlyError("the session was opened read-only or is closed; open it for writing")
 
-    def _txn(self, changes: Sequence[Change]) -> str:
-        """Return the id of a commit: after a failure, of the same commit if the changes are the same."""
-        if self._unsettled is not None and self._unsettled[1] == list(changes):
-            return self._unsettled[0]
-        return secrets.token_hex(8)
+    def _encoded(self, changes: Sequence[Change]) -> Commit:
+        txn = secrets.token_hex(8)
+        return encode_commit(changes, txn, seq=self._head.seq, crc=self._head.crc, names=self._names)
 
-    def _plan(self, commit: Commit) -> tuple[list[Step], Head]:
-        if self._storage.appends:
-            return plan_append(self._head, self._look(), commit)
-        if self._clock() - self._seen_at > RETENTION_S / 2:
-            # The next name may have been taken and be free again.
-            check_unmoved(self._head, self._look())
-        return plan_create(self._head, self._torn, commit)
+    def _encoded_items(
+        self,
+        header: Mapping[str, JSONValue],
+        items: Iterable[Entry],
+        *,
+        seq: int,
+        crc: int,
+        purged: int,
+        used: set[str] | None = None,
+    ) -> Iterator[bytes]:
+        head, place = self._head, self._stored(used)
+        return encode_items(
+            header, items, seq=seq, crc=crc, txns=head.txns, log_id=head.log_id, purged=purged, place=place
+        )
 
-    def _look(self) -> Sight:
-        """Return what another writer may have changed."""
-        segments = layout.segments(self._storage.list(layout.LOG))
-        snapshots = layout.numbers(self._storage.list(layout.SNAP))
-        head, tail, following = self._head, b"", b""
-        if head.segment in segments:
-            tail = self._storage.read(layout.log_file(head.segment), head.last)
-        if head.seq + 1 in segments and head.segment != head.seq + 1:
-            following = self._storage.read(layout.log_file(head.seq + 1))
-        return Sight(segments, snapshots, tail, following)
+    def _encoded_archive(
+        self, archived: Iterable[Entry], *, seq: int, used: set[str] | None = None
+    ) -> Iterator[bytes] | None:
+        """Return the lines of an archive file, None if nothing is to be in it."""
+        entries = iter(archived)
+        if (first := next(entries, None)) is None:
+            return None
+        return encode_items({}, chain([first], entries), seq=seq, place=self._stored(used))
+
+    def _stored(self, used: set[str] | None) -> Place:
+        """Return what gives the names of long texts that are stored, and enters those that it gave."""
+        names = self._names
+
+        def place(sha256: str, text: bytes) -> str | None:
+            name = names.get(sha256)
+            if name is not None and used is not None:
+                used.add(name)
+            return name
+
+        return place if names else in_line
+
+    def _is_settled_alone(self) -> bool:
+        """Return whether the commit that failed is the only one that has come to the log, and go on from it if so."""
+        news = self.catch_up()
+        if not news.is_settled or news.is_whole or news.recovery.recovered.records:
+            return False
+        self.adopt(news)
+        return True
 
     def _advance(self, head: Head, commit: Commit) -> None:
-        self._head, self._torn, self._seen_at = head, b"", self._clock()
-        self._log_bytes += len(commit.data)
-        self._ends[head.seq] = head.crc, self._log_bytes
+        with self._measures:
+            self._head, self._torn, self._seen_at = head, b"", self._clock()
+            self._names |= commit.names
+            self._log_bytes += len(commit.data)
+            self._ends[head.seq] = head.crc, self._log_bytes
+            if not self._storage.appends:
+                self._segments.append((head.segment, 1))
         if not self._storage.appends:
-            self._segments.append((head.segment, 1))
             self._roll_up()
 
     def _roll_up(self) -> None:
-        """Store the newest small segments as one, under the name of the first, so that opening reads few files."""
+        """Make the newest small segments one, so that opening reads few files."""
         while count := segments_to_roll_up(self._segments):
-            parts = self._segments[-count:]
             try:
-                data = [self._storage.read(layout.log_file(first)) for first, _ in parts]
-                whole = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in data)
-                self._storage.perform(Write(layout.log_file(parts[0][0]), [whole]))
+                rolled = run(roll_up(self._segments[-count:]), self._storage)
             except OSError:  # the commit stands, and so do the small segments
                 return
-            self._segments[-count:] = [(parts[0][0], sum(commits for _, commits in parts))]
+            with self._measures:
+                self._segments[-count:] = [rolled]
 
-    def _prune(self, newest: int) -> None:
-        segments = layout.segments(self._storage.list(layout.LOG))
-        snapshots = layout.numbers(self._storage.list(layout.SNAP))
-        steps = plan_pruning(segments, snapshots, newest=newest, sound=self._sound)
-        for step in steps:
-            self._storage.perform(step)
-        self._sound &= {*sorted(self._sound)[-2:]}
+
+class _Measured:
+    """Lines, and how many bytes those have that were read."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self.size = 0
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._lines:
+            self.size += len(line)
+            yield line
 
 
 def fingerprint(location: Location, session_id: str, namespace: str = "default") -> Hashable:
     """Return what changes whenever something is committed to a session, from the sizes of its files alone."""
     storage = open_storage(location, namespace, session_id)
-    return tuple(tuple(sorted(storage.list(folder).items())) for folder in (layout.LOG, layout.SNAP))
+    return tuple(tuple(sorted(storage.sizes(folder).items())) for folder in (layout.LOG, layout.SNAP))
 
 
 def list_sessions(location: Location, namespace: str = "default") -> list[str]:
@@ -281,27 +340,9 @@ def delete_session(location: Location, session_id: str, namespace: str = "defaul
     """Delete a session, if there is one. Raises InvalidNameError, DurabilityError."""
     storage = open_storage(location, namespace, session_id)
     with _as_durability_error("the deletion"):
-        if not storage.list(layout.LOG):
+        if not storage.sizes(layout.LOG):
             _check_no_other(storage)
         storage.delete()
-
-
-def _recover(storage: Storage, *, lenient: bool = False) -> Recovery:
-    """Return a session's state, looked for again as long as other writers move its files meanwhile."""
-    seen = None
-    for _ in range(_LOOKS):
-        # The log first: a snapshot listed after it cannot lack the log that follows it.
-        log = storage.list(layout.LOG)
-        snapshots = layout.numbers(storage.list(layout.SNAP))
-        try:
-            if not log:
-                _check_no_other(storage)
-            return recover(log, snapshots, storage.read, lenient=lenient)
-        except (CorruptionError, FileNotFoundError):
-            if seen == (log.keys(), snapshots):
-                raise
-            seen = log.keys(), snapshots
-    raise ConflictError(f"other writers changed the session {_LOOKS} times while it was read; open it again")
 
 
 def _check_no_other(storage: Storage) -> None:

@@ -6,14 +6,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.commit import Append, Create, Delete, Step, TakenError, Truncate, Write
 from kaosmem.persistence.layout import FOLDERS, LOCK, QUARANTINE
+from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, TakenError, Truncate, Write
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -47,8 +47,39 @@ class ObjectStorage:
         self._clock = clock
         self._in_memory = _is_in_memory(filesystem)
 
-    def list(self, folder: str) -> dict[str, int]:
-        """Return the size of each file in a folder, by name. Dot files belong to others."""
+    def perform(self, step: Step) -> Any:
+        """Do a step, durably, and return its answer. Raises TakenError for a Create that came second."""
+        match step:
+            case List(folder):
+                return set(self.sizes(folder))
+            case Read(path, start):
+                return self._read(path)[start:]
+            case Lock():
+                return None  # the name of a commit is the compare-and-swap
+            case _:
+                return self._change(step)
+
+    def _change(self, step: Create | Write | Truncate | Delete | Append) -> None:
+        with _as_durability_error(step.path):
+            match step:
+                case Create(path, data):
+                    self._create(path, data)
+                case Write(path, chunks):
+                    self._put(path, b"".join(chunks))
+                case Truncate(path, 0):
+                    self._filesystem.rm_file(f"{self._prefix}/{path}")
+                case Truncate(path, size):
+                    self._put(path, self._read(path)[:size])
+                case Delete(path, at_once):
+                    self._delete(path, at_once=at_once)
+                case Append(path):
+                    raise ValueError(f"{path!r} is not on a local disk, where alone commits are appended")
+
+    def unlock(self) -> None:
+        """Nobody is kept out."""
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return how many bytes each file in a folder has, by name. Dot files belong to others."""
         return {
             name: info.get("size") or 0
             for name, info in _entries(self._filesystem, f"{self._prefix}/{folder}")
@@ -60,40 +91,21 @@ class ObjectStorage:
         names = sorted(name for name, _ in _entries(self._filesystem, self._prefix))
         return next((name for name in names if name not in (*FOLDERS, LOCK) and not name.startswith(".")), None)
 
-    def read(self, path: str, start: int = 0) -> bytes:
-        """Return a file's bytes from `start` on."""
-        data: bytes = self._filesystem.cat_file(f"{self._prefix}/{path}")
-        return data[start:]
-
-    def perform(self, step: Step) -> None:
-        """Do a step, durably. Raises TakenError for a Create that came second."""
-        with _as_durability_error(step.path):
-            match step:
-                case Create(path, data):
-                    self._create(path, data)
-                case Write(path, chunks):
-                    self._put(path, b"".join(chunks))
-                case Truncate(path, 0):
-                    self._filesystem.rm_file(f"{self._prefix}/{path}")
-                case Truncate(path, size):
-                    self._put(path, self.read(path)[:size])
-                case Delete(path):
-                    self._delete(path)
-                case Append(path):
-                    raise ValueError(f"{path!r} is not on a local disk, where alone commits are appended")
-
-    def lock(self, *, create: bool) -> AbstractContextManager[None]:
-        """Lock nothing: the name of a commit is the compare-and-swap."""
-        return nullcontext()
-
     def delete(self) -> None:
         """Delete the session, snapshots first and then the oldest of the log: no part of it looks whole."""
         for folder in FOLDERS:
-            for name in sorted(self.list(folder)):
+            for name in sorted(self.sizes(folder)):
                 with _as_durability_error(f"{folder}/{name}"):
                     self._filesystem.rm_file(f"{self._prefix}/{folder}/{name}")
         with _as_durability_error(self._prefix), suppress(FileNotFoundError):
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _read(self, path: str) -> bytes:
+        data: bytes = self._filesystem.cat_file(f"{self._prefix}/{path}")
+        return data
 
     def _create(self, path: str, data: bytes) -> None:
         """Store a file if nothing is stored there; what is stored afterwards decides, not the answer.
@@ -109,7 +121,7 @@ class ObjectStorage:
             except Exception as error:
                 failure = error
                 try:
-                    stored = self.read(path)
+                    stored = self._read(path)
                 except FileNotFoundError:
                     continue
                 if stored == data:
@@ -133,13 +145,15 @@ class ObjectStorage:
             self._filesystem.makedirs(whole.rpartition("/")[0], exist_ok=True)
             self._filesystem.pipe_file(whole, data, **options)
 
-    def _delete(self, path: str) -> None:
+    def _delete(self, path: str, *, at_once: bool) -> None:
         try:
-            modified = self._filesystem.modified(f"{self._prefix}/{path}")
-            if self._clock() - _timestamp(modified) >= self._retention_s:
+            if at_once or self._age_s(path) >= self._retention_s:
                 self._filesystem.rm_file(f"{self._prefix}/{path}")
         except (FileNotFoundError, NotImplementedError):
             pass  # gone already, or of unknown age: then it stays
+
+    def _age_s(self, path: str) -> float:
+        return self._clock() - _timestamp(self._filesystem.modified(f"{self._prefix}/{path}"))
 
     def _check_conditional(self) -> None:
         """Raise DurabilityError if the filesystem lets a second writer overwrite a commit; found out once."""
@@ -152,7 +166,7 @@ class ObjectStorage:
             self._put(probe, b"1", mode="create")
             with suppress(Exception):  # what is stored says whether it was refused
                 self._put(probe, b"2", mode="create")
-            refused = self.read(probe) == b"1"
+            refused = self._read(probe) == b"1"
             self._filesystem.rm_file(f"{self._prefix}/{probe}")
         if not refused:
             raise DurabilityError(

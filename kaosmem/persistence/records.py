@@ -6,13 +6,14 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NoReturn
 from zlib import crc32
 
 from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
 from kaosmem.names import shown
+from kaosmem.persistence.blobs import Blob, spill
 from kaosmem.types import MAX_JSON_DEPTH, JSONValue, json_text
 
 FORMAT_VERSION = 1
@@ -25,6 +26,7 @@ MAX_DEPTH = MAX_JSON_DEPTH + 8
 _CRC = slice(8, 16)
 _BODY = 18  # where the checksummed bytes begin: after `{"crc":"7c13880a",`
 _FIELDS = frozenset({"crc", "seq", "k", "txn", "sec", "op", "d"})
+_BLOBS = "blobs"  # there only where data has long texts
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -42,7 +44,7 @@ class Change:
 
     section: str
     op: str
-    data: Mapping[str, JSONValue]
+    data: Mapping[str, JSONValue] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Record:
     seq: its place in the session, from 1, without gaps.
     k: the records still to come in its commit.
     txn: the id of its commit.
+    blobs: the texts that its data lacks.
     """
 
     seq: int
@@ -59,16 +62,22 @@ class Record:
     txn: str
     section: str
     op: str
-    data: dict[str, JSONValue]
+    data: dict[str, JSONValue] = field(repr=False)
+    blobs: tuple[Blob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Changes encoded to follow one record: their lines, and the checksum of the last."""
+    """Changes encoded to follow one record: their lines, and the checksum of the last.
+
+    blobs: by name, texts to be stored before. names: by SHA-256, the names of all long texts in it.
+    """
 
     txn: str
-    lines: tuple[bytes, ...]
+    lines: tuple[bytes, ...] = field(repr=False)
     crc: int
+    blobs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def data(self) -> bytes:
@@ -76,24 +85,42 @@ class Commit:
         return b"".join(self.lines)
 
 
-def encode_commit(changes: Sequence[Change], txn: str, *, seq: int, crc: int) -> Commit:
+def encode_commit(
+    changes: Sequence[Change], txn: str, *, seq: int, crc: int, names: Mapping[str, str] | None = None
+) -> Commit:
     """Return the lines of `changes`, as the records after number `seq`, whose checksum is `crc`.
 
+    names: by SHA-256, the names of the long texts that are stored already.
     Raises InvalidContentError for what could not be read back.
     """
     lines = []
+    known = dict(names or {})
+    blobs: dict[str, bytes] = {}
+
+    def place(sha256: str, text: bytes) -> str:
+        if sha256 not in known:
+            known[sha256] = f"{txn}-{len(blobs)}"
+            blobs[known[sha256]] = text
+        return known[sha256]
+
     for number, change in enumerate(changes, 1):
+        try:
+            data, spilled = spill(change.data, place)
+        except (RecursionError, UnicodeEncodeError):
+            data, spilled = dict(change.data), []  # refused below, with the reason
         fields = {
             "seq": seq + number,
             "k": len(changes) - number,
             "txn": txn,
             "sec": change.section,
             "op": change.op,
-            "d": change.data,
+            "d": data,
         }
+        if spilled:
+            fields[_BLOBS] = [blob.to_list() for blob in spilled]
         line, crc = encode_line(fields, crc)
         lines.append(line)
-    return Commit(txn, tuple(lines), crc)
+    return Commit(txn, tuple(lines), crc, blobs, known)
 
 
 def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
@@ -131,16 +158,22 @@ def encode_line(fields: Mapping[str, JSONValue], crc: int) -> tuple[bytes, int]:
         raise InvalidContentError(
             f"a record of section {shown(fields.get('sec', ''))} could not be read back: {error}; "
             "store plain JSON values"
-        ) from error
+        ) from None
     return line + b"\n", crc
 
 
 def decode_line(line: bytes, crc: int) -> tuple[dict[str, Any], int]:
     """Return the fields of a line, `crc` included, and its checksum. Raises CorruptionError."""
+    found = checksum(line, crc)
+    return parse_object(line), found
+
+
+def checksum(line: bytes, crc: int) -> int:
+    """Return a line's checksum. Raises CorruptionError unless it is what the line states."""
     found = crc32(line[_BODY:] if len(line) < 4096 else memoryview(line)[_BODY:], crc)
     if line[:_BODY] != b'{"crc":"%08x",' % found:
         raise CorruptionError("the checksum does not fit")
-    return parse_object(line), found
+    return found
 
 
 def stated_crc(line: bytes) -> int:
@@ -149,6 +182,14 @@ def stated_crc(line: bytes) -> int:
         return int(line[_CRC], 16)
     except ValueError:
         raise CorruptionError("there is no checksum") from None
+
+
+def stated_blobs(fields: Mapping[str, Any]) -> tuple[Blob, ...]:
+    """Return what names the texts that a line's data lacks. Raises CorruptionError."""
+    blobs = fields.get(_BLOBS, [])
+    if type(blobs) is not list:
+        raise CorruptionError("what names texts kept elsewhere is of the wrong type")
+    return tuple(map(Blob.from_list, blobs))
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
@@ -182,7 +223,9 @@ def _record(fields: dict[str, Any]) -> Record:
         } if seq > 0 and k >= 0 and type(seq) is type(k) is int:
             if len(fields) == len(_FIELDS):
                 return Record(seq, k, txn, section, op, data)
-            unknown = ", ".join(sorted(map(shown, fields.keys() - _FIELDS)))
+            if len(fields) == len(_FIELDS) + 1 and _BLOBS in fields:
+                return Record(seq, k, txn, section, op, data, stated_blobs(fields))
+            unknown = ", ".join(map(shown, sorted(fields.keys() - _FIELDS)[:5]))
             version = shown(fields.get("v", data.get("version", "newer")))
             raise UnsupportedVersionError(
                 f"record {seq} has fields of a version ({version}) that is not known here: {unknown}; "

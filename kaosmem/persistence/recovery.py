@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kaosmem.errors import CorruptionError, UnsupportedVersionError
+from kaosmem.errors import ConflictError, CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
+from kaosmem.persistence.blobs import fill
 from kaosmem.persistence.items import ItemFile, decode_items
-from kaosmem.persistence.layout import log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.layout import ARCHIVE, LOG, SNAP, log_file, numbers, segments, snapshot_file
 from kaosmem.persistence.records import FORMAT_VERSION, Record, claimed_txn, decode_record
+from kaosmem.persistence.steps import List, Read, Steps
 from kaosmem.types import JSONValue
 
 TXNS_KEPT = 64
+_LOOKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Head:
     last: where the line of that record begins in it; `size` if it stands elsewhere.
     whole: the record has its newline.
     txns: ids of the newest commits, oldest first.
+    log_id: the id of the session's first commit, which tells it from another under the same name.
     """
 
     seq: int = 0
@@ -35,6 +39,7 @@ class Head:
     last: int = 0
     whole: bool = True
     txns: tuple[str, ...] = ()
+    log_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Tail:
 
     records: list[Record]
     head: Head
-    torn: bytes = b""
+    torn: bytes = field(default=b"", repr=False)
     fault: CorruptionError | None = None
 
     @property
@@ -69,7 +74,7 @@ class Recovered:
     """
 
     header: dict[str, JSONValue] | None = None
-    items: list[tuple[str, dict[str, JSONValue]]] = field(default_factory=list)
+    items: list[tuple[str, dict[str, JSONValue]]] = field(default_factory=list, repr=False)
     records: list[Record] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -81,6 +86,8 @@ class Recovery:
     torn: bytes at the log's end to be cut at the next commit, in segment `head.segment` after `head.size`.
     segments: the segments read, each the seq of its first record and its number of commits.
     snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after it.
+    purged: as that snapshot says it. has_leftovers: files from before that record are there still.
+    names: by SHA-256, the names of long texts in what was read.
     """
 
     recovered: Recovered
@@ -90,6 +97,9 @@ class Recovery:
     snapshot: int
     snapshot_bytes: int
     log_bytes: int
+    purged: int
+    has_leftovers: bool
+    names: Mapping[str, str]
 
 
 def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
@@ -124,25 +134,45 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
             records += unfinished
             unfinished = []
             txns = (*head.txns, record.txn)[-TXNS_KEPT:]
-            head = Head(seq, crc, head.segment, offset, last, not is_rest, txns)
+            head = Head(seq, crc, head.segment, offset, last, not is_rest, txns, head.log_id or record.txn)
     return Tail(records, head, torn=data[head.size - start :])
 
 
-def recover(
-    log: Iterable[str], snapshots: Sequence[int], read: Callable[[str], bytes], *, lenient: bool = False
-) -> Recovery:
-    """Return the state of a session.
+def recover(*, lenient: bool = False) -> Steps[Recovery]:
+    """Return the state of a session, looked for again as long as other writers move its files meanwhile.
 
-    log: names of the files in its log; snapshots: seqs, ascending.
-    read: the bytes of a file of the session.
     lenient: stop before damage and name it, instead of raising.
-    Raises CorruptionError, UnsupportedVersionError, and what `read` raises.
+    Raises CorruptionError, UnsupportedVersionError and ConflictError.
     """
+    seen = None
+    for _ in range(_LOOKS):
+        # The log first: a snapshot listed after it cannot lack the log that follows it.
+        log = yield List(LOG)
+        snapshots = numbers((yield List(SNAP)))
+        try:
+            return (yield from _recovery(log, snapshots, lenient=lenient))
+        except (CorruptionError, FileNotFoundError):
+            if seen == (log, snapshots):
+                raise
+            seen = log, snapshots
+    raise ConflictError(f"other writers changed the session {_LOOKS} times while it was read; open it again")
+
+
+def recover_since(head: Head) -> Steps[Recovery]:
+    """Return what was committed after `head`, without a snapshot. Raises CorruptionError where the log lacks it."""
+    log = yield List(LOG)
+    walk = _Walk(head)
+    yield from walk.run(numbers(log))
+    segments(log)
+    return (yield from _found(walk, None, 0, Recovered(records=walk.records)))
+
+
+def _recovery(log: Collection[str], snapshots: Sequence[int], *, lenient: bool) -> Steps[Recovery]:
     damage: list[str] = []
-    base, snapshot_bytes = _newest_snapshot(snapshots, read, damage)
-    walk = _Walk(read, Head(base.seq, base.crc, txns=base.txns) if base else Head())
+    base, snapshot_bytes = yield from _newest_snapshot(snapshots, damage)
+    walk = _Walk(Head(base.seq, base.crc, txns=base.txns, log_id=base.log_id) if base else Head())
     try:
-        walk.run(numbers(log))
+        yield from walk.run(numbers(log))
         segments(log)
         _check_reaches(walk.head.seq, snapshots)
     except CorruptionError as error:
@@ -152,14 +182,31 @@ def recover(
     if walk.torn:
         path = log_file(walk.head.segment)
         damage.append(f"{path!r} ends in {len(walk.torn)} bytes of an unfinished commit, which are left out")
+    recovered = Recovered(base.header if base else None, base.items if base else [], walk.records, damage)
+    return (yield from _found(walk, base, snapshot_bytes, recovered))
+
+
+def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: Recovered) -> Steps[Recovery]:
+    """Return a recovery, its long texts in their places."""
+    lacking = [*(base.lacking if base else ()), *((record.data, record.blobs) for record in walk.records)]
+    for data, blobs in lacking:
+        yield from fill(data, blobs)
+    purged = base.purged if base else 0
+    older = [number for number in walk.firsts if number <= purged]
+    if purged:
+        archives = numbers((yield List(ARCHIVE)))
+        older += (number for number in (*numbers((yield List(SNAP))), *archives) if number < purged)
     return Recovery(
-        Recovered(base.header if base else None, base.items if base else [], walk.records, damage),
+        recovered,
         walk.head,
         walk.torn,
         tuple(walk.commits.items()),
         base.seq if base else 0,
         snapshot_bytes,
         walk.log_bytes,
+        purged,
+        bool(older),
+        {blob.sha256: blob.name for _, blobs in lacking for blob in blobs},
     )
 
 
@@ -177,21 +224,20 @@ def located(reason: str, path: str, byte: int, seq: int) -> CorruptionError:
 class _Walk:
     """The segments read in order, from a known record on."""
 
-    def __init__(self, read: Callable[[str], bytes], head: Head) -> None:
+    def __init__(self, head: Head) -> None:
         self.firsts: Sequence[int] = ()
-        self.read = read
         self.head = head
         self.records: list[Record] = []
         self.torn = b""
         self.commits: dict[int, int] = {}
         self.log_bytes = 0
 
-    def run(self, firsts: Sequence[int]) -> None:
+    def run(self, firsts: Sequence[int]) -> Steps[None]:
         """Read these segments until the log ends. Raises CorruptionError; what was read before it stands."""
         self.firsts = firsts
         while (segment := self._next()) is not None:
             path = log_file(segment)
-            data = self.read(path)
+            data = yield Read(path)
             start, last = _skip_lines(data, self.head.seq + 1 - segment)
             begin = replace(self.head, segment=segment, size=start, last=last, whole=True)
             tail = read_tail(data[start:], begin, start=start, path=path)
@@ -239,12 +285,10 @@ def _with(error: CorruptionError, damage: Sequence[str]) -> CorruptionError:
     return CorruptionError(message, file=error.file, byte=error.byte, seq=error.seq)
 
 
-def _newest_snapshot(
-    snapshots: Sequence[int], read: Callable[[str], bytes], damage: list[str]
-) -> tuple[ItemFile | None, int]:
+def _newest_snapshot(snapshots: Sequence[int], damage: list[str]) -> Steps[tuple[ItemFile | None, int]]:
     for seq in reversed(snapshots):
         path = snapshot_file(seq)
-        data = read(path)
+        data = yield Read(path)
         try:
             found = decode_items(data, path)
             if found.seq != seq:

@@ -4,49 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kaosmem.errors import InvalidNameError, MissingExtraError
-from kaosmem.names import check_name, path_of, shown
+from kaosmem.names import check_name, path_of, shown, shown_location
+from kaosmem.persistence.steps import Performer
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
-
-    from kaosmem.persistence.commit import Step
 
 Location: TypeAlias = "str | os.PathLike[str] | AbstractFileSystem"
 """A path, a URL that fsspec understands, or a filesystem, whose root is then meant."""
 
 
-class Storage(Protocol):
+class Storage(Performer, Protocol):
     """The files of one session. Paths are relative to its folder."""
 
     @property
     def appends(self) -> bool:
         """Return whether a commit is appended under a lock, instead of stored under a name of its own."""
 
-    def list(self, folder: str) -> dict[str, int]:
-        """Return the size of each file in a folder, by name; {} if there is none. Raises CorruptionError."""
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return how many bytes each file in a folder has, by name; {} if there is none."""
 
     def foreign(self) -> str | None:
         """Return the name of something in the session's folder that kaosmem did not put there, or None."""
 
-    def read(self, path: str, start: int = 0) -> bytes:
-        """Return a file's bytes from `start` on. Raises FileNotFoundError, CorruptionError."""
-
-    def perform(self, step: Step) -> None:
-        """Do a step, durably. Raises TakenError for a Create that came second, and OSError."""
-
-    def lock(self, *, create: bool) -> AbstractContextManager[None]:
-        """Keep other writers out of `appends` storages.
-
-        create: make the session's folder if it is missing, instead of raising ConflictError.
-        """
-
     def delete(self) -> None:
         """Delete the session."""
+
+    def close(self) -> None:
+        """Let go of what is kept open between steps."""
 
 
 def open_storage(location: Location, namespace: str, session_id: str, *, single_writer: bool = False) -> Storage:
@@ -105,11 +94,12 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     try:
         filesystem, path = url_to_fs(location) if isinstance(location, str) else (location, "")
     except ImportError as error:
-        raise MissingExtraError(f"{shown(location)} needs a package that is not installed: {error}") from error
-    except ValueError as error:
+        raise MissingExtraError(f"{shown_location(location)} needs a package that is not installed: {error}") from error
+    except ValueError:  # whose message may show what the URL holds
         raise InvalidNameError(
-            f"no session can be kept in {shown(location)}: {error}; give a folder, or a URL that fsspec knows"
-        ) from error
+            f"no session can be kept in {shown_location(location)}, which fsspec cannot read; give a folder, or a URL "
+            "whose scheme it knows"
+        ) from None
     below, inner = path, filesystem
     while isinstance(inner, DirFileSystem):
         below, inner = "/".join(filter(None, (inner.path.rstrip("/"), below))), inner.fs

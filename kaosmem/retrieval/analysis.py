@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from itertools import chain
 
+from kaosmem.memos import register_memo
 from kaosmem.retrieval.compounds import MIN_COMPOUND_CHARS, compound_parts
 from kaosmem.retrieval.scripts import MARKS, fold_script, plain_forms, snowball, stem_of_script, unspaced_and_spaced
 from kaosmem.retrieval.stop_words import STOP_WORDS
@@ -73,12 +74,16 @@ class _ChunkTerms(dict[str, tuple[str, ...]]):
 
 
 _CHUNK_TERMS = _ChunkTerms()
+register_memo(_CHUNK_TERMS.clear)
 
 
 @lru_cache(maxsize=1 << 16)  # one word stands in many chunks: capitalised, in quotes, before a comma
 def _plain_word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of a lower-case word of ASCII letters."""
     return tuple(filter(None, map(_stem, (word, *compound_parts(word)))))
+
+
+register_memo(_plain_word_terms.cache_clear)
 
 
 def _chunk_terms(chunk: str) -> Iterator[str]:
@@ -137,6 +142,9 @@ def _word_terms(word: str) -> tuple[str, ...]:
     return tuple(filter(None, map(_stem, forms)))
 
 
+register_memo(_word_terms.cache_clear)
+
+
 def _elided_terms(word: str) -> Iterator[str]:
     """Yield the terms of what an apostrophe joins, as in `l'avocat`: of more than one letter, and no ending."""
     parts = _POSSESSIVE.sub("", word).split("'")
@@ -160,3 +168,6 @@ def _stem(word: str) -> str:
 @cache
 def _english_stemmer() -> Callable[[str], str]:
     return snowball("english")
+
+
+register_memo(_english_stemmer.cache_clear)

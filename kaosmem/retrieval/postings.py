@@ -87,6 +87,7 @@ class Postings:
             del postings[bisect_left(postings, shifted)]
             if not postings:
                 del packed[term]
+                self._columns.pop(term, None)
         for term in self._columns.keys() & distinct:
             self._columns[term][slot] = 0
         for term in self._many.keys() & distinct:

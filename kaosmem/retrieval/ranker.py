@@ -25,7 +25,7 @@ class Index(Protocol):
         ...
 
     def remove(self, ordinal: int) -> None:
-        """Remove an entry. Raises KeyError for an unknown ordinal."""
+        """Remove an entry, and every word that it alone has. Raises KeyError for an unknown ordinal."""
         ...
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:

@@ -9,6 +9,8 @@ from functools import cache
 from itertools import chain
 from operator import add
 
+from kaosmem.memos import register_memo
+
 # Written without spaces: Thai, Lao, Myanmar, Khmer, Han, kana; and Hangul, whose words end in particles.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30fa\u30fc-\u318f\u31f0-\u31ff"
@@ -127,6 +129,7 @@ class _PairTerms(dict[str, tuple[str, ...]]):
 
 
 _PAIR_TERMS = _PairTerms()
+register_memo(_PAIR_TERMS.clear)
 
 
 def _pair_terms(first: str, second: str) -> Iterator[str]:
@@ -195,6 +198,9 @@ def snowball(language: str) -> Callable[[str], str]:
 
     stem: Callable[[str], str] = Stemmer.Stemmer(language, maxCacheSize=0).stemWord
     return stem
+
+
+register_memo(snowball.cache_clear)  # a stemmer keeps the last word it was given
 
 
 # Letters that are not a plain one and a mark, and how German, Danish, Norwegian and Swedish write theirs without.

@@ -1,21 +1,25 @@
 """Sections: what one is like, holds, has given up, proposes; and other sources of what is shown."""
 
 from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.lineage import derived_from
 from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
-from kaosmem.sections.sources import AttachedSection, Source, renamed
-from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec, check_specs
+from kaosmem.sections.sources import AttachedSection, ForgettingSource, Source, renamed
+from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, check_specs
 
 __all__ = [
     "DEFAULT_SECTIONS",
+    "MAX_SECTIONS",
     "Archive",
     "Archived",
     "AttachedSection",
     "Candidate",
+    "ForgettingSource",
     "Proposal",
     "Section",
     "SectionSpec",
     "Source",
     "check_specs",
+    "derived_from",
     "renamed",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from kaosmem.errors import InvalidContentError
 from kaosmem.types import Item, JSONValue
 
 
@@ -29,7 +30,10 @@ class Archived:
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Archived:
         """Return the version that `to_dict` stored. Raises InvalidContentError."""
-        return cls(Item.from_dict(stored, section), stored.get("position"), stored.get("unit"))
+        position, unit = stored.get("position"), stored.get("unit")
+        if not (position is unit is None or (type(position) is type(unit) is int and 0 <= unit <= position)):
+            raise InvalidContentError("a version that has left its section does not say where it stood")
+        return cls(Item.from_dict(stored, section), position, unit)
 
 
 class Archive:
@@ -64,6 +68,16 @@ class Archive:
     def in_memory(self) -> list[Archived]:
         """Return the versions in memory, oldest first."""
         return list(self._versions)
+
+    def forget(self, item_ids: Container[str], count: int) -> None:
+        """Erase all versions of items: those in memory; of `count` in all, archive files hold the rest."""
+        versions = list(self._versions)
+        fresh = versions[len(versions) - self._undrained :]
+        self._undrained = sum(version.item.id not in item_ids for version in fresh)
+        self._versions = deque(version for version in versions if version.item.id not in item_ids)
+        self._newest = {item_id: item for item_id, item in self._newest.items() if item_id not in item_ids}
+        in_memory = len(versions) - len(self._versions)
+        self._on_disk = max(0, self._on_disk - max(0, count - in_memory))
 
     def release(self, count: int) -> None:
         """Let go of the oldest `count` versions in memory, which an archive file holds now."""

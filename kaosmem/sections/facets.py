@@ -41,6 +41,10 @@ class Facets:
         for grouping in self._groupings.values():
             grouping.remove(ordinal)
 
+    def purge(self) -> None:
+        """Drop the groupings by a field that no item has any more."""
+        self._groupings = {fields: each for fields, each in self._groupings.items() if each.fields_of_items >= fields}
+
 
 class _Grouping:
     def __init__(self, fields: frozenset[str]) -> None:
@@ -61,6 +65,10 @@ class _Grouping:
         self._members[group].discard(ordinal)
         if not self._members[group]:
             del self._members[group], self._values[group]
+
+    @property
+    def fields_of_items(self) -> set[str]:
+        return set().union(*self._values.values())
 
     def passing(self, wanted: MetadataFilter) -> set[int] | None:
         if not any(self._values.values()):

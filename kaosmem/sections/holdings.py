@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from kaosmem.errors import UnknownItemError
+from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
 from kaosmem.sections.past import Past
@@ -39,9 +38,8 @@ class Holdings:
         # Linked, not hashed order: walking from either end never steps over what was taken out.
         self._held: OrderedDict[int, _Holding] = OrderedDict()
         self._ordinals: dict[str, int] = {}
-        self._tokens = array(
-            "Q"
-        )  # by ordinal, side by side: ranking reads those of hundreds of items scattered over all
+        # By ordinal: ranking reads those of hundreds of items scattered over all, which are far from each other.
+        self._tokens: dict[int, int] = {}
         self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
 
     def __len__(self) -> int:
@@ -64,6 +62,10 @@ class Holdings:
     def all_alone(self) -> bool:
         """Whether no unit has several items."""
         return not self._shared and self.past.all_alone
+
+    def holds(self, ordinal: int) -> bool:
+        """Return whether the item of an ordinal is live."""
+        return ordinal in self._held
 
     def ordinal(self, item_id: str) -> int:
         """Return the ordinal of a held item. Raises UnknownItemError."""
@@ -138,7 +140,7 @@ class Holdings:
         joined = self.units.joins(ordinal, link)
         self._held[ordinal] = _Holding(item, self.total, last_use=self.clock)
         self._ordinals[item.id] = ordinal
-        self._tokens.append(item.tokens)
+        self._tokens[ordinal] = item.tokens
         self.taken += 1
         self.total += item.tokens
         self.used += item.tokens
@@ -174,6 +176,8 @@ class Holdings:
             self._shared.pop(first, None)
         self.units.remove(ordinals)
         items = [self._held.pop(ordinal).item for ordinal in ordinals]
+        for ordinal in ordinals:
+            del self._tokens[ordinal]
         for item in items:
             del self._ordinals[item.id]
             self.used -= item.tokens
@@ -182,10 +186,16 @@ class Holdings:
         return items
 
     def evict(self, ordinals: Iterable[int]) -> list[Item]:
-        """Take whole units out for room and return their items; they are kept in `past`."""
+        """Take whole units out for room and return their items; they are kept in `past`.
+
+        Raises InvalidContentError for a part of a unit; then nothing has changed.
+        """
         ordinals = list(ordinals)
-        for first in dict.fromkeys(map(self.units.first, ordinals)):
-            self.past.put({member: self._held[member].item for member in self.units.members(first)})
+        units = [self.units.members(first) for first in dict.fromkeys(map(self.units.first, ordinals))]
+        if sum(map(len, units)) != len(ordinals):
+            raise InvalidContentError("what is evicted is not whole units")
+        for members in units:
+            self.past.put({member: self._held[member].item for member in members})
         return self.take(ordinals)
 
     def use(self, ordinals: Iterable[int]) -> None:
@@ -234,10 +244,13 @@ class Holdings:
         """Return holdings as they were stored."""
         holdings = cls(policy)
         holdings.taken, holdings.total, holdings.clock = state["taken"], state["total"], state["clock"]
-        holdings._tokens = array("Q", bytes(8 * holdings.taken))
+        last = -1
         places = []
         for entry in entries:
             item, ordinal = Item.from_dict(entry, section), entry["position"]
+            if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in holdings:
+                raise InvalidContentError("a stored item is out of its place")
+            last = ordinal
             holdings._held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
             holdings._ordinals[item.id] = ordinal
             holdings._tokens[ordinal] = item.tokens

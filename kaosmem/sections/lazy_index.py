@@ -46,14 +46,18 @@ class LazyIndex:
         if self._index is None:
             self._index = self._made()
             self._stale = dict.fromkeys(chain(self._held.past, self._held), False)
-        while self._gone:  # each once, also where a later one raises
-            self._index.remove(self._gone.pop())
+        self.purge()
         for ordinal, indexed in self._stale.items():
             if indexed:
                 self._index.update(ordinal, self._held[ordinal])
         self._index.add((ordinal, self._held[ordinal]) for ordinal, indexed in self._stale.items() if not indexed)
         self._stale.clear()
         return self._index
+
+    def purge(self) -> None:
+        """Take what is gone out of the index, which would keep it until it is asked again."""
+        while self._index is not None and self._gone:  # each once, also where a later one raises
+            self._index.remove(self._gone.pop())
 
     def _made(self) -> Index:
         if self._ranker is None:

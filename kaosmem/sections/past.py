@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kaosmem.types import Item
+from kaosmem.units import Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,11 @@ class PastUnit:
 
     items: Mapping[int, Item]
     tokens: int
+
+    @property
+    def is_orphan(self) -> bool:
+        """Return whether it is nothing but results: their calls never came, or are forgotten."""
+        return all(Link.of(item).is_results for item in self.items.values())
 
 
 class Past:
@@ -49,6 +55,22 @@ class Past:
             self._units[first] = PastUnit(items, sum(item.tokens for item in items.values()))
             self._firsts |= dict.fromkeys(items, first)
             self._lasts.append(max(items))
+
+    def ordinals(self, item_ids: Container[str]) -> set[int]:
+        """Return the ordinals under which any of these ids was evicted."""
+        return {at for unit in self._units.values() for at, item in unit.items.items() if item.id in item_ids}
+
+    def forget(self, ordinals: Container[int]) -> None:
+        """Take items out; what is left of their units stays together."""
+        for first, unit in list(self._units.items()):
+            left = {ordinal: item for ordinal, item in unit.items.items() if ordinal not in ordinals}
+            if len(left) < len(unit.items):
+                del self._units[first]
+                for ordinal in unit.items:
+                    del self._firsts[ordinal]
+                if left:
+                    self.put(left)
+        self._lasts = [max(unit.items) for unit in self._units.values()]
 
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an item's unit."""

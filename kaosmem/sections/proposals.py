@@ -112,6 +112,15 @@ class Proposer:
         self._questions.pop(ordinal, None)
         self._facets.removed(ordinal)
 
+    def forgotten(self, held: Iterable[int], past: Iterable[int]) -> None:
+        """Note that items held so far, and evicted ones, are forgotten: nothing of them is kept."""
+        for ordinal in held:
+            self.removed(ordinal)
+        for ordinal in past:
+            self._index.removed(ordinal)
+        self._index.purge()
+        self._facets.purge()
+
     def loaded(self, ordinal: int) -> None:
         """Note that an item evicted earlier may be recalled from now on."""
         self._index.added(ordinal)
@@ -218,7 +227,10 @@ class Proposer:
                 if not self._held.units.is_orphan(first):
                     yield first
             else:
-                ids = {item.id for item in past.unit(first).items.values()}
+                unit = past.unit(first)
+                ids = {item.id for item in unit.items.values()}
+                if unit.is_orphan:
+                    continue
                 if evicted.isdisjoint(ids) and not any(item_id in self._held for item_id in ids):
                     evicted |= ids
                     yield first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kaosmem.display import fitted, preview
 from kaosmem.errors import (
     DuplicateItemError,
+    InvalidContentError,
     ItemTooLargeError,
     ReadOnlyError,
     SectionFullError,
@@ -19,7 +20,8 @@ from kaosmem.errors import (
 )
 from kaosmem.eviction import POLICIES
 from kaosmem.filters import MetadataFilter
-from kaosmem.names import shown
+from kaosmem.memos import clear_memos
+from kaosmem.names import shown, shown_name
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.proposals import Proposal, Proposer
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _NEWEST = 10
 """How many items a notebook shows."""
+_COUNTS = ("taken", "total", "clock", "archived", "evicted")
+"""What of a stored state is counted."""
 
 
 class Section:
@@ -180,6 +184,29 @@ class Section:
         self._remove(item_id)
         self._log("remove", id=item_id)
 
+    def forget(self, item_ids: Iterable[str], *, stored: Iterable[Archived] = ()) -> dict[str, JSONValue]:
+        """Erase items, live, archived and evicted, and return the data by which `apply` repeats it as "forget".
+
+        The journal does not say it: the caller logs it, as a tombstone, where the journal is empty. Ids that the
+        section knows nothing of are passed over; the data names the others. Offsets of other items do not move.
+        stored: the versions that archive files hold and the section has not in memory; counted, not kept.
+        Raises ReadOnlyError, and ValueError while the journal holds changes; then nothing has changed.
+        """
+        self._check_writable()
+        if self.journal:
+            raise ValueError(
+                f"section {self.spec.name!r} has {len(self.journal)} changes in its journal, which may hold what is to "
+                "be forgotten; drain and log them first"
+            )
+        wanted, past = frozenset(item_ids), self._held.past
+        versions = [each for each in (*stored, *self.archive.in_memory()) if each.item.id in wanted]
+        evicted = past.ordinals(wanted)
+        known = {item_id for item_id in wanted if item_id in self._held} | {past[ordinal].id for ordinal in evicted}
+        known |= {version.item.id for version in versions}
+        evicted |= {version.position for version in versions if version.position is not None}
+        self._forget(known, archived=len(versions), evicted=len(evicted))
+        return {"ids": sorted(known), "archived": len(versions), "evicted": len(evicted)}
+
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; those that have left the section are passed over."""
         if self._policy.counts_uses and not self._is_frozen:
@@ -189,19 +216,28 @@ class Section:
                 self._log("use", ids=live)
 
     def apply(self, op: str, data: Mapping[str, JSONValue]) -> None:
-        """Repeat a change from the journal. Raises UnsupportedVersionError for an op it does not know."""
+        """Repeat a change from the journal.
+
+        Raises UnsupportedVersionError for an op it does not know; InvalidContentError, LookupError, TypeError and
+        ValueError for what no journal holds.
+        """
         match op:
             case "add":
-                self._add(Item.from_dict(data["item"], self.spec.name), data["evicted"])
+                item = Item.from_dict(data["item"], self.spec.name)
+                if item.id in self._held:
+                    raise InvalidContentError("an item is added that is live already")
+                self._add(item, data["evicted"])
             case "update":
                 self._update(Item.from_dict(data["item"], self.spec.name), data["evicted"])
             case "remove":
                 self._remove(data["id"])
             case "use":
                 self._held.use(map(self._held.ordinal, data["ids"]))
+            case "forget":
+                self._forget(set(data["ids"]), archived=data.get("archived", 0), evicted=data.get("evicted", 0))
             case _:
                 raise UnsupportedVersionError(
-                    f"section {self.spec.name!r} cannot repeat the change {op!r}; open it with a newer kaosmem"
+                    f"section {self.spec.name!r} cannot repeat the change {shown_name(op)}; open it with a newer kaosmem"
                 )
 
     def drain_journal(self) -> list[tuple[str, dict[str, JSONValue]]]:
@@ -222,6 +258,7 @@ class Section:
         """Take in all that archive files hold of this section, so that what was evicted can be recalled.
 
         count: measures items anew: some may be from a time when the session had another counter.
+        Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
         """
         counted = [replace(version, item=replace(version.item, tokens=count(version.item))) for version in versions]
         with self._asking:
@@ -233,6 +270,10 @@ class Section:
         for version in versions:
             if version.position is not None and version.unit is not None and version.position not in self._held.past:
                 units.setdefault(version.unit, {})[version.position] = version.item
+        for first, members in units.items():
+            # The first of its unit may be forgotten.
+            if first > min(members) or max(members) >= self._held.taken or any(map(self._held.holds, members)):
+                raise InvalidContentError("an evicted item is out of its place")
         for members in units.values():
             self._held.past.put(dict(sorted(members.items())))
             for ordinal in members:
@@ -260,7 +301,10 @@ class Section:
         """Return a section that goes on where another one was when it gave its state and entries.
 
         archive: what has left it and is in memory still; without it, archive files hold all.
+        Raises InvalidContentError, KeyError, TypeError for what no section gave.
         """
+        if not all(type(state[name]) is int and state[name] >= 0 for name in _COUNTS):
+            raise InvalidContentError("a section's state has a count that is none")
         section = cls(spec, ranker=ranker)
         section.archive = Archive(on_disk=state["archived"]) if archive is None else archive
         section._held = Holdings.restore(section._policy, state, entries, spec.name)
@@ -271,13 +315,16 @@ class Section:
         return section
 
     def _check_change(self, item: Item) -> None:
-        if self._is_frozen:
-            raise ReadOnlyError(
-                f"section {self.spec.name!r} is of a session opened read-only; open that without read_only to change it"
-            )
+        self._check_writable()
         if item.section != self.spec.name:
             raise ValueError(
                 f"item {shown(item.id)} is of section {item.section!r}; add it there, or make it for {self.spec.name!r}"
+            )
+
+    def _check_writable(self) -> None:
+        if self._is_frozen:
+            raise ReadOnlyError(
+                f"section {self.spec.name!r} is of a session opened read-only; open that without read_only to change it"
             )
 
     def _choose_victims(self, item: Item, *, tokens: int, items: int) -> list[str]:
@@ -329,6 +376,18 @@ class Section:
         (item,) = self._held.take((ordinal,))
         self.archive.put(Archived(item))
         self._proposer.removed(ordinal)
+
+    def _forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
+        """Erase all versions of items, of which archive files hold what is not in memory of these counts."""
+        held = [self._held.ordinal(item_id) for item_id in item_ids if item_id in self._held]
+        past = self._held.past.ordinals(item_ids)
+        with self._asking:
+            self._held.take(held)
+            self._held.past.forget(past)
+            self._proposer.forgotten(held, past)
+        self._unloaded = max(0, self._unloaded - max(0, evicted - len(past)))
+        self.archive.forget(item_ids, archived)
+        clear_memos()
 
     def _log(self, op: str, **data: Item | str | list[str]) -> None:
         if self.spec.persistence != "none":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
@@ -34,6 +35,15 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class ForgettingSource(Source, Protocol):
+    """A source that can forget."""
+
+    async def forget(self, item_ids: Collection[str]) -> None:
+        """Erase items for good, under the ids that `get` knows, with all that the source derived from them."""
+        ...
+
+
 class AttachedSection:
     """A section of another session, which is read and never changed: what is shown of it is not marked as used."""
 
@@ -55,8 +65,8 @@ class AttachedSection:
         return self.section.propose(query, cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
-        """Return a live item."""
-        return self.section.peek(item_id) if item_id in self.section else None
+        """Return a live item, or what has left the section under that id and is in memory."""
+        return self.section.peek(item_id) if item_id in self.section else self.section.archive.get(item_id)
 
 
 def renamed(spec: SectionSpec, name: str) -> SectionSpec:

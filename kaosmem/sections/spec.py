@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kaosmem.errors import InvalidBudgetError, UnsupportedVersionError
 from kaosmem.eviction import POLICIES
-from kaosmem.names import check_name
+from kaosmem.names import check_name, shown
 from kaosmem.retrieval.graph import GraphRanker
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PLACEMENTS = ("static", "history", "query")
 PERSISTENCE = ("stream", "snapshot", "none")
+MAX_SECTIONS = 10_000
+"""How many sections a session may have: each takes kilobytes of memory, whatever it holds."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class SectionSpec:
         check_name(self.name, "section")
         if self.budget is not None and not _is_count(self.budget):
             raise InvalidBudgetError(
-                f"section {self.name!r} has the budget {self.budget!r}; use a whole number of tokens from 0 up, "
+                f"section {self.name!r} has the budget {shown(self.budget)}; use a whole number of tokens from 0 up, "
                 "or None for no bound"
             )
         for field, known in (("placement", PLACEMENTS), ("eviction", POLICIES), ("persistence", PERSISTENCE)):
@@ -91,7 +93,7 @@ class SectionSpec:
 
     def _require(self, field: str, valid: bool, remedy: str) -> None:
         if not valid:
-            raise ValueError(f"section {self.name!r} has {field} {getattr(self, field)!r}; use {remedy}")
+            raise ValueError(f"section {self.name!r} has {field} {shown(getattr(self, field))}; use {remedy}")
 
     @property
     def title(self) -> str:
@@ -108,7 +110,7 @@ class SectionSpec:
         unknown = stored.keys() - {field.name for field in fields(cls)}
         if unknown:
             raise UnsupportedVersionError(
-                f"a stored section spec has the unknown field {min(unknown)!r}; open it with a newer kaosmem"
+                f"a stored section spec has the unknown field {shown(min(unknown))}; open it with a newer kaosmem"
             )
         return cls(**stored, ranker=ranker)
 
@@ -122,12 +124,17 @@ def _is_share(value: object) -> bool:
 
 
 def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
-    """Return specs by name, in order. Raises ValueError for a repeated name and for floors above 1 in sum."""
+    """Return specs by name, in order.
+
+    Raises ValueError for a repeated name, for floors above 1 in sum and for more than MAX_SECTIONS.
+    """
     by_name: dict[str, SectionSpec] = {}
     for spec in specs:
         if spec.name in by_name:
             raise ValueError(f"two sections are named {spec.name!r}; rename one")
         by_name[spec.name] = spec
+    if len(by_name) > MAX_SECTIONS:
+        raise ValueError(f"there are {len(by_name)} sections and may be {MAX_SECTIONS}; tell items apart by metadata")
     floors = sum(spec.floor for spec in by_name.values())
     if floors > 1 + 1e-9:  # tenths do not add up exactly
         raise ValueError(f"the sections' floors add up to {floors:g} of the window; lower them to 1 or less")

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.persistence import FORMAT_VERSION, Change, Recovered
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import Archived, Section, SectionSpec
+from kaosmem.sections import MAX_SECTIONS, Archived, Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import JSONValue
 
@@ -36,13 +36,14 @@ def hydrate(
     """
     try:
         return _hydrate(recovered, specs, counter, ranker)
-    except (InvalidContentError, AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, CorruptionError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, CorruptionError | UnsupportedVersionError):
             raise
+        # Not from the error: its message may show what was stored.
         raise CorruptionError(
             f"the session's records are intact but cannot be replayed: {type(error).__name__}; "
             "open it with the version of kaosmem that wrote it"
-        ) from error
+        ) from None
 
 
 def _hydrate(
@@ -54,11 +55,14 @@ def _hydrate(
     known = {spec.name: spec for spec in specs}
     # Nothing is added to a section without a spec, and its policy may be one that nobody has defined today.
     dormant = {"eviction": "none", "max_items": None, "in_context": False}
+    described = {name: stored for each in descriptions for name, stored in each["sections"].items()}
+    if len(known.keys() | described.keys()) > MAX_SECTIONS:
+        raise CorruptionError(
+            f"the session's records describe more than {MAX_SECTIONS} sections, which no session has; "
+            "bring it back from a copy"
+        )
     unknown = {
-        name: SectionSpec.from_dict({**stored, **dormant})
-        for description in descriptions
-        for name, stored in description["sections"].items()
-        if name not in known
+        name: SectionSpec.from_dict({**stored, **dormant}) for name, stored in described.items() if name not in known
     }
     entries: dict[str, list[dict[str, JSONValue]]] = {}
     for name, entry in recovered.items:
@@ -83,8 +87,8 @@ def _hydrate(
         notices.append(f"counted again with {counter.name}: the session was counted with {min(others)}")
         for section in sections.values():
             section.recount(lambda item: count_content(item.content, counter))
-    described = descriptions[-1] if descriptions else {}
-    return Hydrated(sections, {name: value for name, value in described.items() if name != "states"}, notices)
+    newest = descriptions[-1] if descriptions else {}
+    return Hydrated(sections, {name: value for name, value in newest.items() if name != "states"}, notices)
 
 
 def _replay(

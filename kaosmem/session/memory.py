@@ -14,12 +14,19 @@ from typing import TYPE_CHECKING, Literal
 
 from kaosmem.assembly import Context, assemble, check_budget, measure
 from kaosmem.display import fitted, listed
-from kaosmem.errors import CorruptionError, ReadOnlyError, TestIsolationError, UnknownItemError, UnknownSectionError
+from kaosmem.errors import (
+    CorruptionError,
+    InvalidContentError,
+    ReadOnlyError,
+    TestIsolationError,
+    UnknownItemError,
+    UnknownSectionError,
+)
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import get_format, parse_message
 from kaosmem.ingest import IngestReport
 from kaosmem.names import check_item_id, check_name, shown
-from kaosmem.persistence import Location, SessionLog
+from kaosmem.persistence import Location, SessionLog, filesystem_of
 from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
@@ -63,6 +70,7 @@ class SessionMemory:
         log: SessionLog,
         hydrated: Hydrated,
         *,
+        location: Location,
         session_id: str,
         counter: TokenCounter,
         clock: Clock,
@@ -72,6 +80,7 @@ class SessionMemory:
     ) -> None:
         self.session_id = session_id
         self.counter = counter
+        self._location = location
         self._log, self._sections, self._notices = log, hydrated.sections, list(hydrated.notices)
         self._roster = Roster(self._sections, counter=counter)
         self._factory = ItemFactory(self._sections, counter=counter, clock=clock, rng=rng)
@@ -143,6 +152,7 @@ class SessionMemory:
         memory = cls(
             log,
             hydrated,
+            location=opening.location,
             session_id=session_id,
             counter=opening.counter,
             clock=clock or _now,
@@ -177,6 +187,7 @@ class SessionMemory:
         return cls(
             log,
             hydrated,
+            location=opening.location,
             session_id=session_id,
             counter=opening.counter,
             clock=clock or _test_clock(),
@@ -220,7 +231,7 @@ class SessionMemory:
     @property
     def fs(self) -> AbstractFileSystem:
         """The filesystem that the session is in; `open(memory.fs, memory.session_id)` opens it again."""
-        return self._log.fs
+        return filesystem_of(self._location)
 
     @property
     def sections(self) -> tuple[SectionSpec, ...]:
@@ -428,12 +439,13 @@ class SessionMemory:
         if sections:
             try:
                 versions = await asyncio.to_thread(lambda: list(self._log.archive()))
-            except CorruptionError as error:
+                for section in sections:
+                    own = (Archived.from_dict(data, name) for name, data in versions if name == section.spec.name)
+                    section.load(own, lambda item: count_content(item.content, self.counter))
+            except (CorruptionError, InvalidContentError) as error:
                 self._notices.append(f"what was evicted earlier cannot be recalled: {error}")
-                versions = []
-            for section in sections:
-                own = (Archived.from_dict(data, name) for name, data in versions if name == section.spec.name)
-                section.load(own, lambda item: count_content(item.content, self.counter))
+                for section in sections:
+                    section.load((), lambda item: item.tokens)
 
     # what is kept
 

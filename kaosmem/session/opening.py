@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from kaosmem.persistence import Location, SessionLog, fingerprint, same_place
@@ -24,7 +24,7 @@ MAX_SHARED = 8
 class Opening:
     """Which session is opened, and how it is read; all as given to `SessionMemory.open`."""
 
-    location: Location
+    location: Location = field(repr=False)
     session_id: str
     namespace: str
     sections: Sequence[SectionSpec]
@@ -49,12 +49,16 @@ class Opening:
             return log, hydrate(recovered, self.sections, self.counter, self.ranker)
 
     @property
+    def place(self) -> Hashable:
+        """Return what is equal for openings of one session."""
+        return same_place(self.location), self.namespace, self.session_id
+
+    @property
     def key(self) -> Hashable:
         """Return what is equal for openings that give the same; objects given are told apart by identity."""
         specs = tuple((replace(spec, ranker=None), id(spec.ranker)) for spec in self.sections)
-        place = same_place(self.location), self.namespace, self.session_id
         given = self.given_counter
-        return *place, specs, given if isinstance(given, str) else id(given), id(self.ranker)
+        return self.place, specs, given if isinstance(given, str) else id(given), id(self.ranker)
 
 
 @dataclass
@@ -87,6 +91,13 @@ class SharedSessions:
                     section.freeze()
                 shared.stored = stored
             return shared.held
+
+    def drop(self, location: Location, session_id: str, *, namespace: str = "default") -> None:
+        """Let go of what was read of a session, however it was read; who has it open keeps it until closing."""
+        place = same_place(location), namespace, session_id
+        with self._lock:
+            for key in [key for key, shared in self._sessions.items() if shared.opening.place == place]:
+                del self._sessions[key]
 
     def _entry(self, opening: Opening) -> _Shared:
         with self._lock:

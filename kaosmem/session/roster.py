@@ -13,7 +13,16 @@ from kaosmem.assembly.allocation import cap_of
 from kaosmem.errors import UnknownItemError, UnknownSectionError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_name, shown
-from kaosmem.sections import AttachedSection, Candidate, Proposal, Section, SectionSpec, Source, renamed
+from kaosmem.sections import (
+    AttachedSection,
+    Candidate,
+    ForgettingSource,
+    Proposal,
+    Section,
+    SectionSpec,
+    Source,
+    renamed,
+)
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import Item, ToolResultBlock, content_text
 
@@ -128,10 +137,22 @@ class Roster:
         for name, source in self._sources.items():
             if (item := await source.get(item_id)) is not None:
                 return item
-            own_id = item_id.removeprefix(_qualified(name, ""))
+            own_id = _own_id(name, item_id)
             if own_id != item_id and (item := await source.get(own_id)) is not None:
                 return replace(item, id=item_id)
         return None
+
+    async def forget(self, item_ids: Iterable[str]) -> list[str]:
+        """Have the sources forget what they hold of these items; return the names of those that can't."""
+        wanted, unable = list(item_ids), []
+        for name, source in self._sources.items():
+            ids = dict.fromkeys(each for item_id in wanted for each in (item_id, _own_id(name, item_id)))
+            held = [item_id for item_id in ids if await source.get(item_id) is not None]
+            if held and isinstance(source, ForgettingSource):
+                await source.forget(held)
+            elif held:
+                unable.append(name)
+        return unable
 
     def _all_sections(self) -> Iterator[tuple[str, Section]]:
         yield from self.sections.items()
@@ -198,6 +219,10 @@ def _without_reused(proposal: Proposal, section: Section, known: _KnownItems) ->
 
 def _qualified(name: str, item_id: str) -> str:
     return f"{name}/{item_id}"
+
+
+def _own_id(name: str, item_id: str) -> str:
+    return item_id.removeprefix(_qualified(name, ""))
 
 
 def _numbered(name: str) -> Iterator[str]:

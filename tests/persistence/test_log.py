@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kaosmem.errors import ConflictError, CorruptionError, InvalidContentError, ReadOnlyError
-from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence import Change, SessionLog, filesystem_of
 from kaosmem.persistence.log import MIN_LOG_BYTES
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
@@ -31,9 +31,9 @@ def test_a_commit_is_there_when_opened_again(place: Any) -> None:
 
 
 def test_a_filesystem_opens_the_session_again(place: Any) -> None:
-    """`fs` is a place that opens the same session."""
-    log = started(place, "a")
-    assert ids(SessionLog.open(log.fs, "s")[1]) == ["a"]
+    """The filesystem of a place is a place that opens the same session."""
+    started(place, "a")
+    assert ids(SessionLog.open(filesystem_of(place), "s")[1]) == ["a"]
 
 
 def test_opening_a_missing_session_creates_nothing(place: Any, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence import SessionLog, delete_session, list_sessions
-from kaosmem.persistence.commit import Delete
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.objects import RETENTION_S, ObjectStorage
+from kaosmem.persistence.steps import Delete
 from tests.persistence.worlds import OPENING, add, ids, snapshot, started
 
 
@@ -205,11 +205,11 @@ def test_nothing_young_is_deleted() -> None:
     storage = ObjectStorage(bucket, "p", clock=lambda: now)
     now = created + RETENTION_S - 1
     storage.perform(Delete("log/x"))
-    assert storage.list("log") == {"x": 1}
+    assert storage.sizes("log") == {"x": 1}
     now = created + RETENTION_S
     storage.perform(Delete("log/x"))
     storage.perform(Delete("log/x"))
-    assert storage.list("log") == {}
+    assert storage.sizes("log") == {}
 
 
 def test_a_writer_that_slept_looks_before_it_writes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.layout import log_file, snapshot_file
 from kaosmem.persistence.records import Change, Record, encode_commit
 from kaosmem.persistence.recovery import Recovery, recover
+from kaosmem.persistence.steps import List, Read, Step, run
 from tests.persistence.test_records import flipped
 from tests.persistence.worlds import OPENING, add
 
@@ -33,8 +35,25 @@ def stored(commits: list[list[Change]] = COMMITS, *, txn: str = "t") -> list[byt
 def opened(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None, lenient: bool = False) -> Recovery:
     files = {log_file(first): data for first, data in segments}
     files |= {snapshot_file(seq): data for seq, data in (snapshots or {}).items()}
-    names = [path.removeprefix("log/") for path in files if path.startswith("log/")]
-    return recover(names, sorted(snapshots or {}), files.__getitem__, lenient=lenient)
+    return run(recover(lenient=lenient), Files(files))
+
+
+class Files:
+    """Performs steps that read, on files by path."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+
+    def perform(self, step: Step) -> Any:
+        match step:
+            case List(folder):
+                return {path.rpartition("/")[2] for path in self.files if path.startswith(f"{folder}/")}
+            case Read(path, start) if path in self.files:
+                return self.files[path][start:]
+        raise FileNotFoundError(step)
+
+    def unlock(self) -> None:
+        raise AssertionError("nothing was locked")
 
 
 def committed(records: list[Record]) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kaosmem.persistence.commit import Delete, plan_pruning, segments_to_roll_up
+from kaosmem.persistence.checkpoint import plan_pruning, segments_to_roll_up
 from kaosmem.persistence.layout import log_file, snapshot_file
+from kaosmem.persistence.steps import Delete
 
 
 def test_a_pruning_keeps_two_snapshots_and_the_log_since_the_older() -> None:

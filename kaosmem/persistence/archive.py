@@ -1,0 +1,41 @@
+"""What has left a session, read back from its archive files."""
+
+from __future__ import annotations
+
+from kaosmem.persistence.blobs import fill
+from kaosmem.persistence.items import decode_items, find_item
+from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
+from kaosmem.persistence.steps import List, Read, Steps
+from kaosmem.types import JSONValue
+
+Entry = tuple[str, dict[str, JSONValue]]
+"""A section and what is stored of an item."""
+
+
+def find_archived(item_id: str) -> Steps[Entry | None]:
+    """Return the newest archived version of an item, or None. Raises CorruptionError."""
+    for seq in reversed(numbers((yield List(ARCHIVE)))):
+        path = archive_file(seq)
+        found = find_item((yield Read(path)), item_id, path)
+        if found is not None:
+            section, data, blobs = found
+            yield from fill(data, blobs)
+            return section, data
+    return None
+
+
+def read_archive() -> Steps[tuple[list[Entry], dict[str, str]]]:
+    """Return every archived version, oldest first, and by SHA-256 the names of their long texts.
+
+    Raises CorruptionError.
+    """
+    entries: list[Entry] = []
+    names: dict[str, str] = {}
+    for seq in numbers((yield List(ARCHIVE))):
+        path = archive_file(seq)
+        found = decode_items((yield Read(path)), path)
+        for data, blobs in found.lacking:
+            yield from fill(data, blobs)
+            names |= {blob.sha256: blob.name for blob in blobs}
+        entries += found.items
+    return entries, names

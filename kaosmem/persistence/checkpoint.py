@@ -1,0 +1,147 @@
+"""What shortens a session's log: snapshots, the deletion of what they make unneeded, and small segments made one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+
+from kaosmem.persistence.commit import check_same_log, check_unmoved, look
+from kaosmem.persistence.items import decode_items
+from kaosmem.persistence.layout import (
+    ARCHIVE,
+    BLOB,
+    LOG,
+    QUARANTINE,
+    SNAP,
+    archive_file,
+    blob_file,
+    log_file,
+    numbers,
+    segments,
+    snapshot_file,
+)
+from kaosmem.persistence.recovery import Head
+from kaosmem.persistence.steps import Delete, List, Lock, Read, Step, Steps, Write
+
+ROLL_UP = 16
+"""Segments of as many commits each that are rolled up into one: opening reads at most 15 of each power of 16."""
+
+
+def store_snapshot(
+    head: Head,
+    seq: int,
+    lines: Iterable[bytes],
+    archived: Iterable[bytes] | None,
+    *,
+    sound: Collection[int],
+    purged: int,
+) -> Steps[bool]:
+    """Store the state after record `seq` and what left it, and delete what that makes unneeded.
+
+    Returns whether it is stored: not where a newer state is.
+
+    archived: lines of a file, None for nothing. sound: other snapshots that were read or written whole.
+    purged: up to where the writer knows of files deleted because something was to be forgotten.
+    Raises ConflictError if the log is no longer the one that `head` is of.
+    """
+    sight = yield from look(head)
+    check_same_log(head, sight)
+    if seq <= max(sight.snapshots, default=0):
+        return False
+    if archived is not None:
+        yield Write(archive_file(seq), archived)
+    yield Write(snapshot_file(seq), lines)
+    yield Lock(create=False)
+    first_segments = segments((yield List(LOG)))
+    snapshots = numbers((yield List(SNAP)))
+    newest = max(snapshots, default=0)
+    was_purged = newest > seq and (yield from _purged(newest)) > max(seq, purged)
+    was_deleted = newest == seq and head.size and head.segment not in first_segments
+    if was_purged or was_deleted:  # meanwhile: what was just written must not come back
+        yield Delete(snapshot_file(seq), at_once=True)
+        yield Delete(archive_file(seq), at_once=True)
+        return False
+    yield from plan_pruning(first_segments, snapshots, newest=seq, sound={*sound, seq})
+    return True
+
+
+def purge(
+    head: Head,
+    lines: Iterable[bytes],
+    archived: Iterable[bytes] | None,
+    *,
+    kept: Collection[str],
+    at_once: Collection[str] | None,
+) -> Steps[None]:
+    """Store the state after `head` as all that there is, and delete every older file, so that no byte is found again.
+
+    archived: lines of one archive in the place of all. kept: names of the long texts that the lines need, once read.
+    at_once: names of those of the others that may go at once, None for all.
+    Raises ConflictError if the log does not end at `head` any more.
+    """
+    yield Lock(create=False)
+    check_unmoved(head, (yield from look(head)))
+    if archived is not None:
+        yield Write(archive_file(head.seq), archived)
+    yield Write(snapshot_file(head.seq), lines)
+    for seq in numbers((yield List(SNAP))):
+        if seq < head.seq:
+            yield Delete(snapshot_file(seq), at_once=True)
+    for seq in numbers((yield List(ARCHIVE))):
+        if seq < head.seq or (seq == head.seq and archived is None):
+            yield Delete(archive_file(seq), at_once=True)
+    # The oldest last: who rolls segments up into it finds that the others are gone.
+    for first in reversed(segments((yield List(LOG)))):
+        if first <= head.seq:
+            yield Delete(log_file(first), at_once=True)
+    for name in sorted((yield List(QUARANTINE))):
+        yield Delete(f"{QUARANTINE}/{name}", at_once=True)
+    for name in sorted((yield List(BLOB)) - {*kept}):
+        yield Delete(blob_file(name), at_once=at_once is None or name in at_once)
+
+
+def roll_up(commits: Sequence[tuple[int, int]]) -> Steps[tuple[int, int]]:
+    """Store small segments as one, under the name of the first, and return its first record and number of commits.
+
+    commits: of each segment, ascending, the seq of its first record and its number of commits.
+    """
+    firsts = [first for first, _ in commits]
+    parts = []
+    for first in firsts:
+        part: bytes = yield Read(log_file(first))
+        parts.append(part if part.endswith(b"\n") else part + b"\n")
+    yield Write(log_file(firsts[0]), [b"".join(parts)])
+    if not {*firsts} <= {*segments((yield List(LOG)))}:  # what is being deleted must not come back
+        yield Delete(log_file(firsts[0]), at_once=True)
+    return firsts[0], sum(count for _, count in commits)
+
+
+def segments_to_roll_up(commits: Sequence[tuple[int, int]]) -> int:
+    """Return how many of the newest segments should become one, or 0; `commits` as in `roll_up`."""
+    newest = [count for _, count in commits[-ROLL_UP:]]
+    return ROLL_UP if len(newest) == ROLL_UP and len(set(newest)) == 1 else 0
+
+
+def plan_pruning(segments: Sequence[int], snapshots: Sequence[int], *, newest: int, sound: Iterable[int]) -> list[Step]:
+    """Return the steps that delete what the snapshot `newest` and the sound one before it make unneeded.
+
+    sound: snapshots that were read or written whole; without one before `newest` everything stays.
+    Snapshots go first: one without its log could not be told from damage.
+    """
+    before = max((seq for seq in sound if seq < newest and seq in snapshots), default=0)
+    if not before:
+        return []
+    unneeded = [first for first, following in pairwise(segments) if following <= before + 1]
+    return [
+        *(Delete(snapshot_file(seq)) for seq in snapshots if seq < newest and seq != before),
+        *(Delete(log_file(first)) for first in unneeded),
+    ]
+
+
+def _purged(snapshot: int) -> Steps[int]:
+    """Return up to where a snapshot says that older files were deleted, 0 where it does not say."""
+    path = snapshot_file(snapshot)
+    try:
+        return decode_items((yield Read(path)), path).purged
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,148 @@
+"""The calls to the operating system that keeping sessions on a local disk takes; a test puts its own in their place."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+
+from kaosmem.errors import CorruptionError
+
+# No links are followed, and no FIFO's other end is waited for.
+_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+_CHUNK_BYTES = 2**24
+_sync_data = getattr(os, "fdatasync", os.fsync)
+
+
+class Disk:
+    """A local disk, by whole paths. Everything may raise OSError."""
+
+    def open(self, path: str, flags: int) -> int:
+        """Return the descriptor of a regular file, made for its owner alone. Raises CorruptionError for any other."""
+        try:
+            descriptor = os.open(path, flags | _CAREFULLY | _BINARY, 0o600)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                raise irregular(path) from None
+            raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise irregular(path)
+        return descriptor
+
+    def close(self, descriptor: int) -> None:
+        """Let go of a descriptor, and of its lock."""
+        os.close(descriptor)
+
+    def read(self, descriptor: int, start: int) -> bytes:
+        """Return a file's bytes from `start` on."""
+        os.lseek(descriptor, start, os.SEEK_SET)
+        chunks = iter(lambda: os.read(descriptor, _CHUNK_BYTES), b"")
+        return b"".join(chunks)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        """Add bytes at a file's end and return how many."""
+        return os.write(descriptor, data)
+
+    def size(self, descriptor: int) -> int:
+        """Return how many bytes a file has."""
+        return os.fstat(descriptor).st_size
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut a file to its first `size` bytes."""
+        os.ftruncate(descriptor, size)
+
+    def sync(self, descriptor: int) -> None:
+        """Make a file's bytes and size durable."""
+        _sync_data(descriptor)
+
+    def age_s(self, path: str, now: float) -> float:
+        """Return how long before `now`, in seconds since 1970, a file was changed."""
+        return now - os.lstat(path).st_mtime
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names in a folder. Raises FileNotFoundError."""
+        return os.listdir(folder)  # noqa: PTH208
+
+    def is_folder(self, path: str) -> bool:
+        """Return whether a folder is there."""
+        return os.path.isdir(path)  # noqa: PTH112
+
+    def is_link(self, path: str) -> bool:
+        """Return whether a symbolic link is there."""
+        return os.path.islink(path)  # noqa: PTH114
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder for its owner alone. Raises FileExistsError, FileNotFoundError."""
+        os.mkdir(path, 0o700)  # noqa: PTH102
+
+    def remove_folder(self, path: str) -> None:
+        """Delete an empty folder."""
+        os.rmdir(path)  # noqa: PTH106
+
+    def sync_folder(self, path: str) -> None:
+        """Make durable which files are in a folder, under which names."""
+        if sys.platform != "win32":  # where a folder cannot be opened
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def replace(self, old: str, new: str) -> None:
+        """Give a file another path, in place of what is there."""
+        os.replace(old, new)  # noqa: PTH105
+
+    def unlink(self, path: str) -> None:
+        """Delete a file. Raises FileNotFoundError."""
+        os.unlink(path)  # noqa: PTH108
+
+    def lock(self, descriptor: int) -> None:
+        """Wait until nobody else has a file locked, and lock it until its descriptor is closed."""
+        _lock(descriptor)
+
+    def unlock(self, descriptor: int) -> None:
+        """Let go of a file's lock."""
+        _unlock(descriptor)
+
+    def is_at(self, descriptor: int, path: str) -> bool:
+        """Return whether an open file still has a path."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+        except FileNotFoundError:
+            return False
+
+
+def irregular(path: str) -> CorruptionError:
+    """Return the error for what is no plain file or folder."""
+    return CorruptionError(
+        f"{path!r} is a link, FIFO or device, which kaosmem does not follow; put the file itself there", file=path
+    )
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        while True:
+            try:
+                return msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+            except OSError as error:  # after ten tries, one a second
+                if error.errno != errno.EDEADLOCK:
+                    raise
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,0 +1,120 @@
+"""What reading and writing a session's files is made of: steps that a storage performs one by one.
+
+A protocol is a generator that yields steps and is sent the answer to each. It does no I/O, so that a test can stop it
+between any two steps, let others go on, or lose an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+_Result = TypeVar("_Result")
+
+
+class TakenError(Exception):
+    """A file was to be created under a name that is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """Answered by the names of the files in a folder; by none if there is no such folder."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Answered by a file's bytes from `start` on. Raises FileNotFoundError."""
+
+    path: str
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Keep other writers out until the protocol ends, where commits are appended.
+
+    create: make the session's folder if it is missing, instead of raising ConflictError.
+    """
+
+    create: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add `data` at byte `size`, the end of the file, with one write; a size of 0 makes the file."""
+
+    path: str
+    size: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Store a file if nothing is stored under its path. Raises TakenError."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Store a whole file, in place of what is there: all of it or nothing."""
+
+    path: str
+    chunks: Iterable[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Cut a file to its first `size` bytes; a file that would be empty may go."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a file if it is there: at once, or when no slow reader can still need it."""
+
+    path: str
+    at_once: bool = False
+
+
+Step: TypeAlias = List | Read | Lock | Append | Create | Write | Truncate | Delete
+"""Each that writes is durable before it is answered."""
+
+Steps: TypeAlias = Generator[Step, Any, _Result]
+
+
+class Performer(Protocol):
+    """Performs steps, in the order given."""
+
+    def perform(self, step: Step) -> Any:
+        """Do a step and return its answer. Raises what the step says, and OSError."""
+
+    def unlock(self) -> None:
+        """Let other writers in again."""
+
+
+def run(steps: Steps[_Result], performer: Performer) -> _Result:
+    """Perform a protocol's steps and return its result; what a step raises is thrown into it."""
+    locked = False
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answer = performer.perform(step)
+                locked = locked or type(step) is Lock
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+    finally:
+        if locked:
+            performer.unlock()
