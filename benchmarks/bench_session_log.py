@@ -8,19 +8,27 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import SessionMemory
+from kaosmem import DEFAULT_SECTIONS, SessionMemory
+from kaosmem.persistence.items import encode_items
 
 SIZES = 100, 1_000, 10_000
 ROUNDS = 5
+MOMENTS = 11
+"""At how many moments between two snapshots, which are some 600 messages apart, a long session is opened."""
 MESSAGE = seeded_texts(1, seed=1, words=100)[0][:500]
 MAX_BYTES = 1_500
+LIVE = 500
+HISTORY = [
+    replace(spec, budget=None, max_items=LIVE) if spec.name == "messages" else spec for spec in DEFAULT_SECTIONS
+]
 
 
 def fill(root: Path, size: int) -> None:
@@ -72,6 +80,53 @@ def bare_append(path: Path, data: bytes) -> float:
         os.close(descriptor)
 
 
+def converse(root: Path, messages: int, *, per_save: int) -> None:
+    """Add messages to a history that holds LIVE of them, so many to a commit."""
+
+    async def run() -> None:
+        async with SessionMemory.open(str(root), sections=HISTORY) as memory:
+            texts = iter(seeded_texts(messages, seed=messages, words=30))
+            while chunk := list(islice(texts, per_save)):
+                memory.add_many("messages", chunk)
+                await memory.save()
+
+    asyncio.run(run())
+
+
+def remembered(root: Path) -> list[str]:
+    """Open a session and return its messages."""
+
+    async def run() -> list[str]:
+        async with SessionMemory.open(str(root), sections=HISTORY) as memory:
+            return [item.text for item in memory["messages"]]
+
+    return asyncio.run(run())
+
+
+def write_live(root: Path, path: Path) -> None:
+    """Write the lines that a snapshot would have of the messages that a session holds."""
+
+    async def run() -> None:
+        async with SessionMemory.open(str(root), sections=HISTORY) as memory:
+            entries = memory["messages"].entries()
+            path.write_bytes(b"".join(encode_items({}, (("messages", entry) for entry in entries), seq=1)))
+
+    asyncio.run(run())
+
+
+def parsed_live(path: Path) -> list[str]:
+    """Return the messages in a file that `write_live` wrote, by json.loads alone."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    return [fields["d"]["content"] for fields in lines if fields.get("sec") == "messages"]
+
+
+def replayed(root: Path) -> int:
+    """Return how many records follow a session's newest snapshot."""
+    after = int(newest(root, "snap").stem)
+    lines = (line for path in root.rglob("log/*.jsonl") for line in path.read_bytes().splitlines())
+    return sum(json.loads(line)["seq"] > after for line in lines)
+
+
 def stored(root: Path) -> int:
     return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
 
@@ -106,9 +161,9 @@ def parsed(path: Path) -> list[str]:
     return [data.get("item", data)["content"] for data in found]  # a record holds the item, a snapshot is made of them
 
 
-def cpu_ms(action: Callable[[Path], object], path: Path) -> float:
+def cpu_ms(action: Callable[[Path], object], path: Path, *, rounds: int = ROUNDS) -> float:
     durations = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.process_time_ns()
         action(path)
         durations.append((time.process_time_ns() - started) / 1e6)
@@ -130,6 +185,15 @@ def test_a_snapshot_and_the_log_alone_give_the_session_back(tmp_path: Path) -> N
     log_alone = without_snapshot(root)
     for session, folder in ((root, "snap"), (log_alone, "log")):
         assert hydrated(session) == parsed(newest(session, folder)) == texts
+
+
+def test_a_long_session_gives_back_what_it_still_holds(tmp_path: Path) -> None:
+    root, lines = tmp_path / "session", tmp_path / "live.jsonl"
+    converse(root, LIVE + 100, per_save=100)
+    converse(root, 10, per_save=2)
+    write_live(root, lines)
+    texts = seeded_texts(LIVE + 100, seed=LIVE + 100, words=30) + seeded_texts(10, seed=10, words=30)
+    assert remembered(root) == parsed_live(lines) == texts[-LIVE:]
 
 
 @pytest.mark.timed
@@ -155,3 +219,20 @@ def test_cost_of_opening(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
                 assert hydrated(session) == parsed(newest(session, folder))
                 opening, loading = cpu_ms(hydrated, session), cpu_ms(parsed, newest(session, folder))
                 print(f"{size:>9,}{folder:>10}{opening:>15.1f}{loading:>21.1f}{opening / loading:>8.1f}")
+
+
+@pytest.mark.timed
+def test_cost_of_opening_what_a_long_session_still_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, lines = tmp_path / "session", tmp_path / "live.jsonl"
+    converse(root, 100_000, per_save=100)
+    ratios = []
+    with capsys.disabled():
+        print(f"\n{'live':>9}{'replayed':>10}{'open, ms CPU':>15}{'json.loads, ms CPU':>21}{'ratio':>8}")
+        for _ in range(MOMENTS):
+            write_live(root, lines)
+            assert remembered(root) == parsed_live(lines)
+            opening, loading = cpu_ms(remembered, root, rounds=25), cpu_ms(parsed_live, lines, rounds=25)
+            ratios.append(opening / loading)
+            print(f"{LIVE:>9,}{replayed(root):>10,}{opening:>15.1f}{loading:>21.1f}{ratios[-1]:>8.1f}")
+            converse(root, 60, per_save=2)
+        print(f"median {median(ratios):.1f}, worst {max(ratios):.1f}")

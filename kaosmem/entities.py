@@ -199,8 +199,7 @@ def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
         return kind(**values)
     except TypeError:
         raise InvalidContentError(
-            f"a graph's {what} lacks a field; give "
-            + ("an id" if kind is Entity else "source, target and type")
+            f"a graph's {what} lacks a field; give " + ("an id" if kind is Entity else "source, target and type")
         ) from None
 
 

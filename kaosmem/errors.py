@@ -104,7 +104,14 @@ class ReadOnlyError(KaosmemError, PermissionError):
 
 
 class ConflictError(KaosmemError, RuntimeError):
-    """Another writer has committed to the session since it was read."""
+    """Another writer has committed to the session since it was read, and both changed the same.
+
+    versions: of each item that both changed, ours and theirs, None for one that was taken out.
+    """
+
+    def __init__(self, message: str, *, versions: Iterable[tuple[object, object]] = ()) -> None:
+        super().__init__(message)
+        self.versions = tuple(versions)
 
 
 class CorruptionError(KaosmemError, ValueError):

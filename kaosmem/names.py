@@ -87,7 +87,7 @@ def name_of(segment: str) -> str | None:
 
 def shown_name(name: object) -> str:
     """Return a name cut to 80 characters, for messages; of what can't be one its type, as it may hold content."""
-    return shown(name) if isinstance(name, str) else f"<{type(name).__name__}>"
+    return shown(name) if name is None or isinstance(name, str | int | float) else f"<{type(name).__name__}>"
 
 
 def shown_location(location: object) -> str:

@@ -116,6 +116,10 @@ class Units:
         units._loop = None if loop is None else units._units[loop]
         return units
 
+    def several(self) -> list[int]:
+        """Return the first ordinals of the units of several entries."""
+        return list({unit.first: None for unit in self._units.values() if len(unit.links) > 1})
+
     @property
     def loop(self) -> int | None:
         """Return the first ordinal of the loop that the next entry may join."""

@@ -155,7 +155,7 @@ def corpus(count: int = 40) -> SessionMemory:
 
 
 def test_reprs_tell_what_there_is() -> None:
-    """Names, counts, budgets and the beginning of a text are in the reprs."""
+    """Names, counts and budgets are in the reprs; what an item says is not."""
     memory = corpus()
     memory.add("messages", "Who may\nterminate?", id="m1", pinned=True)
     assert repr(memory) == f"<SessionMemory 'test': {memory.used} tokens; role 1, messages 1, documents 40>"
@@ -163,7 +163,7 @@ def test_reprs_tell_what_there_is() -> None:
         f"<Section messages: 1 items, {memory['messages'].used} tokens of 32,000, 0 archived, eviction fifo>"
     )
     assert "unbounded" in repr(memory["documents"])
-    assert repr(memory.get("m1")) == "<Item m1 in messages, user, 5 tokens, pinned: Who may terminate?>"
+    assert repr(memory.get("m1")) == "<Item m1 in messages, user, 5 tokens, pinned>"
     assert repr(SessionMemory.test_mode()) == "<SessionMemory 'test': 0 tokens; empty>"
     context = assembled(memory)
     held = len(context.items) - 2

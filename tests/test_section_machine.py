@@ -373,7 +373,7 @@ class SectionMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         on_disk = self.section.archive.in_memory()
-        self.section.archive.release(len(on_disk))
+        self.section.archive.release(on_disk)
         self.flushed += on_disk
         self.journal += self.section.drain_journal()
         stored = json.loads(json.dumps([self.section.state(), list(self.section.entries())]))

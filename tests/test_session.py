@@ -246,19 +246,6 @@ async def test_a_section_whose_policy_is_gone_is_kept(tmp_path: Path, monkeypatc
         assert "'old'" in memory.notices[0]
 
 
-async def test_a_second_writer_is_told_and_loses_nothing(tmp_path: Path) -> None:
-    """A commit on a moved head raises ConflictError; what was acknowledged stays, what was not is still unsaved."""
-    async with SessionMemory.open(str(tmp_path)) as first:
-        first.add("messages", "zero")
-    with pytest.raises(ConflictError):
-        async with SessionMemory.open(str(tmp_path)) as second:
-            async with SessionMemory.open(str(tmp_path)) as first:
-                first.add("messages", "one")
-            second.add("messages", "two")
-    async with SessionMemory.open(str(tmp_path)) as memory:
-        assert [item.content for item in memory["messages"]] == ["zero", "one"]
-
-
 async def test_sessions_are_listed_and_deleted_one_by_one(tmp_path: Path) -> None:
     """Names that differ only in case are different sessions; deleting one leaves its neighbours."""
     names = ["Alice", "alice", "a", "a.b", "ab"]

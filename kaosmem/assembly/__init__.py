@@ -18,7 +18,7 @@ from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.shortening import Shortened, Shortener
 from kaosmem.errors import InvalidBudgetError, WindowTooSmallError
 from kaosmem.formats import Format
-from kaosmem.names import shown
+from kaosmem.names import shown_name
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
 
@@ -56,7 +56,7 @@ def assemble(
     """
     window = check_budget(budget, reserve)
     if overflow not in ("raise", "cut"):
-        raise ValueError(f"overflow is {shown(overflow)}; use 'raise' or 'cut'")
+        raise ValueError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
     shown_specs = scaled_floors([spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates])
     costs = Costs(format, counter)
     room = window
@@ -100,7 +100,7 @@ def check_budget(budget: object, reserve: object = 0) -> int:
     """Return the window that a budget less a reserve leaves, in tokens. Raises InvalidBudgetError."""
     for name, value in (("budget", budget), ("reserve", reserve)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidBudgetError(f"{name} is {shown(value)}; give a whole number of tokens from 0 up")
+            raise InvalidBudgetError(f"{name} is {shown_name(value)}; give a whole number of tokens from 0 up")
     assert isinstance(budget, int)
     assert isinstance(reserve, int)
     if reserve > budget:

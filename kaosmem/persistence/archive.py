@@ -12,9 +12,9 @@ Entry = tuple[str, dict[str, JSONValue]]
 """A section and what is stored of an item."""
 
 
-def find_archived(item_id: str) -> Steps[Entry | None]:
-    """Return the newest archived version of an item, or None. Raises CorruptionError."""
-    for seq in reversed(numbers((yield List(ARCHIVE)))):
+def find_archived(item_id: str, *, since: int) -> Steps[Entry | None]:
+    """Return the newest version of an item in the archives from record `since` on, or None. Raises CorruptionError."""
+    for seq in reversed((yield from _archives(since))):
         path = archive_file(seq)
         found = find_item((yield Read(path)), item_id, path)
         if found is not None:
@@ -24,14 +24,14 @@ def find_archived(item_id: str) -> Steps[Entry | None]:
     return None
 
 
-def read_archive() -> Steps[tuple[list[Entry], dict[str, str]]]:
-    """Return every archived version, oldest first, and by SHA-256 the names of their long texts.
+def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str]]]:
+    """Return every version in the archives from record `since` on, oldest first, and what names their long texts.
 
-    Raises CorruptionError.
+    The names are by SHA-256. Raises CorruptionError.
     """
     entries: list[Entry] = []
     names: dict[str, str] = {}
-    for seq in numbers((yield List(ARCHIVE))):
+    for seq in (yield from _archives(since)):
         path = archive_file(seq)
         found = decode_items((yield Read(path)), path)
         for data, blobs in found.lacking:
@@ -39,3 +39,7 @@ def read_archive() -> Steps[tuple[list[Entry], dict[str, str]]]:
             names |= {blob.sha256: blob.name for blob in blobs}
         entries += found.items
     return entries, names
+
+
+def _archives(since: int) -> Steps[list[int]]:
+    return [seq for seq in numbers((yield List(ARCHIVE))) if seq >= since]

@@ -106,11 +106,12 @@ def roll_up(commits: Sequence[tuple[int, int]]) -> Steps[tuple[int, int]]:
     commits: of each segment, ascending, the seq of its first record and its number of commits.
     """
     firsts = [first for first, _ in commits]
-    parts = []
+    lines: list[bytes] = []
     for first in firsts:
         part: bytes = yield Read(log_file(first))
-        parts.append(part if part.endswith(b"\n") else part + b"\n")
-    yield Write(log_file(firsts[0]), [b"".join(parts)])
+        # Another may have rolled up a part with what follows it, which is there already then.
+        lines += part.removesuffix(b"\n").split(b"\n")[firsts[0] + len(lines) - first :]
+    yield Write(log_file(firsts[0]), [b"\n".join([*lines, b""])])
     if not {*firsts} <= {*segments((yield List(LOG)))}:  # what is being deleted must not come back
         yield Delete(log_file(firsts[0]), at_once=True)
     return firsts[0], sum(count for _, count in commits)

@@ -84,10 +84,11 @@ def catch_up(head: Head, unsettled: Commit | None) -> Steps[News]:
     """
     txn = "" if unsettled is None else unsettled.txn
     try:
+        check_same_log(head, (yield from look(head)))
         recovery = yield from recover_since(head)
-    except (CorruptionError, FileNotFoundError):  # forgotten or pruned away, or truly damaged
+    except (ConflictError, CorruptionError, FileNotFoundError):  # forgotten or pruned away, or truly damaged
         recovery = yield from recover()
-        if recovery.head.log_id != head.log_id or recovery.head.seq < head.seq:
+        if head.seq and (recovery.head.log_id != head.log_id or recovery.head.seq < head.seq):
             raise _replaced() from None
         is_settled = txn in recovery.head.txns
         if txn and not is_settled and head.txns and head.txns[-1] not in recovery.head.txns:
@@ -154,7 +155,7 @@ def check_same_log(head: Head, sight: Sight) -> None:
 def check_unmoved(head: Head, sight: Sight) -> None:
     """Raise ConflictError if the log goes on after `head`, as far as names tell."""
     check_same_log(head, sight)
-    if max(sight.segments, default=0) > head.seq + 1:
+    if max(sight.segments, default=0) > head.seq + 1 or max(sight.snapshots, default=0) > head.seq:
         raise conflict(head)
 
 

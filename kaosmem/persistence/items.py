@@ -77,9 +77,9 @@ def decode_items(data: bytes, path: str) -> ItemFile:
             start += len(line) + 1
         if rest or not found or found.pop().get("end") != len(found) - 1:
             raise CorruptionError("it is incomplete")
-        head, start = _header(found[0]), len(lines[0])
+        head, start = header_of(found[0]), len(lines[0])
         for fields in islice(found, 1, None):
-            section, item = _item(fields)
+            section, item = item_of(fields)
             head.items.append((section, item))
             if len(fields) > _PLAIN:
                 head.lacking.append((item, stated_blobs(fields)))
@@ -110,21 +110,23 @@ def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSON
             raise CorruptionError("it is incomplete")
         for start, before, line in reversed(candidates):
             fields, _ = decode_line(line, before)
-            if start and (found := _item(fields))[1].get("id") == item_id:
+            if start and (found := item_of(fields))[1].get("id") == item_id:
                 return *found, stated_blobs(fields)
     except CorruptionError as error:
         raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
     return None
 
 
-def _item(fields: dict[str, Any]) -> tuple[str, dict[str, JSONValue]]:
+def item_of(fields: dict[str, Any]) -> tuple[str, dict[str, JSONValue]]:
+    """Return the section and data that a line's fields are. Raises CorruptionError."""
     section, data = fields.get("sec"), fields.get("d")
     if type(section) is str and type(data) is dict:
         return section, data
     raise CorruptionError("a line is not an item")
 
 
-def _header(fields: dict[str, Any]) -> ItemFile:
+def header_of(fields: dict[str, Any]) -> ItemFile:
+    """Return a file of items without its items, from its first line. Raises as `decode_items`."""
     match fields:
         case {"version": int(version)} if version > FORMAT_VERSION:
             raise UnsupportedVersionError(

@@ -52,7 +52,7 @@ class SessionLog:
         self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
         self._segments = list(recovery.segments)
         self._sound = {recovery.snapshot} - {0}
-        self._purged = recovery.purged
+        self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
         self._names = dict(recovery.names)
         self._snapshot_bytes = recovery.snapshot_bytes
         self._log_bytes = recovery.log_bytes
@@ -106,6 +106,11 @@ class SessionLog:
         return self._head.txns
 
     @property
+    def has_leftovers(self) -> bool:
+        """Return whether files are still there that should have been deleted because something was forgotten."""
+        return self._has_leftovers
+
+    @property
     def snapshot_due(self) -> bool:
         """Return whether the log since the last snapshot is as long as that snapshot."""
         return self._log_bytes >= max(self._snapshot_bytes, MIN_LOG_BYTES)
@@ -150,6 +155,17 @@ class SessionLog:
         """
         with _as_durability_error("reading what others committed"):
             return run(catch_up(self._head, self._unsettled and self._unsettled[0]), self._storage)
+
+    def state_at(self, news: News) -> Recovered | None:
+        """Return the whole session as it was at the news, None where the log no longer tells. Raises as `catch_up`."""
+        if news.is_whole:
+            return news.recovery.recovered
+        with _as_durability_error("reading what others committed"):
+            recovery = run(recover(), self._storage)
+        seq, found = news.recovery.head.seq, recovery.recovered
+        if recovery.snapshot > seq:
+            return None
+        return replace(found, records=[record for record in found.records if record.seq <= seq])
 
     def adopt(self, news: News) -> None:
         """Go on from what `catch_up` has told."""
@@ -219,16 +235,17 @@ class SessionLog:
             self._head = replace(head, segment=0, size=0, last=0, whole=True)
             self._sound, self._segments, self._torn = {head.seq}, [], b""
             self._names = {sha256: name for sha256, name in self._names.items() if name in kept}
-            self._snapshot_bytes, self._log_bytes, self._purged = measured.size, 0, head.seq
+            self._snapshot_bytes, self._log_bytes = measured.size, 0
+            self._purged, self._has_leftovers = head.seq, False
             self._ends = {head.seq: (head.crc, 0)}
 
     def archived(self, item_id: str) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None."""
-        return run(find_archived(check_item_id(item_id)), self._storage)
+        return run(find_archived(check_item_id(item_id), since=self._purged), self._storage)
 
     def archive(self) -> list[Entry]:
         """Return the section and data of every archived version, oldest first. Raises CorruptionError."""
-        entries, names = run(read_archive(), self._storage)
+        entries, names = run(read_archive(since=self._purged), self._storage)
         self._names |= names
         return entries
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from zlib import crc32
 
 from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
@@ -25,7 +25,9 @@ MAX_DEPTH = MAX_JSON_DEPTH + 8
 
 _CRC = slice(8, 16)
 _BODY = 18  # where the checksummed bytes begin: after `{"crc":"7c13880a",`
-_FIELDS = frozenset({"crc", "seq", "k", "txn", "sec", "op", "d"})
+_STATED = "seq", "k", "txn", "sec", "op", "d"
+_KINDS = int, int, str, str, str, dict
+_FIELDS = frozenset({"crc", *_STATED})
 _BLOBS = "blobs"  # there only where data has long texts
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -47,9 +49,8 @@ class Change:
     data: Mapping[str, JSONValue] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A change as committed.
+class Record(NamedTuple):
+    """A change as committed: a tuple, since one is made of each line of a log that is read.
 
     seq: its place in the session, from 1, without gaps.
     k: the records still to come in its commit.
@@ -62,8 +63,12 @@ class Record:
     txn: str
     section: str
     op: str
-    data: dict[str, JSONValue] = field(repr=False)
+    data: dict[str, JSONValue]
     blobs: tuple[Blob, ...] = ()
+
+    def __repr__(self) -> str:
+        # Without its data, which are content.
+        return f"Record(seq={self.seq}, k={self.k}, txn={self.txn!r}, section={self.section!r}, op={self.op!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
     Raises CorruptionError, or UnsupportedVersionError for a whole record with fields that are not known here.
     """
     fields, crc = decode_line(line, crc)
-    record = _record(fields)
+    record = record_of(fields)
     if record.seq != seq:
         raise CorruptionError(f"record {record.seq} stands where record {seq} belongs")
     return record, crc
@@ -139,7 +144,7 @@ def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
 def claimed_txn(line: bytes) -> str | None:
     """Return the txn of a line that has a record's form, whatever its checksum, or None."""
     try:
-        return _record(parse_object(line)).txn
+        return record_of(parse_object(line)).txn
     except CorruptionError:
         return None
 
@@ -171,9 +176,14 @@ def decode_line(line: bytes, crc: int) -> tuple[dict[str, Any], int]:
 def checksum(line: bytes, crc: int) -> int:
     """Return a line's checksum. Raises CorruptionError unless it is what the line states."""
     found = crc32(line[_BODY:] if len(line) < 4096 else memoryview(line)[_BODY:], crc)
-    if line[:_BODY] != b'{"crc":"%08x",' % found:
+    if not line.startswith(b'{"crc":"%08x",' % found):
         raise CorruptionError("the checksum does not fit")
     return found
+
+
+def chained_crc(line: bytes, crc: int) -> int:
+    """Return the checksum that a line has after one whose checksum is `crc`, whatever it states."""
+    return crc32(line[_BODY:], crc)
 
 
 def stated_crc(line: bytes) -> int:
@@ -206,32 +216,26 @@ def parse_object(line: bytes) -> dict[str, Any]:
         raise CorruptionError(f"it is not strict JSON: {error}") from None
     if end != len(text) or type(value) is not dict:
         raise CorruptionError("it is not one JSON object")
-    if "\\u" in text and _SURROGATE_ESCAPE.search(text):
+    if "\\" in text and "\\u" in text and _SURROGATE_ESCAPE.search(text):
         _check_surrogates(value)
     return value
 
 
-def _record(fields: dict[str, Any]) -> Record:
-    match fields:
-        case {
-            "seq": int(seq),
-            "k": int(k),
-            "txn": str(txn),
-            "sec": str(section),
-            "op": str(op),
-            "d": dict(data),
-        } if seq > 0 and k >= 0 and type(seq) is type(k) is int:
-            if len(fields) == len(_FIELDS):
-                return Record(seq, k, txn, section, op, data)
-            if len(fields) == len(_FIELDS) + 1 and _BLOBS in fields:
-                return Record(seq, k, txn, section, op, data, stated_blobs(fields))
-            unknown = ", ".join(map(shown, sorted(fields.keys() - _FIELDS)[:5]))
-            version = shown(fields.get("v", data.get("version", "newer")))
-            raise UnsupportedVersionError(
-                f"record {seq} has fields of a version ({version}) that is not known here: {unknown}; "
-                "open the session with a newer kaosmem"
-            )
-    raise CorruptionError("a record's field is missing or of the wrong type")
+def record_of(fields: dict[str, Any]) -> Record:
+    """Return the record that a line's fields are. Raises as `decode_record`."""
+    record = Record(*map(fields.get, _STATED))
+    if tuple(map(type, record[: len(_KINDS)])) != _KINDS or record.seq <= 0 or record.k < 0:
+        raise CorruptionError("a record's field is missing or of the wrong type")
+    if len(fields) == len(_FIELDS):
+        return record
+    if len(fields) == len(_FIELDS) + 1 and _BLOBS in fields:
+        return record._replace(blobs=stated_blobs(fields))
+    unknown = ", ".join(map(shown, sorted(fields.keys() - _FIELDS)[:5]))
+    version = shown(fields.get("v", record.data.get("version", "newer")))
+    raise UnsupportedVersionError(
+        f"record {record.seq} has fields of a version ({version}) that is not known here: {unknown}; "
+        "open the session with a newer kaosmem"
+    )
 
 
 def _check_size(line: bytes) -> None:

@@ -16,7 +16,8 @@ from kaosmem.persistence.steps import List, Read, Steps
 from kaosmem.types import JSONValue
 
 TXNS_KEPT = 64
-_LOOKS = 10
+REMEDY = "read_only=True opens what is intact, `kaosmem repair` rescues it into a new session, a copy brings back the rest"
+LOOKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,17 @@ class Recovered:
     header, items: of the newest sound snapshot: the caller's state, and (section, data) in stored order;
     None and empty without one.
     records: committed after that snapshot.
-    damage: what was left out, a sentence each.
+    damage: what is damaged, and what that costs; a tail that a crash has torn is among it.
+    is_partial: it is not all there is, or ever was: `records` has gaps, or stand for themselves. parts: what is intact
+    of snapshots that are newer than `header` and `items`, each of which stands after the record of its number.
     """
 
-    header: dict[str, JSONValue] | None = None
+    header: dict[str, JSONValue] | None = field(default=None, repr=False)
     items: list[tuple[str, dict[str, JSONValue]]] = field(default_factory=list, repr=False)
     records: list[Record] = field(default_factory=list)
-    damage: list[str] = field(default_factory=list)
+    damage: list[CorruptionError] = field(default_factory=list)
+    parts: list[ItemFile] = field(default_factory=list, repr=False)
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
             record, next_crc = decode_record(line, seq=seq + 1, crc=crc)
             _check_commit(record, unfinished)
         except CorruptionError as error:
-            if is_rest or _is_torn(line, lines[index + 1 :], unfinished):
+            if is_rest or is_torn(line, lines[index + 1 :], unfinished):
                 break
             fault = located(str(error), path, offset, seq + 1)
             return Tail(records, head, fault=fault)
@@ -138,37 +143,40 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     return Tail(records, head, torn=data[head.size - start :])
 
 
-def recover(*, lenient: bool = False) -> Steps[Recovery]:
+def recover() -> Steps[Recovery]:
     """Return the state of a session, looked for again as long as other writers move its files meanwhile.
 
-    lenient: stop before damage and name it, instead of raising.
     Raises CorruptionError, UnsupportedVersionError and ConflictError.
     """
     seen = None
-    for _ in range(_LOOKS):
+    for _ in range(LOOKS):
         # The log first: a snapshot listed after it cannot lack the log that follows it.
         log = yield List(LOG)
         snapshots = numbers((yield List(SNAP)))
         try:
-            return (yield from _recovery(log, snapshots, lenient=lenient))
+            return (yield from _recovery(log, snapshots))
         except (CorruptionError, FileNotFoundError):
             if seen == (log, snapshots):
                 raise
             seen = log, snapshots
-    raise ConflictError(f"other writers changed the session {_LOOKS} times while it was read; open it again")
+    raise ConflictError(f"other writers changed the session {LOOKS} times while it was read; open it again")
 
 
 def recover_since(head: Head) -> Steps[Recovery]:
     """Return what was committed after `head`, without a snapshot. Raises CorruptionError where the log lacks it."""
     log = yield List(LOG)
+    snapshots = numbers((yield List(SNAP)))
+    snapshots = numbers((yield List(SNAP)))
     walk = _Walk(head)
     yield from walk.run(numbers(log))
     segments(log)
+    _check_reaches(walk.head.seq, snapshots)
+    _check_reaches(walk.head.seq, snapshots)
     return (yield from _found(walk, None, 0, Recovered(records=walk.records)))
 
 
-def _recovery(log: Collection[str], snapshots: Sequence[int], *, lenient: bool) -> Steps[Recovery]:
-    damage: list[str] = []
+def _recovery(log: Collection[str], snapshots: Sequence[int]) -> Steps[Recovery]:
+    damage: list[CorruptionError] = []
     base, snapshot_bytes = yield from _newest_snapshot(snapshots, damage)
     walk = _Walk(Head(base.seq, base.crc, txns=base.txns, log_id=base.log_id) if base else Head())
     try:
@@ -176,12 +184,10 @@ def _recovery(log: Collection[str], snapshots: Sequence[int], *, lenient: bool) 
         segments(log)
         _check_reaches(walk.head.seq, snapshots)
     except CorruptionError as error:
-        if not lenient:
-            raise _with(error, damage) from error
-        damage.append(str(error))
+        raise _with(error, damage) from error
     if walk.torn:
-        path = log_file(walk.head.segment)
-        damage.append(f"{path!r} ends in {len(walk.torn)} bytes of an unfinished commit, which are left out")
+        head = walk.head
+        damage.append(torn_tail(log_file(head.segment), head.size, head.seq + 1, len(walk.torn)))
     recovered = Recovered(base.header if base else None, base.items if base else [], walk.records, damage)
     return (yield from _found(walk, base, snapshot_bytes, recovered))
 
@@ -210,11 +216,17 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
     )
 
 
+def torn_tail(path: str, byte: int, seq: int, size: int) -> CorruptionError:
+    """Return what is to be said of a commit that was never finished."""
+    return CorruptionError(
+        f"{path!r} ends in {size} bytes of an unfinished commit, which are left out", file=path, byte=byte, seq=seq
+    )
+
+
 def located(reason: str, path: str, byte: int, seq: int) -> CorruptionError:
     """Return the error for damage at a place in the log."""
     return CorruptionError(
-        f"{path!r} is damaged at byte {byte}, record {seq}: {reason}; "
-        "read_only=True opens what stands before it, a copy of the file brings back the rest",
+        f"{path!r} is damaged at byte {byte}, record {seq}: {reason}; {REMEDY}",
         file=path,
         byte=byte,
         seq=seq,
@@ -238,8 +250,8 @@ class _Walk:
         while (segment := self._next()) is not None:
             path = log_file(segment)
             data = yield Read(path)
-            start, last = _skip_lines(data, self.head.seq + 1 - segment)
-            begin = replace(self.head, segment=segment, size=start, last=last, whole=True)
+            start, last, whole = _skip_lines(data, self.head.seq + 1 - segment)
+            begin = replace(self.head, segment=segment, size=start, last=last, whole=whole)
             tail = read_tail(data[start:], begin, start=start, path=path)
             self.records += tail.records
             self.head, self.torn = tail.head, tail.torn
@@ -272,20 +284,20 @@ class _Walk:
         path = log_file(self.firsts[following])
         raise CorruptionError(
             f"there is a gap in the log: record {wanted} is in no file, {path!r} comes next; "
-            "bring back the missing file from a copy",
+            f"bring back the missing file from a copy; {REMEDY}",
             file=path,
             byte=0,
             seq=wanted,
         )
 
 
-def _with(error: CorruptionError, damage: Sequence[str]) -> CorruptionError:
+def _with(error: CorruptionError, damage: Sequence[CorruptionError]) -> CorruptionError:
     """Return the error with other damage that led to it."""
-    message = "; ".join((str(error), *damage))
+    message = "; ".join(map(str, (error, *damage)))
     return CorruptionError(message, file=error.file, byte=error.byte, seq=error.seq)
 
 
-def _newest_snapshot(snapshots: Sequence[int], damage: list[str]) -> Steps[tuple[ItemFile | None, int]]:
+def _newest_snapshot(snapshots: Sequence[int], damage: list[CorruptionError]) -> Steps[tuple[ItemFile | None, int]]:
     for seq in reversed(snapshots):
         path = snapshot_file(seq)
         data = yield Read(path)
@@ -295,7 +307,8 @@ def _newest_snapshot(snapshots: Sequence[int], damage: list[str]) -> Steps[tuple
                 raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}")
             return found, len(data)
         except CorruptionError as error:
-            damage.append(f"{error}; the snapshot before and more of the log are used")
+            message = f"{error}; the snapshot before and more of the log are used"
+            damage.append(CorruptionError(message, file=path, byte=error.byte))
     return None, 0
 
 
@@ -304,7 +317,8 @@ def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:
     if snapshots and seq < snapshots[-1]:
         path = snapshot_file(snapshots[-1])
         raise CorruptionError(
-            f"records {seq + 1} to {snapshots[-1]} are in no sound file; bring back {path!r} or the log from a copy",
+            f"records {seq + 1} to {snapshots[-1]} are in no sound file; bring back {path!r} or the log from a copy; "
+            f"{REMEDY}",
             file=path,
             seq=seq + 1,
         )
@@ -312,19 +326,35 @@ def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:
 
 def _check_first(tail: Tail) -> None:
     """Raise unless the log begins as one of ours, in a version that is known here."""
-    version = tail.records[0].data.get("version") if tail.records else FORMAT_VERSION
-    if type(version) is not int or version < 1 or (not tail.records and tail.torn[:1] not in (b"", b"{", b"\0")):
-        raise CorruptionError(
-            f"{log_file(1)!r} does not begin with the version of its format, so it is no kaosmem session",
-            file=log_file(1),
-            byte=0,
-            seq=1,
-        )
-    if version > FORMAT_VERSION:
+    if tail.records:
+        check_version(tail.records[0])
+    elif tail.torn[:1] not in (b"", b"{", b"\0"):
+        raise _no_session()
+
+
+def check_version(record: Record) -> None:
+    """Raise UnsupportedVersionError for a record that states a newer version of the format.
+
+    Raises CorruptionError for the first record of a log if it states none.
+    """
+    version = record.data.get("version") if not record.section or record.seq == 1 else FORMAT_VERSION
+    if type(version) is not int or version < 1:
+        if record.seq == 1:
+            raise _no_session()
+    elif version > FORMAT_VERSION:
         raise UnsupportedVersionError(
             f"the session was stored in version {shown(version)} of its format, and {FORMAT_VERSION} is the newest "
             "known here; open it with a newer kaosmem"
         )
+
+
+def _no_session() -> CorruptionError:
+    return CorruptionError(
+        f"{log_file(1)!r} does not begin with the version of its format, so it is no kaosmem session",
+        file=log_file(1),
+        byte=0,
+        seq=1,
+    )
 
 
 def _check_commit(record: Record, unfinished: Sequence[Record]) -> None:
@@ -332,7 +362,7 @@ def _check_commit(record: Record, unfinished: Sequence[Record]) -> None:
         raise CorruptionError(f"another commit begins before {shown(unfinished[-1].txn)} is complete")
 
 
-def _is_torn(line: bytes, after: Sequence[bytes], unfinished: Sequence[Record]) -> bool:
+def is_torn(line: bytes, after: Sequence[bytes], unfinished: Sequence[Record]) -> bool:
     """Return whether a crash while one commit was being written explains a bad line with a newline.
 
     What a crash leaves unwritten reads as NULs, in whole sectors; a lone NUL elsewhere is a damaged byte.
@@ -344,12 +374,14 @@ def _is_torn(line: bytes, after: Sequence[bytes], unfinished: Sequence[Record]) 
     return len(txns) <= 1
 
 
-def _skip_lines(data: bytes, count: int) -> tuple[int, int]:
-    """Return where the first line after `count` lines begins, and where the last of those did."""
+def _skip_lines(data: bytes, count: int) -> tuple[int, int, bool]:
+    """Return where the first line after `count` lines begins, where the last of those did, and if it is whole."""
     start = last = 0
-    for _ in range(count):
+    for number in range(1, count + 1):
         end = data.find(b"\n", start) + 1
+        if not end and number == count and (end := data.rfind(b"}", start) + 1):
+            return end, start, False  # its newline may still be on its way
         if not end:
-            return len(data), len(data)
+            return len(data), len(data), True
         start, last = end, start
-    return start, last
+    return start, last, True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -79,10 +79,12 @@ class Archive:
         in_memory = len(versions) - len(self._versions)
         self._on_disk = max(0, self._on_disk - max(0, count - in_memory))
 
-    def release(self, count: int) -> None:
-        """Let go of the oldest `count` versions in memory, which an archive file holds now."""
-        for _ in range(count):
-            version = self._versions.popleft().item
-            if self._newest.get(version.id) is version:  # one object may be archived twice
-                del self._newest[version.id]
-        self._on_disk += count
+    def release(self, written: Iterable[Archived]) -> None:
+        """Let go of the oldest versions in memory, as far as they are those that an archive file holds now."""
+        for version in written:
+            if not self._versions or self._versions[0] is not version:
+                return
+            self._versions.popleft()
+            if self._newest.get(version.item.id) is version.item:  # one object may be archived twice
+                del self._newest[version.item.id]
+            self._on_disk += 1

@@ -244,28 +244,32 @@ class Holdings:
         """Return holdings as they were stored."""
         holdings = cls(policy)
         holdings.taken, holdings.total, holdings.clock = state["taken"], state["total"], state["clock"]
-        last = -1
-        places = []
+        held, ordinals, tokens = holdings._held, holdings._ordinals, holdings._tokens
+        last, firsts = -1, {}
+        are_plain = state["loop"] is None
         for entry in entries:
             item, ordinal = Item.from_dict(entry, section), entry["position"]
-            if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in holdings:
+            if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
                 raise InvalidContentError("a stored item is out of its place")
             last = ordinal
-            holdings._held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
-            holdings._ordinals[item.id] = ordinal
-            holdings._tokens[ordinal] = item.tokens
-            holdings.used += item.tokens
-            places.append((ordinal, Link.of(item), entry.get("unit", ordinal)))
-        holdings.units = Units.restore(places, loop=state["loop"])
-        holdings._reckon_all()
+            held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
+            ordinals[item.id] = ordinal
+            tokens[ordinal] = item.tokens
+            if "unit" in entry:
+                firsts[ordinal] = entry["unit"]
+            are_plain = are_plain and type(item.content) is str
+        holdings.used = sum(tokens.values())
+        if firsts or not are_plain:
+            places = [(ordinal, Link.of(holding.item), firsts.get(ordinal, ordinal)) for ordinal, holding in held.items()]
+            holdings.units = Units.restore(places, loop=state["loop"])
+            holdings._reckon_all()
         return holdings
 
     def _reckon_all(self) -> None:
         self._shared.clear()
         self.queue.clear()
-        for ordinal in self._held:
-            if self.units.last(ordinal) == ordinal:
-                self._reckon(self.units.first(ordinal))
+        for first in self.units.several():
+            self._reckon(first)
 
     def _reckon(self, first: int) -> None:
         members = self.units.members(first)

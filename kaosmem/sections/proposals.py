@@ -82,7 +82,7 @@ class Proposer:
         self._needed: set[int] = set()  # pinned, or of role system in a static section
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
         for ordinal in held:
-            self.added(ordinal)
+            self._note(ordinal)
 
     @property
     def newest_question(self) -> Item | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -50,6 +50,7 @@ class Section:
         self.archive = Archive()
         self.journal: list[tuple[str, dict[str, JSONValue]]] = []
         self._policy = POLICIES[spec.eviction]
+        self._ranker = ranker
         self._recalls = spec.placement == "history" and spec.recall > 0
         self._unloaded = 0  # evicted items that archive files hold, and that are not in memory to be recalled
         self._held = Holdings(self._policy)
@@ -154,6 +155,12 @@ class Section:
         """Refuse all further changes, uses included."""
         self._is_frozen = True
 
+    def take_over(self, other: Section) -> None:
+        """Go on as another section of the same spec was, which is not to be used any more."""
+        with self._asking:
+            self.archive, self.journal, self._unloaded = other.archive, other.journal, other._unloaded
+            self._held, self._proposer = other._held, other._proposer
+
     def add(self, item: Item) -> None:
         """Add an item, evicting others where the policy allows it.
 
@@ -233,11 +240,17 @@ class Section:
                 self._remove(data["id"])
             case "use":
                 self._held.use(map(self._held.ordinal, data["ids"]))
+            case "replace":
+                for version in data["archived"]:
+                    self.archive.put(Archived.from_dict(version, self.spec.name))
+                state, entries = data["state"], data["entries"]
+                self.take_over(Section.restore(self.spec, state, entries, archive=self.archive, ranker=self._ranker))
             case "forget":
                 self._forget(set(data["ids"]), archived=data.get("archived", 0), evicted=data.get("evicted", 0))
             case _:
                 raise UnsupportedVersionError(
-                    f"section {self.spec.name!r} cannot repeat the change {shown_name(op)}; open it with a newer kaosmem"
+                    f"section {self.spec.name!r} cannot repeat the change {shown_name(op)}; "
+                    "open it with a newer kaosmem"
                 )
 
     def drain_journal(self) -> list[tuple[str, dict[str, JSONValue]]]:
@@ -350,8 +363,9 @@ class Section:
             )
         return [item.id for first in victims for item in self._held.unit(first)[0]]
 
-    def _add(self, item: Item, evicted: Iterable[str]) -> None:
-        self._evict(evicted)
+    def _add(self, item: Item, evicted: Sequence[str]) -> None:
+        if evicted:
+            self._evict(evicted)
         self._proposer.added(self._held.put(item))
 
     def _update(self, item: Item, evicted: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from kaosmem.errors import InvalidBudgetError, UnsupportedVersionError
 from kaosmem.eviction import POLICIES
 from kaosmem.names import check_name, shown
 from kaosmem.retrieval.graph import GraphRanker
+from kaosmem.types import MAX_INTEGER, is_integer
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Ranker
@@ -74,7 +75,7 @@ class SectionSpec:
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
         for field in ("retrieval_threshold", "recent"):
             self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
-        self._require("priority", type(self.priority) is int, "a whole number")
+        self._require("priority", is_integer(self.priority), "a whole number within 64 bits")
         self._require(
             "max_items",
             self.max_items is None or (_is_count(self.max_items) and self.max_items > 0),
@@ -116,7 +117,7 @@ class SectionSpec:
 
 
 def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
 def _is_share(value: object) -> bool:

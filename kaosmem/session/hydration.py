@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.persistence import FORMAT_VERSION, Change, Recovered
@@ -15,15 +14,21 @@ from kaosmem.types import JSONValue
 
 OPEN = "open"
 REPLACE = "replace"
+FORGET = "forget"
 
 
 @dataclass
 class Hydrated:
-    """Sections as they were saved, by name, how the log describes them, and what is worth saying about them."""
+    """Sections as they were saved, by name, how the log describes them, and what is worth saying about them.
+
+    forgotten: ids of all items ever forgotten. unpurged: of those that files may still hold.
+    """
 
     sections: dict[str, Section]
     description: Mapping[str, JSONValue]
     notices: list[str]
+    forgotten: set[str] = field(default_factory=set)
+    unpurged: set[str] = field(default_factory=set)
 
 
 def hydrate(
@@ -76,7 +81,7 @@ def _hydrate(
     }
     for record in recovered.records:
         if record.op != OPEN:
-            _replay(sections, record.section, record.op, record.data, ranker)
+            sections[record.section].apply(record.op, record.data)
     notices = list(recovered.damage)
     notices += [
         f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are kept, not shown"
@@ -88,20 +93,9 @@ def _hydrate(
         for section in sections.values():
             section.recount(lambda item: count_content(item.content, counter))
     newest = descriptions[-1] if descriptions else {}
-    return Hydrated(sections, {name: value for name, value in newest.items() if name != "states"}, notices)
-
-
-def _replay(
-    sections: dict[str, Section], name: str, op: str, data: Mapping[str, JSONValue], ranker: Ranker | None
-) -> None:
-    if op != REPLACE:
-        sections[name].apply(op, data)
-        return
-    archive = sections[name].archive
-    for version in data["archived"]:
-        archive.put(Archived.from_dict(version, name))
-    spec = sections[name].spec
-    sections[name] = Section.restore(spec, data["state"], data["entries"], archive=archive, ranker=ranker)
+    description = {name: value for name, value in newest.items() if name not in ("states", "forgotten")}
+    unpurged = {item_id for record in recovered.records if record.op == FORGET for item_id in record.data["ids"]}
+    return Hydrated(sections, description, notices, {*header.get("forgotten", ())} | unpurged, unpurged)
 
 
 def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JSONValue]:
@@ -141,14 +135,14 @@ class Frozen:
         return ((version.item.section, version.to_dict()) for version in self.archived)
 
 
-def freeze(sections: Iterable[Section], counter: TokenCounter) -> Frozen:
+def freeze(sections: Iterable[Section], counter: TokenCounter, forgotten: Iterable[str]) -> Frozen:
     """Return the state of all sections that are kept on disk, as it is now."""
     sections = list(sections)
     kept = [section for section in sections if section.spec.persistence != "none"]
     states = {section.spec.name: section.state() for section in kept}
     entries = [(section.spec.name, section.entries()) for section in kept]
     return Frozen(
-        header={**describe(sections, counter), "states": states},
+        header={**describe(sections, counter), "states": states, "forgotten": sorted(forgotten)},
         items=((name, entry) for name, each in entries for entry in each),
         archived=[version for section in kept for version in section.archive.in_memory()],
     )
@@ -156,6 +150,5 @@ def freeze(sections: Iterable[Section], counter: TokenCounter) -> Frozen:
 
 def release(sections: Iterable[Section], written: Sequence[Archived]) -> None:
     """Let go of archived versions that an archive file holds now."""
-    counts = Counter(version.item.section for version in written)
     for section in sections:
-        section.archive.release(counts[section.spec.name])
+        section.archive.release(version for version in written if version.item.section == section.spec.name)

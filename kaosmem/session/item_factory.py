@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from kaosmem.errors import DuplicateItemError, InvalidContentError
-from kaosmem.names import check_item_id, shown
+from kaosmem.errors import DuplicateItemError, InvalidContentError, UnknownItemError
+from kaosmem.names import check_item_id, shown, shown_name
 from kaosmem.sections import Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import (
@@ -20,6 +20,7 @@ from kaosmem.types import (
     check_content,
     check_metadata,
     check_text,
+    is_integer,
 )
 
 _ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Trust.MODEL, "tool": Trust.TOOL}
@@ -29,6 +30,7 @@ class ItemFactory:
     """Makes the items of one session.
 
     sections: all of the session's, by name. clock: gives aware times. rng: where ids come from.
+    forgotten: ids of which nothing may be derived any more.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class ItemFactory:
         counter: TokenCounter,
         clock: Callable[[], datetime],
         rng: random.Random,
+        forgotten: Container[str],
     ) -> None:
         self._sections, self._counter, self._clock, self._rng = sections, counter, clock, rng
+        self._forgotten = forgotten
 
     def make(
         self,
@@ -60,10 +64,14 @@ class ItemFactory:
         checked = check_content(content)
         role = _default_role(spec) if role is None else check_text(role, "role")
         sources = tuple(check_item_id(source) for source in sources)
+        if forgotten := [source for source in sources if source in self._forgotten]:
+            raise UnknownItemError(f"item {shown(forgotten[0])} was forgotten; nothing derived from it may be kept")
         if id is not None and self.section_of(check_item_id(id)):
             raise DuplicateItemError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
-        if type(priority) is not int:
-            raise InvalidContentError(f"priority is {shown(priority)}; give a whole number, higher for more important")
+        if not is_integer(priority):
+            raise InvalidContentError(
+                f"priority is {shown_name(priority)}; give a whole number within 64 bits, higher for more important"
+            )
         return Item(
             id=id or self._new_id(),
             section=spec.name,

@@ -16,6 +16,7 @@ from kaosmem.assembly import Context, assemble, check_budget, measure
 from kaosmem.display import fitted, listed
 from kaosmem.errors import (
     CorruptionError,
+    ForgetIncompleteError,
     InvalidContentError,
     ReadOnlyError,
     TestIsolationError,
@@ -67,24 +68,23 @@ class SessionMemory:
 
     def __init__(
         self,
+        opening: Opening,
         log: SessionLog,
         hydrated: Hydrated,
         *,
-        location: Location,
-        session_id: str,
-        counter: TokenCounter,
         clock: Clock,
         rng: random.Random,
         read_only: bool = False,
         one_loop: bool = False,
     ) -> None:
-        self.session_id = session_id
-        self.counter = counter
-        self._location = location
+        self.session_id, self.counter = opening.session_id, opening.counter
+        self._location = opening.location
         self._log, self._sections, self._notices = log, hydrated.sections, list(hydrated.notices)
-        self._roster = Roster(self._sections, counter=counter)
-        self._factory = ItemFactory(self._sections, counter=counter, clock=clock, rng=rng)
-        self._saver = Saver(log, self._sections.values(), counter=counter, description=hydrated.description)
+        self._roster = Roster(self._sections, counter=self.counter)
+        self._saver = Saver(log, hydrated, counter=self.counter, rehydrate=opening.hydrate)
+        self._factory = ItemFactory(
+            self._sections, counter=self.counter, clock=clock, rng=rng, forgotten=self._saver.forgotten
+        )
         self._read_only = read_only
         self._one_loop = one_loop
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -150,11 +150,9 @@ class SessionMemory:
         read = partial(_SHARED.read, opening) if read_only else partial(opening.read, single_writer=single_writer)
         log, hydrated = await asyncio.to_thread(read)
         memory = cls(
+            opening,
             log,
             hydrated,
-            location=opening.location,
-            session_id=session_id,
-            counter=opening.counter,
             clock=clock or _now,
             rng=random.SystemRandom(),
             read_only=read_only,
@@ -185,11 +183,9 @@ class SessionMemory:
         opening = Opening(IsolatedMemoryFileSystem(), session_id, "default", sections, counter, None)
         log, hydrated = opening.read()
         return cls(
+            opening,
             log,
             hydrated,
-            location=opening.location,
-            session_id=session_id,
-            counter=opening.counter,
             clock=clock or _test_clock(),
             rng=random.Random(0),
             one_loop=True,
@@ -275,7 +271,7 @@ class SessionMemory:
         if (attached := await self._roster.get(item_id)) is not None:
             return attached
         stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id))
-        if stored is None:
+        if stored is None or item_id in self._saver.unpurged:
             raise UnknownItemError(f"no item {shown(item_id)}, live or archived")
         return Item.from_dict(stored[1], stored[0])
 
@@ -373,8 +369,31 @@ class SessionMemory:
         return item
 
     def remove(self, item_id: str) -> None:
-        """Move a live item to its section's archive. Raises UnknownItemError or ReadOnlyError."""
+        """Move a live item to its section's archive, where `fetch` finds it.
+
+        Raises UnknownItemError or ReadOnlyError.
+        """
         self._live(item_id).remove(item_id)
+
+    async def forget(self, item_id: str) -> None:
+        """Erase an item and all that is derived from it: here, where the session is stored, and from its sources.
+
+        All versions go, archived ones too; what else is unsaved is saved. Once begun it is finished: by the next save
+        of the session where this one fails. It costs as much as writing the session anew. Copies that others made of
+        the files, and contexts handed over before, are theirs.
+        Raises UnknownItemError, ReadOnlyError, ConflictError and DurabilityError, and ForgetIncompleteError, all else
+        being done, where a source holds the item and can't forget it.
+        """
+        self._check_loop()
+        self._check_writable()
+        if item_id not in self._saver.unpurged:
+            await self.fetch(item_id)
+        await self._saver.forget({check_item_id(item_id)})
+        if unable := await self._roster.forget({item_id}):
+            raise ForgetIncompleteError(
+                f"item {shown(item_id)} is forgotten here, but {listed(unable, 3)} can't forget it; erase it there",
+                sources=unable,
+            )
 
     def _live(self, item_id: str) -> Section:
         section = self._factory.section_of(item_id)
@@ -383,11 +402,14 @@ class SessionMemory:
         return self._writable(section.spec.name)
 
     def _writable(self, section: str) -> Section:
+        self._check_writable()
+        return self[section]
+
+    def _check_writable(self) -> None:
         if self._read_only:
             raise ReadOnlyError(
                 f"session {self.session_id!r} was opened read-only; open it without read_only to change it"
             )
-        return self[section]
 
     # what it is shown as
 
@@ -452,11 +474,12 @@ class SessionMemory:
     async def save(self) -> None:
         """Commit all changes since the last save; when it returns they survive.
 
-        Raises ConflictError where another writer has committed, and DurabilityError; then they are still unsaved.
+        What others have committed meanwhile is taken in, and comes before. Once begun, a save is finished even if
+        whoever awaits it is cancelled.
+        Raises ConflictError where both rewrote the same item or section, and DurabilityError; then they are unsaved.
         """
         self._check_loop()
-        if self._read_only:
-            raise ReadOnlyError(f"session {self.session_id!r} was opened read-only; open it without read_only to save")
+        self._check_writable()
         await self._saver.save()
 
     # what comes in from files

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from kaosmem.persistence import Location, SessionLog, fingerprint, same_place
+from kaosmem.persistence import Location, Recovered, SessionLog, fingerprint, same_place
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import SectionSpec
 from kaosmem.session.hydration import Hydrated, hydrate
@@ -47,6 +47,10 @@ class Opening:
                 single_writer=single_writer,
             )
             return log, hydrate(recovered, self.sections, self.counter, self.ranker)
+
+    def hydrate(self, recovered: Recovered) -> Hydrated:
+        """Return what a log holds, as sections. Raises CorruptionError, UnsupportedVersionError."""
+        return hydrate(recovered, self.sections, self.counter, self.ranker)
 
     @property
     def place(self) -> Hashable:
@@ -118,4 +122,8 @@ def _collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():
+                # What was made goes to the oldest generation as it is, instead of being looked through on the way.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any
 
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError
-from kaosmem.persistence import Change, SessionLog
-from kaosmem.sections import Section
-from kaosmem.session.hydration import OPEN, describe, drain, freeze, release
+from kaosmem.memos import clear_memos
+from kaosmem.persistence import Change, Record, Recovered, SessionLog
+from kaosmem.sections import Archived, derived_from
+from kaosmem.session.hydration import FORGET, OPEN, Hydrated, describe, drain, freeze, release
+from kaosmem.session.rebasing import is_foreign, rebase
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue
 
@@ -16,64 +19,225 @@ from kaosmem.types import JSONValue
 class Saver:
     """Keeps the sections of one session in its log.
 
-    description: how the log describes the session already.
+    hydrated: what the log held, its sections the caller's own. rehydrate: gives what a log holds now.
+    forgotten: ids of all items ever forgotten, the caller's own.
     notices: what went wrong beside the commits, a sentence each.
     """
 
     def __init__(
         self,
         log: SessionLog,
-        sections: Iterable[Section],
+        hydrated: Hydrated,
         *,
         counter: TokenCounter,
-        description: Mapping[str, JSONValue],
+        rehydrate: Callable[[Recovered], Hydrated],
     ) -> None:
         self.notices: list[str] = []
-        self._log, self._sections, self._counter = log, list(sections), counter
-        self._description = description
-        self._unsaved: list[Change] = []
+        self.forgotten = hydrated.forgotten
+        self._log, self._counter, self._rehydrate = log, counter, rehydrate
+        self._sections = hydrated.sections
+        self._description: Mapping[str, JSONValue] = hydrated.description
+        self._unsaved: list[Change] = []  # of sections that have no journal of it any more
+        self._batch: list[Change] = []  # being committed, or failed and to be tried again as it is
+        self._to_forget: set[str] = set()  # until the log says so
+        self._to_purge = hydrated.unpurged  # until no file holds them
+        self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
         self._saving = asyncio.Lock()
         self._snapshot: asyncio.Task[None] | None = None
 
     async def save(self) -> None:
-        """Commit all changes since the last save.
+        """Commit all changes since the last save, after those of others, and finish what was to be forgotten.
 
-        Raises ConflictError, DurabilityError; then they are still unsaved.
+        Once begun it is finished, whoever waits for it. Raises ConflictError, DurabilityError; then they are still
+        unsaved.
         """
-        async with self._saving:
-            self._unsaved += drain(self._sections)
-            if not self._unsaved:
-                return
-            changes = self._unsaved
-            description = describe(self._sections, self._counter)
-            if description != self._description:
-                changes = [Change("", OPEN, description), *changes]
-            seq = await asyncio.to_thread(self._log.commit, changes)
-            self._unsaved, self._description = [], description
-            # The state is that of record `seq` only if nothing came in while it was committed.
-            unchanged = not any(section.journal for section in self._sections)
-            if self._log.snapshot_due and unchanged and (self._snapshot is None or self._snapshot.done()):
-                self._start_snapshot(seq)
+        await _finished(self._save())
+
+    async def forget(self, item_ids: Collection[str]) -> None:
+        """Erase items and all that is derived from them, here and wherever the session is stored. Raises as `save`."""
+        self._to_forget |= {*item_ids}
+        await self.save()
+
+    @property
+    def unpurged(self) -> Collection[str]:
+        """Return the ids of what files may still hold though it was forgotten."""
+        return self._to_purge
 
     async def close(self) -> None:
         """Wait for a snapshot being written and let go of the log; what is unsaved is lost."""
-        if self._snapshot is not None:
-            await self._snapshot
+        await self._snapshot_written()
         await asyncio.to_thread(self._log.close)
 
-    def _start_snapshot(self, seq: int) -> None:
+    async def _save(self) -> None:
+        async with self._saving:
+            await self._commit()
+            if self._to_forget or self._is_purge_due:
+                await self._snapshot_written()  # it has what is to be forgotten
+            while self._to_forget:
+                await self._commit_tombstones()
+            while self._is_purge_due:
+                await self._purge()
+            if self._log.snapshot_due and self._is_settled and (self._snapshot is None or self._snapshot.done()):
+                self._start_snapshot()
+
+    async def _commit(self) -> None:
+        """Commit what failed before, then all that has changed since."""
+        await self._commit_batch()
+        self._batch = self._drained()
+        await self._commit_batch()
+
+    async def _commit_batch(self) -> None:
+        while self._batch:
+            try:
+                await asyncio.to_thread(self._log.commit, self._batch)
+            except ConflictError:
+                await self._rebase()
+                self._batch = self._batch or self._drained()
+            else:
+                self._settle()
+
+    def _drained(self) -> list[Change]:
+        """Return all that is unsaved, after a description of the session where the log has another."""
+        changes = self._unsaved + drain(self._sections.values())
+        self._unsaved = []
+        description = describe(self._sections.values(), self._counter)
+        return [Change("", OPEN, description), *changes] if changes and description != self._description else changes
+
+    def _settle(self) -> None:
+        """Note that the batch is committed."""
+        self._description = next((each.data for each in self._batch if each.op == OPEN), self._description)
+        if any(change.op == FORGET for change in self._batch):
+            self._to_forget.clear()
+        self._batch = []
+
+    @property
+    def _is_settled(self) -> bool:
+        """Return whether the sections are as the log's last record left them."""
+        return not self._batch and not self._unsaved and not any(each.journal for each in self._sections.values())
+
+    async def _rebase(self) -> None:
+        """Take in what others have committed, and let what is unsaved follow it. Raises ConflictError."""
+        news = await asyncio.to_thread(self._log.catch_up)
+        if news.is_settled:
+            self._settle()
+        theirs = [] if news.is_whole else news.recovery.recovered.records
+        # Others may also have derived more from what is forgotten here, but not yet in the log.
+        is_all_read = news.is_whole or bool(self._to_forget) or is_foreign(theirs, self._sections, self._counter)
+        stored: Hydrated | None = None
+        if is_all_read or self._changed_by(theirs):
+            if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
+                return  # and catch up once more
+            stored = await asyncio.to_thread(self._rehydrate, recovered)
+        changed = self._changed_by(theirs)
+        read = {} if stored is None else stored.sections
+        ours = [*self._batch, *self._unsaved, *drain(self._sections.values())]
+        self._batch, self._unsaved = [], ours
+        self._unsaved = rebase(
+            self._sections,
+            ours,
+            theirs,
+            {name: section for name, section in read.items() if is_all_read or name in changed},
+            is_known=not news.is_whole,
+        )
+        self._take_in(theirs, stored)
+        self._log.adopt(news)
+
+    def _changed_by(self, theirs: Iterable[Record]) -> set[str]:
+        """Return the names of sections that others have changed and that have unsaved changes here."""
+        unsaved = {change.section for change in (*self._batch, *self._unsaved)}
+        unsaved |= {name for name, section in self._sections.items() if section.journal}
+        return unsaved & {record.section for record in theirs if record.op != OPEN}
+
+    def _take_in(self, theirs: Iterable[Record], stored: Hydrated | None) -> None:
+        """Note what others have said of the session as a whole."""
+        for record in theirs:
+            if record.op == OPEN:
+                self._description = record.data
+            elif record.op == FORGET:  # who said so deletes it from the files
+                self.forgotten.update(record.data["ids"])
+                clear_memos()
+        if stored is not None:
+            self._description = stored.description
+            self.forgotten |= stored.forgotten
+
+    async def _commit_tombstones(self) -> None:
+        """Say in the log what is forgotten; not yet where changes come in meanwhile."""
+        await self._commit()
+        archived = await self._archived()
+        if not self._is_settled:
+            return
+        items = [item for section in self._sections.values() for item in section]
+        items += (version.item for section in self._sections.values() for version in section.archive.in_memory())
+        items += (version.item for versions in archived.values() for version in versions)
+        forgotten = derived_from(self._to_forget, items)
+        for name, section in self._sections.items():
+            data = section.forget(forgotten, stored=archived.get(name, ()))
+            if data["ids"] and section.spec.persistence != "none":
+                self._batch.append(Change(name, FORGET, data))
+        self.forgotten |= forgotten
+        self._to_purge |= forgotten
+        self._is_purge_due = True
+        if not self._batch:  # said before, or of sections that no file holds
+            self._to_forget.clear()
+        await self._commit_batch()
+
+    async def _purge(self) -> None:
+        """Leave no file that holds what was forgotten; not yet where others commit or changes come in meanwhile."""
+        await self._commit()
+        archived = await self._archived()
+        if not self._is_settled:
+            return
+        frozen = freeze(self._sections.values(), self._counter, self.forgotten)
+        on_disk = (version for versions in archived.values() for version in versions)
+        kept = [version for version in on_disk if version.item.id not in self._to_purge]
+        kept += (version for version in frozen.archived if version not in archived.get(version.item.section, ()))
+        entries = [(version.item.section, version.to_dict()) for version in kept]
+        try:
+            await asyncio.to_thread(self._log.purge, frozen.header, frozen.items, archived=entries)
+        except ConflictError:
+            await self._rebase()
+            return
+        release(self._sections.values(), frozen.archived)
+        clear_memos()
+        self._is_purge_due, self._to_purge = False, set()
+
+    async def _archived(self) -> dict[str, list[Archived]]:
+        """Return what archive files hold, by section. Raises CorruptionError."""
+        entries = await asyncio.to_thread(self._log.archive)
+        archived: dict[str, list[Archived]] = {}
+        for name, data in entries:
+            archived.setdefault(name, []).append(Archived.from_dict(data, name))
+        return archived
+
+    async def _snapshot_written(self) -> None:
+        if self._snapshot is not None:
+            await self._snapshot
+
+    def _start_snapshot(self) -> None:
         """Write the state as it is now, off the path of the turn."""
-        frozen = freeze(self._sections, self._counter)
+        frozen, seq = freeze(self._sections.values(), self._counter, self.forgotten), self._log.seq
 
         async def write() -> None:
-            async with self._saving:
-                try:
-                    await asyncio.to_thread(
-                        self._log.snapshot, frozen.header, frozen.items, archived=frozen.archived_entries, seq=seq
-                    )
-                except (ConflictError, CorruptionError, DurabilityError) as error:  # the log still holds all
-                    self.notices.append(f"no snapshot was written: {error}")
-                else:
-                    release(self._sections, frozen.archived)
+            try:
+                stored = await asyncio.to_thread(
+                    self._log.snapshot, frozen.header, frozen.items, archived=frozen.archived_entries, seq=seq
+                )
+            except ConflictError:
+                return  # others have shortened the log, or deleted it
+            except (CorruptionError, DurabilityError) as error:  # the log still holds all
+                self.notices.append(f"no snapshot was written: {error}")
+            else:
+                if stored:
+                    release(self._sections.values(), frozen.archived)
 
         self._snapshot = asyncio.create_task(write())
+
+
+async def _finished(work: Coroutine[Any, Any, None]) -> None:
+    """Await work that goes on to its end even if who awaits it is cancelled."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
+
+from kaosmem.errors import InvalidBudgetError
+from kaosmem.names import shown_name
 
 
 @runtime_checkable
@@ -28,7 +32,10 @@ class TokenCounter(Protocol):
 
 
 class CallableCounter:
-    """Counts with any function from str to int. Nothing is assumed of it, so contexts are counted as a whole."""
+    """Counts with any function from str to int. Nothing is assumed of it, so contexts are counted as a whole.
+
+    Raises InvalidBudgetError where it returns what is no number of tokens.
+    """
 
     additive = False
 
@@ -40,8 +47,19 @@ class CallableCounter:
         return f"CallableCounter({self.name})"
 
     def __call__(self, text: str) -> int:
-        return self._count(text)
+        return self._checked(self._count(text))
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Return the count of each text."""
-        return list(map(self._count, texts))
+        return [self._checked(self._count(text)) for text in texts]
+
+    def _checked(self, count: object) -> int:
+        try:
+            tokens = operator.index(count)  # type: ignore[arg-type]
+            if tokens >= 0:
+                return tokens
+        except TypeError:
+            pass
+        raise InvalidBudgetError(
+            f"counter {self.name} gives a count of {shown_name(count)}; have it return a whole number from 0 up"
+        )

@@ -1,0 +1,137 @@
+"""Taking in what others have committed, and repeating after it what is unsaved here, or saying why that can't be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from kaosmem.errors import ConflictError, DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError
+from kaosmem.names import shown
+from kaosmem.persistence import Change, Record
+from kaosmem.sections import Section
+from kaosmem.session.hydration import FORGET, OPEN, REPLACE
+from kaosmem.tokens import TokenCounter
+from kaosmem.types import Item, JSONValue
+
+_SHOWN_CLASHES = 3
+
+
+def is_foreign(theirs: Iterable[Record], sections: Mapping[str, Section], counter: TokenCounter) -> bool:
+    """Return whether others describe the session as it is not known here: with more sections, or counted otherwise."""
+    descriptions = [record.data for record in theirs if record.op == OPEN]
+    return any(each["counter"] != counter.name or each["sections"].keys() - sections.keys() for each in descriptions)
+
+
+def rebase(
+    sections: dict[str, Section],
+    ours: Sequence[Change],
+    theirs: Sequence[Record],
+    stored: Mapping[str, Section],
+    *,
+    is_known: bool,
+) -> list[Change]:
+    """Bring sections to where the log is, with what is unsaved after it, and return of this what no journal has.
+
+    ours: all that is unsaved, in order. theirs: what others committed, if that is known.
+    stored: as the log has them now, all sections that both changed or that are not known here.
+    Raises ConflictError where both rewrote the same, or ours no longer fits; then nothing has changed.
+    """
+    ours = [change for change in ours if change.op not in (OPEN, FORGET)]
+    _check_clashes(sections, ours, theirs, is_known=is_known)
+    kept = [change for change in ours if change.section not in stored or change.op == REPLACE]
+    for change in ours:
+        if change.section in stored and change.op != REPLACE:
+            _repeat(stored[change.section], change)
+    for record in theirs:
+        if record.op != OPEN and record.section not in stored:
+            sections[record.section].apply(record.op, record.data)
+    replaced = {change.section for change in kept if change.op == REPLACE}
+    for name, section in stored.items():
+        if name not in sections:
+            sections[name] = section
+        elif name not in replaced and section.spec.persistence != "none":
+            sections[name].take_over(section)
+    return kept
+
+
+def _repeat(section: Section, change: Change) -> None:
+    """Make a change once more, its evictions decided anew."""
+    try:
+        match change.op:
+            case "add":
+                section.add(Item.from_dict(change.data["item"], section.spec.name))
+            case "update":
+                section.update(Item.from_dict(change.data["item"], section.spec.name))
+            case "remove":
+                section.remove(change.data["id"])
+            case "use":
+                section.use(change.data["ids"])
+    except (DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError) as error:
+        raise ConflictError(
+            f"what is unsaved no longer fits what others have committed: {error}; open the session again and repeat it"
+        ) from error
+
+
+def _check_clashes(
+    sections: Mapping[str, Section], ours: Sequence[Change], theirs: Sequence[Record], *, is_known: bool
+) -> None:
+    """Raise ConflictError where both rewrote the same item or section, or ours is derived from what theirs forgot."""
+    rewritten = {change.data["id"]: change.section for change in ours if change.op == "remove"}
+    rewritten |= {change.data["item"]["id"]: change.section for change in ours if change.op == "update"}
+    added = {change.data["item"]["id"]: change.section for change in ours if change.op == "add"}
+    replaced = {change.section for change in ours if change.op == REPLACE}
+    if not is_known and (rewritten or replaced):
+        raise ConflictError(
+            "others have committed so much since the session was read that the log no longer tells what; "
+            "open it again and repeat the change"
+        )
+    touched: dict[str, Item | None] = {}
+    for record in theirs:
+        touched |= _touched(record)
+    clashing = [item_id for item_id in (*rewritten, *added) if item_id in touched]
+    if clashing:
+        raise _clash({**added, **rewritten}, clashing, touched, sections)
+    if names := replaced & {record.section for record in theirs if record.op != OPEN}:
+        raise ConflictError(
+            f"section {min(names)!r} is kept as a whole, and another writer has changed it too; "
+            "open the session again and repeat the change"
+        )
+    forgotten = {item_id for record in theirs if record.op == FORGET for item_id in record.data["ids"]}
+    for change in ours:
+        if change.op in ("add", "update") and not forgotten.isdisjoint(change.data["item"].get("sources", ())):
+            raise ConflictError(
+                f"item {shown(change.data['item']['id'])} is derived from what another writer has forgotten; "
+                "open the session again and go on without it"
+            )
+
+
+def _clash(
+    ours: Mapping[str, str],
+    clashing: Sequence[str],
+    theirs: Mapping[str, Item | None],
+    sections: Mapping[str, Section],
+) -> ConflictError:
+    versions = []
+    for item_id in clashing:
+        section = sections[ours[item_id]]
+        versions.append((section.peek(item_id) if item_id in section else None, theirs[item_id]))
+    more = f" and {len(clashing) - _SHOWN_CLASHES} more" if len(clashing) > _SHOWN_CLASHES else ""
+    return ConflictError(
+        f"another writer has changed {', '.join(map(shown, clashing[:_SHOWN_CLASHES]))}{more} too, so nothing was "
+        "written; the error's versions holds ours and theirs; open the session again and repeat the change",
+        versions=versions,
+    )
+
+
+def _touched(record: Record) -> dict[str, Item | None]:
+    """Return the items that a record changed, None for those that it took out."""
+    data = record.data
+    gone: Collection[str] = ()
+    found: Iterator[Mapping[str, JSONValue]] = iter(())
+    match record.op:
+        case "add" | "update":
+            gone, found = data["evicted"], iter((data["item"],))
+        case "remove":
+            gone = (data["id"],)
+        case "forget":
+            gone = data["ids"]
+    return dict.fromkeys(gone) | {item["id"]: Item.from_dict(item, record.section) for item in found}

@@ -1,0 +1,305 @@
+"""Several writers of one session: what each adds stays, and what both rewrite is refused to the second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kaosmem.persistence.log as log_module
+from kaosmem import ConflictError, SectionSpec, SessionMemory
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.sections import DEFAULT_SECTIONS
+
+SPECS = (
+    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", budget=60, placement="history", eviction="fifo"),
+    SectionSpec("notes", budget=60, eviction="lru"),
+    SectionSpec("few", budget=20, eviction="refuse"),
+    SectionSpec("documents", eviction="none"),
+    SectionSpec("scratch", persistence="none"),
+)
+
+
+@pytest.fixture(params=["local", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
+
+
+@asynccontextmanager
+async def writers(place: Any, number: int = 2) -> AsyncIterator[list[SessionMemory]]:
+    """Several memories over one session that has been saved once; what they have not saved at the end is dropped."""
+    async with SessionMemory.open(place, sections=SPECS) as memory:
+        memory.add("role", "Be brief.", id="role")
+        memory.add("documents", "a contract", id="contract")
+        memory.add("notes", "a note", id="note")
+    with suppress(_DroppedError):
+        async with AsyncExitStack() as stack:
+            openings = (SessionMemory.open(place, sections=SPECS) for _ in range(number))
+            yield [await stack.enter_async_context(opening) for opening in openings]
+
+
+class _DroppedError(Exception):
+    """Raised to leave without saving."""
+
+
+def held(memory: SessionMemory) -> dict[str, list[tuple[str, str]]]:
+    """What a session holds, but for what is never stored."""
+    return {
+        spec.name: [(item.id, item.text) for item in memory[spec.name]]
+        for spec in memory.sections
+        if spec.persistence != "none"
+    }
+
+
+async def stored(place: Any) -> dict[str, list[tuple[str, str]]]:
+    async with SessionMemory.open(place, sections=SPECS, read_only=True) as memory:
+        assert memory.notices == ()
+        return held(memory)
+
+
+async def test_what_both_add_is_kept_in_the_order_of_saving(place: Any) -> None:
+    """The second save takes in what the first wrote, and its own comes after."""
+    async with writers(place) as (one, other):
+        other.add("messages", "two", id="2")
+        other.add("scratch", "mine")
+        one.add("messages", "one", id="1")
+        one.add("documents", "an annex", id="annex")
+        await one.save()
+        await other.save()
+        assert held(other)["messages"] == [("1", "one"), ("2", "two")]
+        assert len(other["documents"]) == 2
+        assert [item.text for item in other["scratch"]] == ["mine"]
+        assert held(other) == await stored(place)
+        one.add("documents", "a schedule")
+        await one.save()
+        assert held(one) == await stored(place)
+
+
+async def test_eviction_is_decided_anew(place: Any) -> None:
+    """Where both fill a section, its policy chooses among all that is there, and the archive has the rest."""
+    async with writers(place) as (one, other):
+        for number in range(4):
+            one.add("messages", f"one {number} " + "word " * 12, id=f"a{number}")
+            other.add("messages", f"other {number} " + "word " * 12, id=f"b{number}")
+        await one.save()
+        await other.save()
+        assert other["messages"].used <= 60
+        assert [item.id for item in other["messages"]] == ["b0", "b1", "b2", "b3"][-len(other["messages"]) :]
+        for number in range(4):
+            for item_id in (f"a{number}", f"b{number}"):
+                assert str(number) in (await other.fetch(item_id)).text
+        assert held(other) == await stored(place)
+
+
+async def test_a_section_that_stays_one_object_is_kept_by_its_users(place: Any) -> None:
+    """What a caller holds on to, a section, goes on as the session does."""
+    async with writers(place) as (one, other):
+        messages = other["messages"]
+        one.add("messages", "one")
+        other.add("messages", "two")
+        await one.save()
+        await other.save()
+        assert messages is other["messages"]
+        assert [item.text for item in messages] == ["one", "two"]
+        assert [item.text for item, _ in other.search("two")] == ["two"]
+
+
+async def test_both_updating_one_item_is_a_conflict_that_shows_both(place: Any) -> None:
+    """The second is refused, again and again, with both versions; what is stored is the first's."""
+    async with writers(place) as (one, other):
+        one.update("contract", "the first's contract")
+        other.update("contract", "the second's contract")
+        other.add("messages", "beside it")
+        await one.save()
+        for _ in range(2):
+            with pytest.raises(ConflictError, match="contract") as caught:
+                await other.save()
+            ((ours, theirs),) = caught.value.versions
+            assert (ours.text, theirs.text) == ("the second's contract", "the first's contract")
+            assert "second's" not in f"{caught.value!s}{caught.value!r}"
+        assert other.get("contract").text == "the second's contract"  # type: ignore[union-attr]
+        assert (await stored(place))["documents"] == [("contract", "the first's contract")]
+        raise _DroppedError
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (lambda m: m.update("contract", "x"), lambda m: m.remove("contract")),
+        (lambda m: m.remove("contract"), lambda m: m.update("contract", "x")),
+        (lambda m: m.remove("contract"), lambda m: m.remove("contract")),
+        (lambda m: m.add("role", "Be kind."), lambda m: m.update("role", "Be long.")),
+        (lambda m: m.add("documents", "x", id="same"), lambda m: m.add("documents", "y", id="same")),
+        (lambda m: m.add("few", "word " * 15), lambda m: m.add("few", "word " * 15)),
+    ],
+    ids=["update-remove", "remove-update", "remove-remove", "whole-section", "same-id", "no-room"],
+)
+async def test_what_cannot_follow_is_a_conflict(place: Any, ours: Any, theirs: Any) -> None:
+    """Nothing of such a save is written, and nothing that is unsaved is lost here."""
+    async with writers(place) as (one, other):
+        theirs(one)
+        await one.save()
+        ours(other)
+        other.add("messages", "beside it")
+        before, expected = held(other), await stored(place)
+        with pytest.raises(ConflictError, match="open the session again"):
+            await other.save()
+        assert held(other) == before
+        assert await stored(place) == expected
+        raise _DroppedError
+
+
+async def test_other_items_and_uses_are_no_conflict(place: Any) -> None:
+    """Updates of different items, updates beside additions, and uses go together."""
+    async with writers(place) as (one, other):
+        one.update("contract", "amended")
+        one.get("note")
+        other.add("documents", "an annex", id="annex")
+        other.get("note")
+        other.update("note", "a better note")
+        await one.save()
+        await other.save()
+        assert dict((await stored(place))["documents"]) == {"contract": "amended", "annex": "an annex"}
+        assert (await stored(place))["notes"] == [("note", "a better note")]
+
+
+async def test_use_marks_alone_write_nothing_but_for_lru_and_lfu(tmp_path: Path) -> None:
+    """Being shown is no change of a section whose policy does not ask for it."""
+    async with writers(tmp_path) as (memory, _):
+        before = {path: path.stat().st_size for path in tmp_path.rglob("*.jsonl")}
+        memory.get("contract")
+        await memory.save()
+        assert before == {path: path.stat().st_size for path in tmp_path.rglob("*.jsonl")}
+        memory.get("note")
+        await memory.save()
+        assert before != {path: path.stat().st_size for path in tmp_path.rglob("*.jsonl")}
+
+
+async def test_a_section_that_others_brought_is_kept(place: Any) -> None:
+    """A writer that has no spec for what another writes keeps it, through its own snapshots too."""
+    async with writers(place) as (memory, _):
+        wide = (*SPECS, SectionSpec("extra", eviction="none"))
+        async with SessionMemory.open(place, sections=wide) as other:
+            other.add("extra", "more", id="more")
+        memory.add("messages", "hello")
+        await memory.save()
+        assert [item.id for item in memory["extra"]] == ["more"]
+        async with SessionMemory.open(place, sections=wide) as other:
+            other.add("extra", "still more")
+        memory.add("messages", "hello again")
+        await memory.save()
+        assert len(memory["extra"]) == 2
+
+
+@pytest.mark.parametrize("sections", [SPECS, DEFAULT_SECTIONS])
+async def test_first_opens_at_once(place: Any, sections: Any) -> None:
+    """All who open a session that is not there yet, and save, are in it."""
+
+    async def take_part(number: int) -> None:
+        async with SessionMemory.open(place, sections=sections) as memory:
+            memory.add("documents", f"part {number}", id=str(number))
+
+    await asyncio.gather(*map(take_part, range(12)))
+    async with SessionMemory.open(place, sections=sections) as memory:
+        assert sorted(int(item.id) for item in memory["documents"]) == [*range(12)]
+
+
+async def test_a_cancelled_save_is_finished(place: Any) -> None:
+    """Who awaits a save may be cancelled; the save is whole all the same, and the next one goes on from it."""
+    async with writers(place, 1) as (memory,):
+        for number in range(5):
+            memory.add("documents", f"part {number}", id=str(number))
+            saving = asyncio.create_task(memory.save())
+            await asyncio.sleep(0)
+            saving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await saving
+            assert str(number) in dict((await stored(place))["documents"])
+        memory.add("documents", "last")
+        await memory.save()
+        assert held(memory) == await stored(place)
+        assert len(memory["documents"]) == 7
+
+
+def test_a_conflict_with_versions_survives_pickling() -> None:
+    """An error may cross processes."""
+    import pickle
+
+    error = pickle.loads(pickle.dumps(ConflictError("changed", versions=[("a", None)])))
+    assert (str(error), error.versions) == ("changed", (("a", None),))
+
+
+wishes = st.tuples(
+    st.sampled_from(["add", "update", "remove", "get", "save", "reopen"]),
+    st.integers(0, 2),
+    st.sampled_from(["messages", "notes", "documents", "role"]),
+    st.integers(1, 30),
+)
+
+
+@given(steps=st.lists(wishes, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_every_order_of_two_writers_ends_in_one_session(steps: list[tuple[str, int, str, int]]) -> None:
+    """After each save that is not refused its writer holds what is stored, and nothing acknowledged is ever gone."""
+    asyncio.run(_play(steps))
+
+
+async def _play(steps: list[tuple[str, int, str, int]]) -> None:
+    place, smallest = IsolatedMemoryFileSystem(), log_module.MIN_LOG_BYTES
+    log_module.MIN_LOG_BYTES = 2_000  # type: ignore[assignment,misc]
+    memories: dict[int, Any] = {}
+    acknowledged: dict[str, str] = {}
+    pending: dict[int, dict[str, str]] = {0: {}, 1: {}, 2: {}}
+    number = 0
+
+    async def opened(writer: int) -> SessionMemory:
+        if writer not in memories:
+            manager = SessionMemory.open(place, sections=SPECS)
+            memories[writer] = manager, await manager.__aenter__()
+            pending[writer] = {}
+        memory: SessionMemory = memories[writer][1]
+        return memory
+
+    async def dropped(writer: int) -> None:
+        await memories.pop(writer)[1].close()
+
+    try:
+        for op, writer, section, size in steps:
+            memory = await opened(writer)
+            live = list(memory[section])
+            match op:
+                case "add":
+                    number += 1
+                    item = memory.add(section, "w " * size, id=f"i{number}")
+                    pending[writer][item.id] = item.text
+                case "update" if live:
+                    memory.update(live[size % len(live)].id, "v " * size)
+                case "remove" if live:
+                    memory.remove(live[size % len(live)].id)
+                case "get" if live:
+                    memory.get(live[size % len(live)].id)
+                case "save":
+                    try:
+                        await memory.save()
+                    except ConflictError:
+                        await dropped(writer)
+                    else:
+                        acknowledged |= pending[writer]
+                        pending[writer] = {}
+                        assert held(memory) == await stored(place)
+                case "reopen":
+                    await dropped(writer)
+        async with SessionMemory.open(place, sections=SPECS) as memory:
+            for item_id in acknowledged:
+                await memory.fetch(item_id)
+    finally:
+        log_module.MIN_LOG_BYTES = smallest  # type: ignore[misc]
+        for writer in list(memories):
+            await dropped(writer)
