@@ -26,9 +26,7 @@ MOMENTS = 11
 MESSAGE = seeded_texts(1, seed=1, words=100)[0][:500]
 MAX_BYTES = 1_500
 LIVE = 500
-HISTORY = [
-    replace(spec, budget=None, max_items=LIVE) if spec.name == "messages" else spec for spec in DEFAULT_SECTIONS
-]
+HISTORY = [replace(spec, budget=None, max_items=LIVE) if spec.name == "messages" else spec for spec in DEFAULT_SECTIONS]
 
 
 def fill(root: Path, size: int) -> None:

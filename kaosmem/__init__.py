@@ -33,7 +33,7 @@ from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, GraphRanker, RankBM25Ranker, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, Proposal, Section, SectionSpec, Source
-from kaosmem.session import SessionMemory, delete_session, list_sessions
+from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
 from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
 from kaosmem.types import (
     ChatMessage,
@@ -82,6 +82,7 @@ __all__ = [
     "ReadOnlyError",
     "Reason",
     "Relationship",
+    "RepairReport",
     "Section",
     "SectionFullError",
     "SectionSpec",
@@ -109,5 +110,6 @@ __all__ = [
     "delete_session",
     "get_counter",
     "list_sessions",
+    "repair_session",
     "safe_id",
 ]

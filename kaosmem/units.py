@@ -129,9 +129,12 @@ class Units:
         """Return the first ordinals of the units that an entry, new or given another link, would join."""
         return {unit.first for unit in self._joined(ordinal, link)}
 
-    def add(self, ordinal: int, link: Link) -> None:
-        """Place the next entry; its ordinal is above all others."""
+    def add(self, ordinal: int, link: Link) -> set[int]:
+        """Place the next entry, its ordinal above all others; return the first ordinals of the units that it joined."""
+        if self._loop is None and link.is_plain:
+            return set()
         joined = self._joined(ordinal, link)
+        firsts = {unit.first for unit in joined}
         answered: dict[str, int] = {}
         if joined or not link.is_plain:
             unit = self._merged([*joined, _Unit(ordinal, link)])
@@ -147,6 +150,7 @@ class Units:
                 self._loop = unit
         if link.role not in ("assistant", "tool", "system") and not answered and not link.is_results:
             self._loop = None
+        return firsts
 
     def replace(self, ordinal: int, link: Link) -> None:
         """Give an entry another link: it keeps its companions, and may gain some."""
@@ -175,6 +179,10 @@ class Units:
                 touched[unit] = None
         for unit in touched:
             self._match(unit)
+
+    def ties(self, ordinal: int) -> bool:
+        """Return whether something ties an entry to others, there or not."""
+        return ordinal in self._units
 
     def members(self, ordinal: int) -> tuple[int, ...]:
         """Return the ordinals of an entry's unit, ascending."""

@@ -14,6 +14,7 @@ import kaosmem
 from kaosmem.assembly import Context, check_budget
 from kaosmem.cli.benchmark import print_report
 from kaosmem.cli.progress import Phases
+from kaosmem.cli.repair import print_repair, repair_json
 from kaosmem.cli.report import (
     context_json,
     ingest_summary,
@@ -25,7 +26,7 @@ from kaosmem.cli.report import (
     session_json,
     stats_json,
 )
-from kaosmem.cli.sessions import opened, opened_corpus
+from kaosmem.cli.sessions import check_stored, opened, opened_corpus, split_url
 from kaosmem.cli.terminal import write_json
 from kaosmem.errors import InvalidBudgetError
 from kaosmem.evaluation import (
@@ -39,7 +40,7 @@ from kaosmem.evaluation import (
 )
 from kaosmem.ingest import IngestReport
 from kaosmem.names import shown
-from kaosmem.session import SessionMemory
+from kaosmem.session import RepairReport, SessionMemory, repair_session
 from kaosmem.types import Item, check_text
 
 T = TypeVar("T")
@@ -173,6 +174,34 @@ def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = F
         write_json(stats_json(memory))
     else:
         print_stats(memory)
+
+
+@app.command()
+def repair(
+    url: SessionUrl,
+    into: Annotated[
+        str | None, typer.Option(metavar="ID", help="The new session's id.", show_default="<session id>-repaired")
+    ] = None,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Rescue a damaged session: put all that is intact into a new one beside it, and leave it as it is.
+
+    Prints what was rescued and what is missing. A sound session is left alone, and nothing is written.
+    """
+    root, session_id = split_url(url)
+
+    async def repaired() -> RepairReport:
+        with Phases() as phases:
+            phases.begin("reading what is intact")
+            await check_stored(root, session_id, namespace)
+            return await repair_session(root, session_id, into, namespace)
+
+    report = _run(repaired())
+    if as_json:
+        write_json(repair_json(report))
+    else:
+        print_repair(report)
 
 
 @app.command()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from kaosmem.assembly import Context, Decision, preview
 from kaosmem.cli.terminal import Column, write, write_table
+from kaosmem.errors import CorruptionError
 from kaosmem.ingest import IngestReport, Skipped
 from kaosmem.sections import Section
 from kaosmem.session import SessionMemory
@@ -121,6 +122,7 @@ def session_json(memory: SessionMemory, sections: Sequence[Section], *, limit: i
             section.spec.name: [_item_json(item) for item in islice(reversed(section), limit)] for section in sections
         },
         "notices": list(memory.notices),
+        "damage": damage_json(memory.damage),
     }
 
 
@@ -183,7 +185,13 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
             for section in sections
         },
         "notices": list(memory.notices),
+        "damage": damage_json(memory.damage),
     }
+
+
+def damage_json(damage: Iterable[CorruptionError]) -> list[dict[str, Any]]:
+    """Return what is damaged as JSON values."""
+    return [{"file": error.file, "byte": error.byte, "seq": error.seq, "message": str(error)} for error in damage]
 
 
 def _percent(part: int, whole: int | None) -> str:

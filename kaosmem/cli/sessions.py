@@ -27,6 +27,13 @@ async def opened_corpus(url: str | None, namespace: str, counter: str) -> AsyncI
 async def opened(url: str, namespace: str) -> AsyncIterator[SessionMemory]:
     """Open a stored session for reading. Raises UnknownSessionError where there is none."""
     root, session_id = split_url(url)
+    await check_stored(root, session_id, namespace)
+    async with SessionMemory.open(root, session_id, namespace=namespace, read_only=True) as memory:
+        yield memory
+
+
+async def check_stored(root: str, session_id: str, namespace: str) -> None:
+    """Raise UnknownSessionError where there is no session, with the names of those that are there."""
     check_name(session_id, "session id")
     stored = await list_sessions(root, namespace)
     if session_id not in stored:
@@ -35,8 +42,6 @@ async def opened(url: str, namespace: str) -> AsyncIterator[SessionMemory]:
             f"no session {shown(session_id)} in {root!r}, namespace {namespace!r}; "
             + (f"there are {there}" if stored else "there are none; `kaosmem assemble --session` makes one")
         )
-    async with SessionMemory.open(root, session_id, namespace=namespace, read_only=True) as memory:
-        yield memory
 
 
 def split_url(url: str) -> tuple[str, str]:

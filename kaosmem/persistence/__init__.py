@@ -1,5 +1,6 @@
 """The session log: what a session holds, durable on any fsspec filesystem. All of it is synchronous."""
 
+from kaosmem.persistence.archive import Entry
 from kaosmem.persistence.commit import News
 from kaosmem.persistence.log import SessionLog, delete_session, fingerprint, list_sessions
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
@@ -9,6 +10,7 @@ from kaosmem.persistence.storage import Location, filesystem_of, same_place
 __all__ = [
     "FORMAT_VERSION",
     "Change",
+    "Entry",
     "Location",
     "News",
     "Record",

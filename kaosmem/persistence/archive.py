@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import fill
 from kaosmem.persistence.items import decode_items, find_item
 from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
+from kaosmem.persistence.rescued_items import rescue_items
 from kaosmem.persistence.steps import List, Read, Steps
 from kaosmem.types import JSONValue
 
@@ -39,6 +41,33 @@ def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str]]]:
             names |= {blob.sha256: blob.name for blob in blobs}
         entries += found.items
     return entries, names
+
+
+def salvage_archive(*, since: int) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
+    """Return what is intact of the archives from record `since` on, oldest first, and what is damaged."""
+    entries: list[Entry] = []
+    damage: list[CorruptionError] = []
+    for seq in (yield from _archives(since)):
+        path = archive_file(seq)
+        try:
+            data = yield Read(path)
+        except CorruptionError as error:  # a link, FIFO, device or folder
+            damage.append(error)
+            continue
+        try:
+            found = decode_items(data, path)
+        except CorruptionError:
+            rescued = rescue_items(data, path, seq)
+            found = rescued.file
+            damage += rescued.damage
+        for lacking, blobs in found.lacking:
+            try:
+                yield from fill(lacking, blobs)
+            except CorruptionError as error:
+                damage.append(CorruptionError(f"{error}; an item of {path!r} lacks its text", file=error.file, byte=0))
+                found.items[:] = [(section, item) for section, item in found.items if item is not lacking]
+        entries += found.items
+    return entries, damage
 
 
 def _archives(since: int) -> Steps[list[int]]:

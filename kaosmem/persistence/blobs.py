@@ -71,7 +71,7 @@ def spill(data: Mapping[str, JSONValue], place: Place) -> tuple[dict[str, JSONVa
             return [without_long(each, (*path, index)) for index, each in enumerate(value)]
         return value
 
-    if not _has_long(data):
+    if not has_long_text(data):
         return dict(data), blobs
     return without_long(dict(data), ()), blobs
 
@@ -93,6 +93,14 @@ def fill(data: Any, blobs: Iterable[Blob]) -> Steps[None]:
             holder[blob.path[-1]] = text.decode()
         except (LookupError, TypeError, UnicodeDecodeError):
             raise CorruptionError(f"the text in {path!r} belongs nowhere in its record", file=path) from None
+
+
+def has_long_text(value: Any) -> bool:
+    """Return whether there may be a text in data that is kept elsewhere; not in data that no line can hold."""
+    try:
+        return _has_long(value)
+    except RecursionError:
+        return False
 
 
 def _has_long(value: Any) -> bool:

@@ -11,6 +11,7 @@ from kaosmem.persistence.layout import (
     ARCHIVE,
     BLOB,
     LOG,
+    PURGE,
     QUARANTINE,
     SNAP,
     archive_file,
@@ -76,11 +77,12 @@ def purge(
     """Store the state after `head` as all that there is, and delete every older file, so that no byte is found again.
 
     archived: lines of one archive in the place of all. kept: names of the long texts that the lines need, once read.
-    at_once: names of those of the others that may go at once, None for all.
+    at_once: where nothing locks, names of those of the others that may go at once; None where a lock is held.
     Raises ConflictError if the log does not end at `head` any more.
     """
     yield Lock(create=False)
     check_unmoved(head, (yield from look(head)))
+    yield Write(PURGE, [b"unfinished"])
     if archived is not None:
         yield Write(archive_file(head.seq), archived)
     yield Write(snapshot_file(head.seq), lines)
@@ -90,29 +92,36 @@ def purge(
     for seq in numbers((yield List(ARCHIVE))):
         if seq < head.seq or (seq == head.seq and archived is None):
             yield Delete(archive_file(seq), at_once=True)
-    # The oldest last: who rolls segments up into it finds that the others are gone.
-    for first in reversed(segments((yield List(LOG)))):
-        if first <= head.seq:
-            yield Delete(log_file(first), at_once=True)
     for name in sorted((yield List(QUARANTINE))):
         yield Delete(f"{QUARANTINE}/{name}", at_once=True)
     for name in sorted((yield List(BLOB)) - {*kept}):
         yield Delete(blob_file(name), at_once=at_once is None or name in at_once)
+    for first in segments((yield List(LOG))):
+        if first <= head.seq:
+            # Where names alone keep writers apart, none may be free while one may still want it.
+            yield Delete(log_file(first), at_once=True) if at_once is None else _blank(first)
+    yield Delete(PURGE, at_once=True)
 
 
 def roll_up(commits: Sequence[tuple[int, int]]) -> Steps[tuple[int, int]]:
     """Store small segments as one, under the name of the first, and return its first record and number of commits.
 
     commits: of each segment, ascending, the seq of its first record and its number of commits.
+    Raises FileNotFoundError where one is gone.
     """
     firsts = [first for first, _ in commits]
     lines: list[bytes] = []
     for first in firsts:
         part: bytes = yield Read(log_file(first))
+        if not part or first > firsts[0] + len(lines):
+            raise FileNotFoundError(log_file(first))
         # Another may have rolled up a part with what follows it, which is there already then.
         lines += part.removesuffix(b"\n").split(b"\n")[firsts[0] + len(lines) - first :]
     yield Write(log_file(firsts[0]), [b"\n".join([*lines, b""])])
-    if not {*firsts} <= {*segments((yield List(LOG)))}:  # what is being deleted must not come back
+    newest = max(numbers((yield List(SNAP))), default=0)
+    if newest >= firsts[0] and (yield from _purged(newest)) >= firsts[0]:
+        yield _blank(firsts[0])  # what was forgotten meanwhile must not come back
+    elif not {*firsts} <= {*segments((yield List(LOG)))}:  # nor what was pruned
         yield Delete(log_file(firsts[0]), at_once=True)
     return firsts[0], sum(count for _, count in commits)
 
@@ -137,6 +146,10 @@ def plan_pruning(segments: Sequence[int], snapshots: Sequence[int], *, newest: i
         *(Delete(snapshot_file(seq)) for seq in snapshots if seq < newest and seq != before),
         *(Delete(log_file(first)) for first in unneeded),
     ]
+
+
+def _blank(first: int) -> Write:
+    return Write(log_file(first), [b""])
 
 
 def _purged(snapshot: int) -> Steps[int]:

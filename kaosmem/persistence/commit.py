@@ -42,13 +42,14 @@ class News:
     is_settled: bool
 
 
-def append(head: Head, commit: Commit) -> Steps[Head]:
+def append(head: Head, commit: Commit, *, snapshot: int = 0) -> Steps[Head]:
     """Add a commit to the end of the log, and return where that is then.
 
+    snapshot: the newest that the writer knows of; a segment that begins before it is not gone on with.
     Raises ConflictError if the log does not end at `head` any more, CorruptionError if it ends in damage.
     """
     yield Lock(create=head.seq == 0)
-    sight = yield from look(head)
+    sight = yield from look(head, snapshot=snapshot)
     steps, after = _plan_append(head, sight, commit)
     yield from _store_blobs(commit)
     yield from steps
@@ -104,10 +105,16 @@ def catch_up(head: Head, unsettled: Commit | None) -> Steps[News]:
     return News(recovery, False, is_settled)
 
 
-def look(head: Head) -> Steps[Sight]:
-    """Return what another writer may have changed."""
+def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
+    """Return what another writer may have changed.
+
+    snapshot: the newest that is known, if others do not matter as long as the log ends in the segment of `head`.
+    """
     segments = segment_numbers((yield List(LOG)))
-    snapshots = numbers((yield List(SNAP)))
+    if snapshot is not None and segments and segments[-1] == head.segment:
+        snapshots = [snapshot]
+    else:
+        snapshots = numbers((yield List(SNAP)))
     tail = following = b""
     if head.segment in segments:
         tail = yield Read(log_file(head.segment), head.last)

@@ -39,7 +39,9 @@ class Disk:
     def read(self, descriptor: int, start: int) -> bytes:
         """Return a file's bytes from `start` on."""
         os.lseek(descriptor, start, os.SEEK_SET)
-        chunks = iter(lambda: os.read(descriptor, _CHUNK_BYTES), b"")
+        chunks = [os.read(descriptor, _CHUNK_BYTES)]
+        while len(chunks[-1]) == _CHUNK_BYTES:  # less is the end of a regular file
+            chunks.append(os.read(descriptor, _CHUNK_BYTES))
         return b"".join(chunks)
 
     def write(self, descriptor: int, data: memoryview) -> int:

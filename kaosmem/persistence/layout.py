@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from kaosmem.errors import CorruptionError
 
 LOG, SNAP, ARCHIVE, QUARANTINE, BLOB, LOCK = "log", "snap", "archive", "quarantine", "blob", "lock"
+PURGE = "purge"
+"""There while what was forgotten is deleted from the files."""
+
 FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, BLOB)
 
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")

@@ -16,7 +16,7 @@ from typing import Any
 
 from kaosmem.errors import ConflictError
 from kaosmem.persistence.disk import Disk, irregular
-from kaosmem.persistence.layout import FOLDERS, LOCK, LOG, SNAP
+from kaosmem.persistence.layout import FOLDERS, LOCK, LOG, PURGE, SNAP
 from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, Truncate, Write
 
 _ABANDONED_S = 3600.0
@@ -36,6 +36,7 @@ class LocalStorage:
         self._folder = f"{self._namespace}/{session}"
         self._disk = Disk() if disk is None else disk
         self._open: dict[str, int] = {}  # by whole path
+        self._plain: set[str] = set()  # whole paths that no link stands in, since the lock was opened
         self._synced: dict[str, int] = {}  # how many bytes of these are known to be durable
         self._threads = threading.Lock()  # a lock on a file keeps other descriptors out, not other threads
         self._pid = os.getpid()
@@ -87,7 +88,7 @@ class LocalStorage:
             names = sorted(self._disk.list(self._folder))
         except FileNotFoundError:
             return None
-        return next((name for name in names if name not in (*FOLDERS, LOCK) and not name.startswith(".")), None)
+        return next((name for name in names if name not in (*FOLDERS, LOCK, PURGE) and not name.startswith(".")), None)
 
     def delete(self) -> None:
         """Delete the session: renamed out of sight first, so that nobody sees a part of it."""
@@ -113,6 +114,7 @@ class LocalStorage:
         """Let go of all open files."""
         self._synced.clear()
         _close(self._disk, self._open)
+        self._plain.clear()
 
     def _list(self, folder: str) -> set[str]:
         """Return the names of the files in a folder. Dot files belong to others."""
@@ -250,7 +252,7 @@ class LocalStorage:
     def _forget_open(self, path: str) -> None:
         self._synced.pop(path, None)
         if path in self._open:
-            self._disk.close(self._open.pop(path))
+            _close(self._disk, {path: self._open.pop(path)})
 
     def _make_folder(self, folder: str) -> None:
         """Make a folder and those above it, each durable in the one above."""
@@ -278,9 +280,11 @@ class LocalStorage:
 
     def _check_no_links(self, path: str) -> None:
         """Raise CorruptionError if a link stands on the way to a folder of the session below the root."""
-        for each in {self._namespace, self._folder, path}:
-            if self._disk.is_link(each):
-                raise irregular(each)
+        if path not in self._plain:
+            for each in (self._namespace, self._folder, path):
+                if self._disk.is_link(each):
+                    raise irregular(each)
+            self._plain.add(path)
 
 
 def list_folders(root: Path, namespace: str) -> list[str]:
@@ -300,7 +304,8 @@ def list_folders(root: Path, namespace: str) -> list[str]:
 
 def _close(disk: Disk, descriptors: dict[str, int]) -> None:
     while descriptors:
-        disk.close(descriptors.popitem()[1])
+        with suppress(OSError):  # what had to be durable was synced before, and the descriptor is gone either way
+            disk.close(descriptors.popitem()[1])
 
 
 def _gathered(chunks: Iterable[bytes]) -> Iterable[bytes]:

@@ -13,13 +13,14 @@ from itertools import chain
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, KaosmemError, ReadOnlyError
 from kaosmem.names import check_item_id, name_of
 from kaosmem.persistence import layout
-from kaosmem.persistence.archive import Entry, find_archived, read_archive
+from kaosmem.persistence.archive import Entry, find_archived, read_archive, salvage_archive
 from kaosmem.persistence.blobs import Place, in_line
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
 from kaosmem.persistence.commit import News, append, catch_up, create
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
 from kaosmem.persistence.recovery import Head, Recovered, Recovery, recover
+from kaosmem.persistence.salvage import salvage
 from kaosmem.persistence.steps import Steps, run
 from kaosmem.persistence.storage import Location, Storage, open_storage, session_folders
 from kaosmem.types import JSONValue
@@ -46,6 +47,7 @@ class SessionLog:
         self._clock = clock
         self._unsettled: tuple[Commit, list[Change]] | None = None
         self._measures = threading.Lock()
+        self._damage = recovery.recovered.damage
         self._start_from(recovery)
 
     def _start_from(self, recovery: Recovery) -> None:
@@ -87,10 +89,10 @@ class SessionLog:
         """Return the log that a storage holds, and what it says, as `open` does."""
         try:
             recovery = run(recover(), storage)
-        except CorruptionError:
+        except CorruptionError as error:
             if not read_only:
                 raise
-            recovery = run(recover(lenient=True), storage)
+            recovery = run(salvage(error), storage)
         if not recovery.segments and not recovery.snapshot:
             _check_no_other(storage)
         return cls(storage, recovery, read_only=read_only, clock=clock), recovery.recovered
@@ -104,6 +106,11 @@ class SessionLog:
     def txns(self) -> tuple[str, ...]:
         """Return the ids of the newest commits, oldest first."""
         return self._head.txns
+
+    @property
+    def damage(self) -> tuple[CorruptionError, ...]:
+        """Return what was found to be damaged so far, and what that costs."""
+        return tuple(self._damage)
 
     @property
     def has_leftovers(self) -> bool:
@@ -145,7 +152,7 @@ class SessionLog:
     def steps_of(self, commit: Commit) -> Steps[Head]:
         """Return the protocol of a commit."""
         if self._storage.appends:
-            return append(self._head, commit)
+            return append(self._head, commit, snapshot=max(self._sound, default=0))
         return create(self._head, self._torn, commit, look_first=self._clock() - self._seen_at > _TRUSTED_S)
 
     def catch_up(self) -> News:
@@ -240,12 +247,26 @@ class SessionLog:
             self._ends = {head.seq: (head.crc, 0)}
 
     def archived(self, item_id: str) -> Entry | None:
-        """Return the section and data of the newest archived version of an item, or None."""
-        return run(find_archived(check_item_id(item_id), since=self._purged), self._storage)
+        """Return the section and data of the newest archived version of an item, or None.
+
+        Raises CorruptionError, but not where the session is read-only: then what is damaged is passed over and said.
+        """
+        try:
+            return run(find_archived(check_item_id(item_id), since=self._purged), self._storage)
+        except CorruptionError:
+            if not self._read_only:
+                raise
+        versions = reversed(self._intact_archive())
+        return next((version for version in versions if version[1].get("id") == item_id), None)
 
     def archive(self) -> list[Entry]:
-        """Return the section and data of every archived version, oldest first. Raises CorruptionError."""
-        entries, names = run(read_archive(since=self._purged), self._storage)
+        """Return the section and data of every archived version, oldest first. Raises as `archived`."""
+        try:
+            entries, names = run(read_archive(since=self._purged), self._storage)
+        except CorruptionError:
+            if not self._read_only:
+                raise
+            return self._intact_archive()
         self._names |= names
         return entries
 
@@ -253,6 +274,12 @@ class SessionLog:
         """Refuse further writes; everything committed is durable already."""
         self._read_only = True
         self._storage.close()
+
+    def _intact_archive(self) -> list[Entry]:
+        entries, damage = run(salvage_archive(since=self._purged), self._storage)
+        known = {str(error) for error in self._damage}
+        self._damage += (error for error in damage if str(error) not in known)
+        return entries
 
     def _check_writable(self) -> None:
         if self._read_only:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.layout import FOLDERS, LOCK, QUARANTINE
+from kaosmem.persistence.layout import FOLDERS, LOCK, PURGE, QUARANTINE
 from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, TakenError, Truncate, Write
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class ObjectStorage:
     def foreign(self) -> str | None:
         """Return the name of something under the prefix that kaosmem did not put there, or None."""
         names = sorted(name for name, _ in _entries(self._filesystem, self._prefix))
-        return next((name for name in names if name not in (*FOLDERS, LOCK) and not name.startswith(".")), None)
+        return next((name for name in names if name not in (*FOLDERS, LOCK, PURGE) and not name.startswith(".")), None)
 
     def delete(self) -> None:
         """Delete the session, snapshots first and then the oldest of the log: no part of it looks whole."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple, NoReturn
@@ -13,7 +13,7 @@ from zlib import crc32
 
 from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
 from kaosmem.names import shown
-from kaosmem.persistence.blobs import Blob, spill
+from kaosmem.persistence.blobs import MAX_TEXT_BYTES, Blob, Place, has_long_text, spill
 from kaosmem.types import MAX_JSON_DEPTH, JSONValue, json_text
 
 FORMAT_VERSION = 1
@@ -75,7 +75,7 @@ class Record(NamedTuple):
 class Commit:
     """Changes encoded to follow one record: their lines, and the checksum of the last.
 
-    blobs: by name, texts to be stored before. names: by SHA-256, the names of all long texts in it.
+    blobs: by name, texts to be stored before. names: by SHA-256, the names of those.
     """
 
     txn: str
@@ -98,34 +98,42 @@ def encode_commit(
     names: by SHA-256, the names of the long texts that are stored already.
     Raises InvalidContentError for what could not be read back.
     """
-    lines = []
-    known = dict(names or {})
+    lines: list[bytes] = []
+    stored = names or {}
+    named: dict[str, str] = {}
     blobs: dict[str, bytes] = {}
 
     def place(sha256: str, text: bytes) -> str:
-        if sha256 not in known:
-            known[sha256] = f"{txn}-{len(blobs)}"
-            blobs[known[sha256]] = text
-        return known[sha256]
+        if (name := stored.get(sha256) or named.get(sha256)) is None:
+            name = named[sha256] = f"{txn}-{len(blobs)}"
+            blobs[name] = text
+        return name
 
     for number, change in enumerate(changes, 1):
-        try:
-            data, spilled = spill(change.data, place)
-        except (RecursionError, UnicodeEncodeError):
-            data, spilled = dict(change.data), []  # refused below, with the reason
-        fields = {
+        fields: dict[str, Any] = {
             "seq": seq + number,
             "k": len(changes) - number,
             "txn": txn,
             "sec": change.section,
             "op": change.op,
-            "d": data,
+            "d": change.data,
         }
-        if spilled:
-            fields[_BLOBS] = [blob.to_list() for blob in spilled]
-        line, crc = encode_line(fields, crc)
+        line, crc = _encode_change(fields, crc, place)
         lines.append(line)
-    return Commit(txn, tuple(lines), crc, blobs, known)
+    return Commit(txn, tuple(lines), crc, blobs, named)
+
+
+def _encode_change(fields: dict[str, Any], crc: int, place: Place) -> tuple[bytes, int]:
+    """Return a line and its checksum; texts are looked for that are long only where the line is."""
+    try:
+        encoded = encode_line(fields, crc)
+        if len(encoded[0]) <= MAX_TEXT_BYTES:
+            return encoded
+    except InvalidContentError:
+        if not has_long_text(fields["d"]):
+            raise
+    data, blobs = spill(fields["d"], place)
+    return encode_line({**fields, "d": data, _BLOBS: [blob.to_list() for blob in blobs]} if blobs else fields, crc)
 
 
 def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
@@ -208,7 +216,10 @@ def parse_object(line: bytes) -> dict[str, Any]:
     Raises CorruptionError for anything but UTF-8 JSON with finite floats, integers within 64 bits, no lone
     surrogates, no key twice, and within MAX_LINE_BYTES, MAX_DEPTH and MAX_CONTAINERS.
     """
-    _check_size(line)
+    if len(line) > MAX_LINE_BYTES:
+        raise CorruptionError(f"a line of {len(line)} bytes is over the limit of {MAX_LINE_BYTES}")
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH:
+        _check_nesting(line)
     try:
         text = line.decode()
         value, end = _strict.raw_decode(text)
@@ -223,7 +234,8 @@ def parse_object(line: bytes) -> dict[str, Any]:
 
 def record_of(fields: dict[str, Any]) -> Record:
     """Return the record that a line's fields are. Raises as `decode_record`."""
-    record = Record(*map(fields.get, _STATED))
+    stated: Iterable[Any] = map(fields.get, _STATED)
+    record = Record(*stated)
     if tuple(map(type, record[: len(_KINDS)])) != _KINDS or record.seq <= 0 or record.k < 0:
         raise CorruptionError("a record's field is missing or of the wrong type")
     if len(fields) == len(_FIELDS):
@@ -238,11 +250,7 @@ def record_of(fields: dict[str, Any]) -> Record:
     )
 
 
-def _check_size(line: bytes) -> None:
-    if len(line) > MAX_LINE_BYTES:
-        raise CorruptionError(f"a line of {len(line)} bytes is over the limit of {MAX_LINE_BYTES}")
-    if line.count(b"{") + line.count(b"[") <= MAX_DEPTH:
-        return
+def _check_nesting(line: bytes) -> None:
     brackets = _STRING.sub(b"", line).translate(None, _NOT_BRACKETS)
     if len(brackets) > 2 * MAX_CONTAINERS:
         raise CorruptionError(f"it holds more than {MAX_CONTAINERS} objects and lists")

@@ -10,13 +10,13 @@ from kaosmem.errors import ConflictError, CorruptionError, UnsupportedVersionErr
 from kaosmem.names import shown
 from kaosmem.persistence.blobs import fill
 from kaosmem.persistence.items import ItemFile, decode_items
-from kaosmem.persistence.layout import ARCHIVE, LOG, SNAP, log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.layout import LOG, PURGE, SNAP, log_file, numbers, segments, snapshot_file
 from kaosmem.persistence.records import FORMAT_VERSION, Record, claimed_txn, decode_record
 from kaosmem.persistence.steps import List, Read, Steps
 from kaosmem.types import JSONValue
 
 TXNS_KEPT = 64
-REMEDY = "read_only=True opens what is intact, `kaosmem repair` rescues it into a new session, a copy brings back the rest"
+REMEDY = "read_only=True opens what is intact, `kaosmem repair` rescues it into a new session, a copy brings back all"
 LOOKS = 10
 
 
@@ -198,10 +198,7 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
     for data, blobs in lacking:
         yield from fill(data, blobs)
     purged = base.purged if base else 0
-    older = [number for number in walk.firsts if number <= purged]
-    if purged:
-        archives = numbers((yield List(ARCHIVE)))
-        older += (number for number in (*numbers((yield List(SNAP))), *archives) if number < purged)
+    has_leftovers = bool(purged) and (yield from _is_there(PURGE))
     return Recovery(
         recovered,
         walk.head,
@@ -211,9 +208,17 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
         snapshot_bytes,
         walk.log_bytes,
         purged,
-        bool(older),
+        has_leftovers,
         {blob.sha256: blob.name for _, blobs in lacking for blob in blobs},
     )
+
+
+def _is_there(path: str) -> Steps[bool]:
+    try:
+        yield Read(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def torn_tail(path: str, byte: int, seq: int, size: int) -> CorruptionError:

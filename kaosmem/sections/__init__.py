@@ -1,7 +1,7 @@
 """Sections: what one is like, holds, has given up, proposes; and other sources of what is shown."""
 
 from kaosmem.sections.archive import Archive, Archived
-from kaosmem.sections.lineage import derived_from
+from kaosmem.sections.lineage import Forgotten, derived_from
 from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.sources import AttachedSection, ForgettingSource, Source, renamed
@@ -15,6 +15,7 @@ __all__ = [
     "AttachedSection",
     "Candidate",
     "ForgettingSource",
+    "Forgotten",
     "Proposal",
     "Section",
     "SectionSpec",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kaosmem.errors import InvalidContentError, UnknownItemError
@@ -136,15 +136,13 @@ class Holdings:
     def put(self, item: Item) -> int:
         """Take a new item in and return its ordinal."""
         ordinal = self.taken
-        link = Link.of(item)
-        joined = self.units.joins(ordinal, link)
+        joined = self.units.add(ordinal, Link.of(item))
         self._held[ordinal] = _Holding(item, self.total, last_use=self.clock)
         self._ordinals[item.id] = ordinal
         self._tokens[ordinal] = item.tokens
         self.taken += 1
         self.total += item.tokens
         self.used += item.tokens
-        self.units.add(ordinal, link)
         if joined:
             parts = [*map(self._standing, joined), self._alone(ordinal)]
             for first in joined:
@@ -170,20 +168,26 @@ class Holdings:
     def take(self, ordinals: Iterable[int]) -> list[Item]:
         """Take items out and return them; what is left of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
-        touched = {self.units.first(ordinal): None for ordinal in ordinals}
-        left = [ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals]
-        for first in touched:
-            self._shared.pop(first, None)
-        self.units.remove(ordinals)
-        items = [self._held.pop(ordinal).item for ordinal in ordinals]
+        left = self._parted(ordinals)
+        items = []
         for ordinal in ordinals:
-            del self._tokens[ordinal]
-        for item in items:
+            item = self._held.pop(ordinal).item
+            items.append(item)
+            self.used -= self._tokens.pop(ordinal)
             del self._ordinals[item.id]
-            self.used -= item.tokens
         for first in dict.fromkeys(map(self.units.first, left)):
             self._reckon(first)
         return items
+
+    def _parted(self, ordinals: Collection[int]) -> list[int]:
+        """Take items out of their units and return who is left in those."""
+        touched = {self.units.first(ordinal): None for ordinal in ordinals if self.units.ties(ordinal)}
+        left = [ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals]
+        if touched:
+            for first in touched:
+                self._shared.pop(first, None)
+            self.units.remove(ordinals)
+        return left
 
     def evict(self, ordinals: Iterable[int]) -> list[Item]:
         """Take whole units out for room and return their items; they are kept in `past`.
@@ -191,11 +195,13 @@ class Holdings:
         Raises InvalidContentError for a part of a unit; then nothing has changed.
         """
         ordinals = list(ordinals)
-        units = [self.units.members(first) for first in dict.fromkeys(map(self.units.first, ordinals))]
-        if sum(map(len, units)) != len(ordinals):
-            raise InvalidContentError("what is evicted is not whole units")
-        for members in units:
-            self.past.put({member: self._held[member].item for member in members})
+        firsts = ordinals
+        if any(map(self.units.ties, ordinals)):
+            firsts = list(dict.fromkeys(map(self.units.first, ordinals)))
+            if sum(len(self.units.members(first)) for first in firsts) != len(ordinals):
+                raise InvalidContentError("what is evicted is not whole units")
+        for first in firsts:
+            self.past.put({member: self._held[member].item for member in self.units.members(first)})
         return self.take(ordinals)
 
     def use(self, ordinals: Iterable[int]) -> None:
@@ -245,7 +251,8 @@ class Holdings:
         holdings = cls(policy)
         holdings.taken, holdings.total, holdings.clock = state["taken"], state["total"], state["clock"]
         held, ordinals, tokens = holdings._held, holdings._ordinals, holdings._tokens
-        last, firsts = -1, {}
+        last = -1
+        firsts: dict[int, int] = {}  # of those that are not the first of their unit
         are_plain = state["loop"] is None
         for entry in entries:
             item, ordinal = Item.from_dict(entry, section), entry["position"]
@@ -260,7 +267,8 @@ class Holdings:
             are_plain = are_plain and type(item.content) is str
         holdings.used = sum(tokens.values())
         if firsts or not are_plain:
-            places = [(ordinal, Link.of(holding.item), firsts.get(ordinal, ordinal)) for ordinal, holding in held.items()]
+            links = ((ordinal, Link.of(holding.item)) for ordinal, holding in held.items())
+            places = [(ordinal, link, firsts.get(ordinal, ordinal)) for ordinal, link in links]
             holdings.units = Units.restore(places, loop=state["loop"])
             holdings._reckon_all()
         return holdings

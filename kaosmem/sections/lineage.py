@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 
 from kaosmem.entities import Relationship, entity_item_id, part_of
@@ -33,3 +34,29 @@ def _parents(item: Item) -> Iterator[str]:
     if "relationship" in item.metadata and isinstance(part := part_of(item.metadata), Relationship):
         yield entity_item_id(part.source)
         yield entity_item_id(part.target)
+
+
+class Forgotten:
+    """The ids of items that were forgotten, as digests: an id may say what its item said."""
+
+    def __init__(self, digests: Iterable[str] = ()) -> None:
+        self._digests = {*digests}
+
+    def __contains__(self, item_id: object) -> bool:
+        return isinstance(item_id, str) and _digest(item_id) in self._digests
+
+    def add(self, item_ids: Iterable[str]) -> None:
+        """Enter ids."""
+        self._digests.update(map(_digest, item_ids))
+
+    def update(self, other: Forgotten) -> None:
+        """Enter all that another has."""
+        self._digests |= other._digests
+
+    def to_list(self) -> list[str]:
+        """Return the digests, sorted."""
+        return sorted(self._digests)
+
+
+def _digest(item_id: str) -> str:
+    return hashlib.sha256(item_id.encode()).hexdigest()[:32]

@@ -51,10 +51,14 @@ class Past:
     def put(self, items: Mapping[int, Item]) -> None:
         """Keep a unit, its items by ordinal in stored order; one that is there already stays as it is."""
         first = next(iter(items))
-        if first not in self._firsts:
-            self._units[first] = PastUnit(items, sum(item.tokens for item in items.values()))
-            self._firsts |= dict.fromkeys(items, first)
-            self._lasts.append(max(items))
+        if first in self._firsts:
+            return
+        tokens = 0
+        for ordinal, item in items.items():
+            self._firsts[ordinal] = first
+            tokens += item.tokens
+        self._units[first] = PastUnit(items, tokens)
+        self._lasts.append(max(items))
 
     def ordinals(self, item_ids: Container[str]) -> set[int]:
         """Return the ordinals under which any of these ids was evicted."""

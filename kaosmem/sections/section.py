@@ -364,7 +364,7 @@ class Section:
         return [item.id for first in victims for item in self._held.unit(first)[0]]
 
     def _add(self, item: Item, evicted: Sequence[str]) -> None:
-        if evicted:
+        if evicted != []:
             self._evict(evicted)
         self._proposer.added(self._held.put(item))
 

@@ -1,5 +1,6 @@
 """A session: opened, filled, shown and saved."""
 
 from kaosmem.session.memory import SessionMemory, delete_session, list_sessions
+from kaosmem.session.repair import RepairReport, repair_session
 
-__all__ = ["SessionMemory", "delete_session", "list_sessions"]
+__all__ = ["RepairReport", "SessionMemory", "delete_session", "list_sessions", "repair_session"]

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
+from kaosmem.names import shown
 from kaosmem.persistence import FORMAT_VERSION, Change, Recovered
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import MAX_SECTIONS, Archived, Section, SectionSpec
+from kaosmem.sections import MAX_SECTIONS, Archived, Forgotten, Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import JSONValue
 
 OPEN = "open"
 REPLACE = "replace"
 FORGET = "forget"
+DORMANT: Mapping[str, JSONValue] = {"eviction": "none", "max_items": None, "in_context": False}
+"""Of a section without a spec: nothing is added to it, and its policy may be one that nobody has defined today."""
 
 
 @dataclass
 class Hydrated:
     """Sections as they were saved, by name, how the log describes them, and what is worth saying about them.
 
-    forgotten: ids of all items ever forgotten. unpurged: of those that files may still hold.
+    forgotten: all items that ever were. unpurged: ids of those that files may still hold.
     """
 
     sections: dict[str, Section]
     description: Mapping[str, JSONValue]
     notices: list[str]
-    forgotten: set[str] = field(default_factory=set)
+    forgotten: Forgotten = field(default_factory=Forgotten)
     unpurged: set[str] = field(default_factory=set)
 
 
@@ -57,17 +60,16 @@ def _hydrate(
     header = recovered.header or {}
     descriptions = [header] if header else []
     descriptions += [record.data for record in recovered.records if record.op == OPEN]
-    known = {spec.name: spec for spec in specs}
-    # Nothing is added to a section without a spec, and its policy may be one that nobody has defined today.
-    dormant = {"eviction": "none", "max_items": None, "in_context": False}
-    described = {name: stored for each in descriptions for name, stored in each["sections"].items()}
-    if len(known.keys() | described.keys()) > MAX_SECTIONS:
-        raise CorruptionError(
-            f"the session's records describe more than {MAX_SECTIONS} sections, which no session has; "
-            "bring it back from a copy"
+    if newer := [each["version"] for each in descriptions if each["version"] > FORMAT_VERSION]:
+        raise UnsupportedVersionError(
+            f"the session was stored in version {shown(newer[0])} of its format, and {FORMAT_VERSION} is the newest "
+            "known here; open it with a newer kaosmem"
         )
+    known = {spec.name: spec for spec in specs}
+    described = {name: stored for each in descriptions for name, stored in each["sections"].items()}
+    check_count(known.keys() | described.keys())
     unknown = {
-        name: SectionSpec.from_dict({**stored, **dormant}) for name, stored in described.items() if name not in known
+        name: SectionSpec.from_dict({**stored, **DORMANT}) for name, stored in described.items() if name not in known
     }
     entries: dict[str, list[dict[str, JSONValue]]] = {}
     for name, entry in recovered.items:
@@ -82,20 +84,42 @@ def _hydrate(
     for record in recovered.records:
         if record.op != OPEN:
             sections[record.section].apply(record.op, record.data)
-    notices = list(recovered.damage)
-    notices += [
-        f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are kept, not shown"
-        for name in unknown
-    ]
+    for section in sections.values():
+        section.archive.drain()  # the log has them
+    notices = notices_of(sections, unknown)
     others = {description["counter"] for description in descriptions} - {counter.name}
     if others:
         notices.append(f"counted again with {counter.name}: the session was counted with {min(others)}")
-        for section in sections.values():
-            section.recount(lambda item: count_content(item.content, counter))
+        recount(sections.values(), counter)
     newest = descriptions[-1] if descriptions else {}
     description = {name: value for name, value in newest.items() if name not in ("states", "forgotten")}
     unpurged = {item_id for record in recovered.records if record.op == FORGET for item_id in record.data["ids"]}
-    return Hydrated(sections, description, notices, {*header.get("forgotten", ())} | unpurged, unpurged)
+    forgotten = Forgotten(header.get("forgotten", ()))
+    forgotten.add(unpurged)
+    return Hydrated(sections, description, notices, forgotten, unpurged)
+
+
+def check_count(names: Collection[str]) -> None:
+    """Raise CorruptionError for more sections than a session may have."""
+    if len(names) > MAX_SECTIONS:
+        raise CorruptionError(
+            f"the session's records describe more than {MAX_SECTIONS} sections, which no session has; "
+            "bring it back from a copy"
+        )
+
+
+def notices_of(sections: Mapping[str, Section], unknown: Iterable[str]) -> list[str]:
+    """Return what is worth saying of stored sections that no spec names."""
+    return [
+        f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are kept, not shown"
+        for name in unknown
+    ]
+
+
+def recount(sections: Iterable[Section], counter: TokenCounter) -> None:
+    """Count all items anew."""
+    for section in sections:
+        section.recount(lambda item: count_content(item.content, counter))
 
 
 def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JSONValue]:
@@ -109,11 +133,12 @@ def drain(sections: Iterable[Section]) -> list[Change]:
     changes: list[Change] = []
     for section in sections:
         name, journal = section.spec.name, section.drain_journal()
-        versions = [version.to_dict() for version in section.archive.drain()]
+        versions = section.archive.drain()
         if section.spec.persistence == "stream":
             changes += [Change(name, op, data) for op, data in journal]
         elif section.spec.persistence == "snapshot" and journal:
-            whole = {"state": section.state(), "entries": list(section.entries()), "archived": versions}
+            archived = [version.to_dict() for version in versions]
+            whole = {"state": section.state(), "entries": list(section.entries()), "archived": archived}
             changes.append(Change(name, REPLACE, whole))
     return changes
 
@@ -135,14 +160,14 @@ class Frozen:
         return ((version.item.section, version.to_dict()) for version in self.archived)
 
 
-def freeze(sections: Iterable[Section], counter: TokenCounter, forgotten: Iterable[str]) -> Frozen:
+def freeze(sections: Iterable[Section], counter: TokenCounter, forgotten: Forgotten) -> Frozen:
     """Return the state of all sections that are kept on disk, as it is now."""
     sections = list(sections)
     kept = [section for section in sections if section.spec.persistence != "none"]
     states = {section.spec.name: section.state() for section in kept}
     entries = [(section.spec.name, section.entries()) for section in kept]
     return Frozen(
-        header={**describe(sections, counter), "states": states, "forgotten": sorted(forgotten)},
+        header={**describe(sections, counter), "states": states, "forgotten": forgotten.to_list()},
         items=((name, entry) for name, each in entries for entry in each),
         archived=[version for section in kept for version in section.archive.in_memory()],
     )

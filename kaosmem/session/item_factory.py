@@ -64,8 +64,9 @@ class ItemFactory:
         checked = check_content(content)
         role = _default_role(spec) if role is None else check_text(role, "role")
         sources = tuple(check_item_id(source) for source in sources)
-        if forgotten := [source for source in sources if source in self._forgotten]:
-            raise UnknownItemError(f"item {shown(forgotten[0])} was forgotten; nothing derived from it may be kept")
+        gone = [source for source in sources if source in self._forgotten and self.section_of(source) is None]
+        if gone:
+            raise UnknownItemError(f"item {shown(gone[0])} was forgotten; nothing derived from it may be kept")
         if id is not None and self.section_of(check_item_id(id)):
             raise DuplicateItemError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
         if not is_integer(priority):

@@ -78,7 +78,7 @@ class SessionMemory:
         one_loop: bool = False,
     ) -> None:
         self.session_id, self.counter = opening.session_id, opening.counter
-        self._location = opening.location
+        self._opening = opening
         self._log, self._sections, self._notices = log, hydrated.sections, list(hydrated.notices)
         self._roster = Roster(self._sections, counter=self.counter)
         self._saver = Saver(log, hydrated, counter=self.counter, rehydrate=opening.hydrate)
@@ -222,12 +222,20 @@ class SessionMemory:
     @property
     def notices(self) -> tuple[str, ...]:
         """What opening and keeping the session brought to light: damage, sections without a spec, another counter."""
-        return (*self._notices, *self._saver.notices)
+        return (*map(str, self.damage), *self._notices, *self._saver.notices)
+
+    @property
+    def damage(self) -> tuple[CorruptionError, ...]:
+        """What is damaged of what is stored, as far as it was read, and what that costs; empty for a sound session.
+
+        Of a damaged session, opened read-only, all that is intact is there; `repair_session` rescues it into a new one.
+        """
+        return self._log.damage
 
     @property
     def fs(self) -> AbstractFileSystem:
         """The filesystem that the session is in; `open(memory.fs, memory.session_id)` opens it again."""
-        return filesystem_of(self._location)
+        return filesystem_of(self._opening.location)
 
     @property
     def sections(self) -> tuple[SectionSpec, ...]:
@@ -375,24 +383,25 @@ class SessionMemory:
         """
         self._live(item_id).remove(item_id)
 
-    async def forget(self, item_id: str) -> None:
-        """Erase an item and all that is derived from it: here, where the session is stored, and from its sources.
+    async def forget(self, *item_ids: str) -> None:
+        """Erase items and all that is derived from them: here, where the session is stored, and from its sources.
 
         All versions go, archived ones too; what else is unsaved is saved. Once begun it is finished: by the next save
-        of the session where this one fails. It costs as much as writing the session anew. Copies that others made of
-        the files, and contexts handed over before, are theirs.
+        of the session where this one fails. It costs as much as writing the session anew, for one item or many.
+        Copies that others made of the files, and contexts handed over before, are theirs.
         Raises UnknownItemError, ReadOnlyError, ConflictError and DurabilityError, and ForgetIncompleteError, all else
         being done, where a source holds the item and can't forget it.
         """
         self._check_loop()
         self._check_writable()
-        if item_id not in self._saver.unpurged:
-            await self.fetch(item_id)
-        await self._saver.forget({check_item_id(item_id)})
-        if unable := await self._roster.forget({item_id}):
+        for item_id in item_ids:
+            if item_id not in self._saver.unpurged:
+                await self.fetch(item_id)
+        erased = await self._saver.forget(item_ids)
+        _SHARED.drop(self._opening)
+        if unable := await self._roster.forget(erased):
             raise ForgetIncompleteError(
-                f"item {shown(item_id)} is forgotten here, but {listed(unable, 3)} can't forget it; erase it there",
-                sources=unable,
+                f"{listed(unable, 3)} can't forget what is forgotten here; erase it there", sources=unable
             )
 
     def _live(self, item_id: str) -> Section:

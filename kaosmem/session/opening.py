@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from kaosmem.errors import CorruptionError
 from kaosmem.persistence import Location, Recovered, SessionLog, fingerprint, same_place
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import SectionSpec
 from kaosmem.session.hydration import Hydrated, hydrate
+from kaosmem.session.salvaging import salvage
 from kaosmem.tokens import TokenCounter, get_counter
 
 MAX_SHARED = 8
@@ -46,11 +48,18 @@ class Opening:
                 read_only=read_only,
                 single_writer=single_writer,
             )
-            return log, hydrate(recovered, self.sections, self.counter, self.ranker)
+            try:
+                return log, self.hydrate(recovered)
+            except CorruptionError as error:
+                if not read_only:
+                    raise
+                recovered.damage.append(error)
+                return log, salvage(recovered, self.sections, self.counter, self.ranker)
 
     def hydrate(self, recovered: Recovered) -> Hydrated:
         """Return what a log holds, as sections. Raises CorruptionError, UnsupportedVersionError."""
-        return hydrate(recovered, self.sections, self.counter, self.ranker)
+        read = salvage if recovered.is_partial else hydrate
+        return read(recovered, self.sections, self.counter, self.ranker)
 
     @property
     def place(self) -> Hashable:
@@ -96,9 +105,9 @@ class SharedSessions:
                 shared.stored = stored
             return shared.held
 
-    def drop(self, location: Location, session_id: str, *, namespace: str = "default") -> None:
+    def drop(self, opening: Opening) -> None:
         """Let go of what was read of a session, however it was read; who has it open keeps it until closing."""
-        place = same_place(location), namespace, session_id
+        place = opening.place
         with self._lock:
             for key in [key for key, shared in self._sessions.items() if shared.opening.place == place]:
                 del self._sessions[key]

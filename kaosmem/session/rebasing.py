@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from kaosmem.errors import ConflictError, DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError
 from kaosmem.names import shown
@@ -27,16 +27,19 @@ def rebase(
     theirs: Sequence[Record],
     stored: Mapping[str, Section],
     *,
+    forgotten: Container[str],
     is_known: bool,
 ) -> list[Change]:
     """Bring sections to where the log is, with what is unsaved after it, and return of this what no journal has.
 
     ours: all that is unsaved, in order. theirs: what others committed, if that is known.
     stored: as the log has them now, all sections that both changed or that are not known here.
+    forgotten: ids of what others have forgotten.
     Raises ConflictError where both rewrote the same, or ours no longer fits; then nothing has changed.
     """
     ours = [change for change in ours if change.op not in (OPEN, FORGET)]
     _check_clashes(sections, ours, theirs, is_known=is_known)
+    _check_sources(ours, forgotten)
     kept = [change for change in ours if change.section not in stored or change.op == REPLACE]
     for change in ours:
         if change.section in stored and change.op != REPLACE:
@@ -74,7 +77,7 @@ def _repeat(section: Section, change: Change) -> None:
 def _check_clashes(
     sections: Mapping[str, Section], ours: Sequence[Change], theirs: Sequence[Record], *, is_known: bool
 ) -> None:
-    """Raise ConflictError where both rewrote the same item or section, or ours is derived from what theirs forgot."""
+    """Raise ConflictError where both rewrote the same item or section."""
     rewritten = {change.data["id"]: change.section for change in ours if change.op == "remove"}
     rewritten |= {change.data["item"]["id"]: change.section for change in ours if change.op == "update"}
     added = {change.data["item"]["id"]: change.section for change in ours if change.op == "add"}
@@ -95,9 +98,14 @@ def _check_clashes(
             f"section {min(names)!r} is kept as a whole, and another writer has changed it too; "
             "open the session again and repeat the change"
         )
-    forgotten = {item_id for record in theirs if record.op == FORGET for item_id in record.data["ids"]}
+
+
+def _check_sources(ours: Sequence[Change], forgotten: Container[str]) -> None:
+    """Raise ConflictError where ours is derived from what others have forgotten."""
     for change in ours:
-        if change.op in ("add", "update") and not forgotten.isdisjoint(change.data["item"].get("sources", ())):
+        if change.op in ("add", "update") and any(
+            source in forgotten for source in change.data["item"].get("sources", ())
+        ):
             raise ConflictError(
                 f"item {shown(change.data['item']['id'])} is derived from what another writer has forgotten; "
                 "open the session again and go on without it"

@@ -20,7 +20,7 @@ class Saver:
     """Keeps the sections of one session in its log.
 
     hydrated: what the log held, its sections the caller's own. rehydrate: gives what a log holds now.
-    forgotten: ids of all items ever forgotten, the caller's own.
+    forgotten: all items that ever were, the caller's own.
     notices: what went wrong beside the commits, a sentence each.
     """
 
@@ -41,6 +41,7 @@ class Saver:
         self._batch: list[Change] = []  # being committed, or failed and to be tried again as it is
         self._to_forget: set[str] = set()  # until the log says so
         self._to_purge = hydrated.unpurged  # until no file holds them
+        self._erased: set[str] = set()  # until `forget` returns them
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
         self._saving = asyncio.Lock()
         self._snapshot: asyncio.Task[None] | None = None
@@ -53,10 +54,15 @@ class Saver:
         """
         await _finished(self._save())
 
-    async def forget(self, item_ids: Collection[str]) -> None:
-        """Erase items and all that is derived from them, here and wherever the session is stored. Raises as `save`."""
+    async def forget(self, item_ids: Collection[str]) -> set[str]:
+        """Erase items and all that is derived from them, here and wherever the session is stored.
+
+        Returns the ids of all that were erased. Raises as `save`.
+        """
         self._to_forget |= {*item_ids}
         await self.save()
+        erased, self._erased = self._erased | {*item_ids}, set()
+        return erased
 
     @property
     def unpurged(self) -> Collection[str]:
@@ -137,6 +143,7 @@ class Saver:
             ours,
             theirs,
             {name: section for name, section in read.items() if is_all_read or name in changed},
+            forgotten=_forgotten(theirs) if stored is None else stored.forgotten,
             is_known=not news.is_whole,
         )
         self._take_in(theirs, stored)
@@ -150,15 +157,15 @@ class Saver:
 
     def _take_in(self, theirs: Iterable[Record], stored: Hydrated | None) -> None:
         """Note what others have said of the session as a whole."""
-        for record in theirs:
-            if record.op == OPEN:
-                self._description = record.data
-            elif record.op == FORGET:  # who said so deletes it from the files
-                self.forgotten.update(record.data["ids"])
-                clear_memos()
+        described = [record.data for record in theirs if record.op == OPEN]
         if stored is not None:
             self._description = stored.description
-            self.forgotten |= stored.forgotten
+            self.forgotten.update(stored.forgotten)
+        elif described:
+            self._description = described[-1]
+        if forgotten := _forgotten(theirs):  # who said so deletes it from the files
+            self.forgotten.add(forgotten)
+            clear_memos()
 
     async def _commit_tombstones(self) -> None:
         """Say in the log what is forgotten; not yet where changes come in meanwhile."""
@@ -174,8 +181,9 @@ class Saver:
             data = section.forget(forgotten, stored=archived.get(name, ()))
             if data["ids"] and section.spec.persistence != "none":
                 self._batch.append(Change(name, FORGET, data))
-        self.forgotten |= forgotten
+        self.forgotten.add(forgotten)
         self._to_purge |= forgotten
+        self._erased |= forgotten
         self._is_purge_due = True
         if not self._batch:  # said before, or of sections that no file holds
             self._to_forget.clear()
@@ -231,6 +239,10 @@ class Saver:
                     release(self._sections.values(), frozen.archived)
 
         self._snapshot = asyncio.create_task(write())
+
+
+def _forgotten(records: Iterable[Record]) -> set[str]:
+    return {item_id for record in records if record.op == FORGET for item_id in record.data["ids"]}
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:

@@ -33,7 +33,7 @@ def test_bi_029_a_torn_tail_is_cut_at_the_next_commit(tail: bytes, tmp_path: Pat
         file.write(tail)
     torn = segment(tmp_path).read_bytes()
     log, found = SessionLog.open(tmp_path, "s")
-    assert "unfinished" in found.damage[0]
+    assert "unfinished" in str(found.damage[0])
     assert segment(tmp_path).read_bytes() == torn
     log.commit([add("b")])
     _, found = SessionLog.open(tmp_path, "s")

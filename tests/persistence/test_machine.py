@@ -1,33 +1,44 @@
-"""The state machines that come with the package, over every kind of place that tests know."""
+"""The state machines that come with the package, over every kind of place that tests know, and over faulty ones."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from hypothesis import settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from kaosmem.persistence import Location, SessionLog
+from kaosmem.names import path_of
+from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.records import encode_commit
 from kaosmem.testing import SessionLogMachine, StorageMachine
+from tests.persistence.faulty_filesystems import FAULTY, IgnoresCase
 from tests.persistence.test_objects import Bucket
 
 
-class MemoryStorage(StorageMachine):
-    def place(self) -> Location:
+class InMemory:
+    def place(self) -> IsolatedMemoryFileSystem:
         return IsolatedMemoryFileSystem()
 
 
-class BucketStorage(StorageMachine):
-    def place(self) -> Location:
+class InABucket:
+    def place(self) -> Bucket:
         return Bucket()
 
 
-class LocalStorage(StorageMachine):
-    def place(self) -> Location:
+class WhereCaseIsIgnored:
+    def place(self) -> Bucket:
+        return IgnoresCase()
+
+
+class OnDisk:
+    def place(self) -> Path:
         self.folder = tempfile.TemporaryDirectory()
         return Path(self.folder.name, "größe ☃")
 
@@ -35,30 +46,99 @@ class LocalStorage(StorageMachine):
         self.folder.cleanup()
 
 
-class MemorySessionLog(SessionLogMachine):
-    def place(self) -> Location:
-        return IsolatedMemoryFileSystem()
+class MemoryStorage(InMemory, StorageMachine):
+    pass
 
 
-class BucketSessionLog(SessionLogMachine):
-    def place(self) -> Location:
-        return Bucket()
+class BucketStorage(InABucket, StorageMachine):
+    pass
 
 
-class LocalSessionLog(SessionLogMachine):
-    def place(self) -> Location:
-        self.folder = tempfile.TemporaryDirectory()
-        return Path(self.folder.name, "größe ☃")
-
-    def teardown(self) -> None:
-        self.folder.cleanup()
+class CaselessStorage(WhereCaseIsIgnored, StorageMachine):
+    pass
 
 
-TestMemoryStorage = MemoryStorage.TestCase
-TestBucketStorage = BucketStorage.TestCase
-TestLocalStorage = LocalStorage.TestCase
-TestMemorySessionLog = MemorySessionLog.TestCase
-TestBucketSessionLog = BucketSessionLog.TestCase
-TestLocalSessionLog = LocalSessionLog.TestCase
-for machine in [each for name, each in [*globals().items()] if name.startswith("Test")]:
-    machine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+class LocalStorage(OnDisk, StorageMachine):
+    pass
+
+
+class MemorySessionLog(InMemory, SessionLogMachine):
+    pass
+
+
+class BucketSessionLog(InABucket, SessionLogMachine):
+    pass
+
+
+class LocalSessionLog(OnDisk, SessionLogMachine):
+    @precondition(lambda self: not self.torn)
+    @rule(text=st.text(max_size=9), part=st.floats(0, 1))
+    def tear(self, text: str, part: float) -> None:
+        """A writer is killed while it writes a commit, of which the first bytes are there."""
+        head = SessionLog.open(self.where, self.session_id)[0]._head
+        whole = encode_commit([Change("messages", "add", {"text": text})] * 2, "torn", seq=head.seq, crc=head.crc).data
+        torn = whole[: int(part * (len(whole) - 2))]
+        is_closed = self.account.archived == head.seq
+        path = self.where / "default" / path_of(self.session_id) / log_file(head.seq + 1 if is_closed else head.segment)
+        with path.open("ab") as file:
+            file.write(torn)
+        self.torn = bool(torn)
+
+
+MACHINES = (
+    MemoryStorage,
+    BucketStorage,
+    CaselessStorage,
+    LocalStorage,
+    MemorySessionLog,
+    BucketSessionLog,
+    LocalSessionLog,
+)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_place_keeps_sessions(machine: type[RuleBasedStateMachine]) -> None:
+    """What is done in any order, by several writers, loses nothing."""
+    examples = 10 if machine is LocalSessionLog else 25  # each commit waits for the disk
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_place_keeps_sessions_for_long(machine: type[RuleBasedStateMachine]) -> None:
+    run_state_machine_as_test(machine, settings=settings(max_examples=500, stateful_step_count=50, deadline=None))
+
+
+@pytest.mark.parametrize("filesystem", FAULTY)
+def test_a_faulty_filesystem_is_found_out(filesystem: type[Bucket]) -> None:
+    """A filesystem that does one thing wrongly does not pass."""
+
+    class Machine(StorageMachine):
+        def place(self) -> Bucket:
+            return filesystem()
+
+    once = settings(
+        max_examples=200,
+        stateful_step_count=30,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+    )
+    with pytest.raises((Exception, ExceptionGroup)):
+        run_state_machine_as_test(Machine, settings=once)
+
+
+def test_without_hypothesis_the_remedy_is_named() -> None:
+    """The checkers of messages need no extra; a state machine says which one it needs."""
+    code = (
+        "import sys; sys.modules['hypothesis'] = None; from kaosmem import testing; testing.check_openai_messages; "
+        "testing.StorageMachine"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingExtraError: a state machine needs the extra 'test': pip install 'kaosmem[test]'" in done.stderr
+
+
+def test_importing_kaosmem_testing_does_not_load_hypothesis() -> None:
+    code = "import sys, kaosmem.testing; assert 'hypothesis' not in sys.modules; kaosmem.testing.SessionLogMachine"
+    subprocess.run([sys.executable, "-c", code], check=True)

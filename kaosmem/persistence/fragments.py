@@ -1,0 +1,148 @@
+"""What is intact of a damaged file: lines that the checksums around them vouch for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Any
+
+from kaosmem.errors import CorruptionError
+from kaosmem.persistence.records import chained_crc, parse_object, stated_crc
+
+_BEGINNING = re.compile(rb'\{"crc":"[0-9a-f]{8}",')
+_CLAIM = re.compile(rb'.{17},"seq":([1-9][0-9]{0,17}),', re.DOTALL)
+_PREFIX = 18
+_SEEDS_KEPT = 8
+
+
+@dataclass(slots=True, eq=False)
+class Fragment:
+    """A line of a damaged file, or what may be one.
+
+    start, size: its bytes in the file. line: without what stands around it. fields: of the object that it is, else
+    None. stated: its checksum as it says it, if that can be read. ends: a newline follows it.
+    is_sound: checksums vouch for it. is_mended: its own checksum alone is damaged.
+    """
+
+    path: str
+    start: int
+    raw: bytes = field(repr=False)
+    line: bytes = field(repr=False)
+    fields: dict[str, Any] | None = field(repr=False)
+    stated: int | None
+    ends: bool
+    is_sound: bool = False
+    is_mended: bool = False
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes it takes, its newline included."""
+        return len(self.raw) + self.ends
+
+    @property
+    def end(self) -> int:
+        """Return where the next one begins."""
+        return self.start + self.size
+
+    @property
+    def claimed_seq(self) -> int | None:
+        """Return the number of the record that it says it is, true or not."""
+        if self.fields is not None:
+            seq = self.fields.get("seq")
+            return seq if type(seq) is int and 0 < seq < 10**18 else None
+        match = _CLAIM.match(self.line)
+        return int(match[1]) if match else None
+
+
+def fragments(data: bytes, path: str) -> list[Fragment]:
+    """Return the lines of a file, those told apart that a damaged newline has made one."""
+    found = []
+    start = 0
+    *lines, rest = data.split(b"\n")
+    for line in lines:
+        found += _pieces(line, start, path, ends=True)
+        start += len(line) + 1
+    return found + (_pieces(rest, start, path, ends=False) if rest else [])
+
+
+def vouch(
+    found: Iterable[Fragment],
+    seeds: Collection[int] = (),
+    *,
+    stated_before: Callable[[Fragment], Iterable[int]] | None = None,
+) -> None:
+    """Mark the lines that the checksums around them vouch for.
+
+    A line is sound if its checksum builds on the one that the line before it states, damaged or not, or, where it is
+    the statement that is damaged, on the one that the line before it has; then that one is sound, too.
+    seeds: what the first may build on. stated_before: what else a line may build on.
+    """
+    known: dict[int, tuple[Fragment, ...]] = dict.fromkeys(seeds, ())
+    for fragment in found:
+        also = stated_before(fragment) if stated_before else ()
+        bases = {**dict.fromkeys(also, ()), **known}
+        computed = {chained_crc(fragment.line, seed): held for seed, held in bases.items()}
+        if fragment.fields is not None and fragment.stated in computed:
+            for each in (fragment, *computed[fragment.stated]):
+                each.is_mended, each.is_sound = not each.is_sound and each is not fragment, True
+            known = {fragment.stated: ()}
+            continue
+        following: dict[int, tuple[Fragment, ...]] = {} if fragment.stated is None else {fragment.stated: ()}
+        if fragment.fields is not None:
+            following |= {crc: (*held, fragment) for crc, held in computed.items()}
+        known = dict(islice((following | known).items(), _SEEDS_KEPT))
+
+
+def lost_stretches(found: Iterable[Fragment], kept: Callable[[Fragment], bool]) -> Iterator[list[Fragment]]:
+    """Yield the fragments that are not kept, those that follow one another in a file together."""
+    stretch: list[Fragment] = []
+    for fragment in found:
+        if kept(fragment) or (stretch and stretch[-1].path != fragment.path):
+            if stretch:
+                yield stretch
+            stretch = []
+        if not kept(fragment):
+            stretch.append(fragment)
+    if stretch:
+        yield stretch
+
+
+def mended(fragment: Fragment) -> CorruptionError:
+    """Return what is to be said of a line that only its own checksum is damaged of."""
+    return CorruptionError(
+        f"{fragment.path!r} is damaged at byte {fragment.start}: the checksum of a line, for which the one after it "
+        "vouches, so that nothing is lost",
+        file=fragment.path,
+        byte=fragment.start,
+        seq=fragment.claimed_seq if fragment.path.startswith("log/") else None,
+    )
+
+
+def _pieces(raw: bytes, start: int, path: str, *, ends: bool) -> list[Fragment]:
+    whole = _fragment(raw, start, path, ends=ends)
+    beginnings = [match.start() for match in _BEGINNING.finditer(raw)] if whole.fields is None else []
+    if beginnings in ([], [0]):
+        return [whole]
+    cuts = sorted({0, *beginnings, len(raw)})
+    return [_fragment(raw[cut:end], start + cut, path, ends=ends and end == len(raw)) for cut, end in pairwise(cuts)]
+
+
+def _fragment(raw: bytes, start: int, path: str, *, ends: bool) -> Fragment:
+    line = raw
+    fields = _parsed(line)
+    if fields is None:
+        line = raw[: raw.rfind(b"}") + 1]  # what follows may have been a newline
+        fields = _parsed(line)
+    if fields is None and line[_PREFIX - 1 : _PREFIX] == b",":  # a checksum may be damaged beyond being JSON
+        fields = _parsed(b'{"crc":"00000000",' + line[_PREFIX:])
+    stated = stated_crc(line) if _BEGINNING.match(line) else None
+    return Fragment(path, start, raw, line or raw, fields, stated, ends)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        return parse_object(line)
+    except CorruptionError:
+        return None

@@ -1,0 +1,107 @@
+"""What is intact of a damaged file of items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kaosmem.errors import CorruptionError
+from kaosmem.persistence.fragments import Fragment, fragments, lost_stretches, mended, vouch
+from kaosmem.persistence.items import ItemFile, header_of, item_of
+from kaosmem.persistence.records import stated_blobs
+
+
+@dataclass(frozen=True, slots=True)
+class RescuedItems:
+    """The intact lines of a damaged file of items.
+
+    file: with empty fields where its header is lost. lost: items that it lacks, None if nobody can tell.
+    """
+
+    file: ItemFile
+    has_header: bool
+    lost: int | None
+    damage: list[CorruptionError]
+
+
+def rescue_items(data: bytes, path: str, seq: int) -> RescuedItems:
+    """Return what is intact of a file of items, `seq` by its name. Raises UnsupportedVersionError.
+
+    A line that cannot be checked, as what stands before it is lost, is taken as it stands, and said.
+    """
+    found = fragments(data, path)
+    vouch(found, [0])
+    file, has_header = _header(found, seq)
+    count = found[-1].fields.get("end") if found and found[-1].is_sound and found[-1].fields else None
+    if type(count) is not int:
+        count = None
+    lines = found[1 if found and found[0].start == 0 else 0 : None if count is None else -1]
+    missing = None if count is None else count - len(lines)
+    damage = [mended(fragment) for fragment in found if fragment.is_mended]
+    for before, fragment in zip((None, *found), found, strict=False):
+        if fragment in lines and not fragment.is_sound and _is_uncheckable(fragment, before, missing):
+            fragment.is_sound = True
+            damage.append(
+                _said_at(fragment, "an item that cannot be checked, as what precedes it is lost, is kept as it is")
+            )
+    for fragment in lines:
+        _take(fragment, file)
+    for stretch in lost_stretches(found, lambda fragment: fragment.is_sound):
+        size = sum(fragment.size for fragment in stretch)
+        damage.append(_said_at(stretch[0], f"{size} bytes are not what was written"))
+    lost = None if count is None else count - len(file.items)
+    if lost != 0 or not has_header:
+        damage.append(_lack(path, lost, has_header=has_header, kept=len(file.items)))
+    return RescuedItems(file, has_header, lost, sorted(damage, key=lambda error: error.byte or 0))
+
+
+def _header(found: Sequence[Fragment], seq: int) -> tuple[ItemFile, bool]:
+    first = found[0] if found else None
+    if first is not None and first.start == 0 and first.is_sound and first.fields is not None:
+        try:
+            header = header_of(first.fields)
+        except CorruptionError:
+            first.is_sound = False
+        else:
+            if header.seq == seq:
+                return header, True
+    return ItemFile(seq, 0, (), "", 0, {}), False
+
+
+def _is_uncheckable(fragment: Fragment, before: Fragment | None, missing: int | None) -> bool:
+    """Return whether a whole line may only lack the checksum that its own builds on."""
+    try:
+        item_of(fragment.fields or {})
+    except CorruptionError:
+        return False
+    if missing is not None and missing > 0:
+        return True
+    is_after_damage = before is not None and not before.is_sound
+    return is_after_damage and (missing is None or (before is not None and before.stated is None))
+
+
+def _take(fragment: Fragment, file: ItemFile) -> None:
+    """Add the item of a sound line to its file's; what is none is not sound."""
+    if not fragment.is_sound or fragment.fields is None:
+        return
+    try:
+        section, data = item_of(fragment.fields)
+        blobs = stated_blobs(fragment.fields)
+    except CorruptionError:
+        fragment.is_sound = False
+        return
+    file.items.append((section, data))
+    if blobs:
+        file.lacking.append((data, blobs))
+
+
+def _said_at(fragment: Fragment, what: str) -> CorruptionError:
+    return CorruptionError(
+        f"{fragment.path!r} is damaged at byte {fragment.start}: {what}", file=fragment.path, byte=fragment.start
+    )
+
+
+def _lack(path: str, lost: int | None, *, has_header: bool, kept: int) -> CorruptionError:
+    header = "" if has_header else "its header, and "
+    items = f"{lost} of {kept + lost} items" if lost is not None else f"nobody can tell how many items beside {kept}"
+    return CorruptionError(f"{path!r} lacks {header}{items}; a copy of the file brings them back", file=path)

@@ -1,0 +1,194 @@
+"""What remains of a section in a damaged session, put together from changes of which some are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kaosmem.errors import InvalidContentError, UnsupportedVersionError
+from kaosmem.names import shown_name
+from kaosmem.retrieval import Ranker
+from kaosmem.sections import Archive, Archived, Section, SectionSpec
+from kaosmem.types import Item, JSONValue
+from kaosmem.units import Link, Units
+
+_KEPT = ("position", "offset", "uses", "last_use")
+"""What an item keeps when its content is replaced."""
+
+
+@dataclass
+class Remains:
+    """A section's items, where the changes that made or moved some of them are lost.
+
+    entries: live ones by id, as `Section.entries` has them. archived: what has left it since the newest snapshot.
+    taken, total, clock: as Holdings has them, at least. stored, evicted: how many versions archive files hold, and how
+    many of them were evicted.
+    """
+
+    spec: SectionSpec
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    archived: list[Archived] = field(default_factory=list)
+    taken: int = 0
+    total: int = 0
+    clock: int = 0
+    stored: int = 0
+    evicted: int = 0
+
+    def find(self, state: Mapping[str, JSONValue] | None, entries: Iterable[Any]) -> int:
+        """Take in a state and the entries that are left of it, and return how many of these were of no use."""
+        for name, own in (("taken", "taken"), ("total", "total"), ("clock", "clock"), ("archived", "stored")):
+            setattr(self, own, max(getattr(self, own), _count(state, name)))
+        self.evicted = max(self.evicted, _count(state, "evicted"))
+        useless = 0
+        for entry in entries:
+            if (item := self._item(entry)) is None:
+                useless += 1
+                continue
+            self.entries.pop(item.id, None)  # the newest state of it counts
+            self._put(item, {name: entry[name] for name in _KEPT if type(entry.get(name)) is int and entry[name] >= 0})
+        return useless
+
+    def apply(self, op: str, data: Mapping[str, Any]) -> int:
+        """Repeat a change as far as what it needs is there, and return how much in it was of no use.
+
+        Raises UnsupportedVersionError for an op that is not known.
+        """
+        match op:
+            case "add" | "update":
+                return self._add(data)
+            case "remove":
+                self._archive([data.get("id")])
+            case "use":
+                self._use(data.get("ids"))
+            case "replace":
+                return self._replace(data)
+            case "forget":
+                self._forget(data)
+            case _:
+                raise UnsupportedVersionError(
+                    f"section {self.spec.name!r} cannot repeat the change {shown_name(op)}; "
+                    "open it with a newer kaosmem"
+                )
+        return 0
+
+    def forget(self, item_ids: Container[str]) -> None:
+        """Erase all versions of items."""
+        self.entries = {item_id: entry for item_id, entry in self.entries.items() if item_id not in item_ids}
+        self.archived = [version for version in self.archived if version.item.id not in item_ids]
+
+    def section(self, ranker: Ranker | None) -> Section:
+        """Return the section that remains."""
+        archive = Archive(on_disk=self.stored)
+        entries = self._in_order()
+        held = {entry["position"] for entry in entries}
+        placed = 0
+        for version in self.archived:
+            if version.position is not None and (version.position in held or version.position >= self.taken):
+                version = Archived(version.item)
+            placed += version.position is not None
+            archive.put(version)
+        archive.drain()  # the log has them
+        loop = self._group(entries)
+        state = {"taken": self.taken, "total": self.total, "clock": self.clock, "loop": loop}
+        state |= {"archived": len(archive), "evicted": self.evicted + placed}
+        return Section.restore(self.spec, state, entries, archive=archive, ranker=ranker)
+
+    def _item(self, stored: Any) -> Item | None:
+        try:
+            return Item.from_dict(stored, self.spec.name) if isinstance(stored, dict) else None
+        except InvalidContentError:
+            return None
+
+    def _put(self, item: Item, place: Mapping[str, int]) -> None:
+        entry = item.to_dict() | {"position": self.taken, "offset": self.total} | dict(place)
+        self.entries[item.id] = entry
+        self.taken = max(self.taken, entry["position"] + 1)
+        self.total = max(self.total, entry["offset"] + item.tokens)
+
+    def _add(self, data: Mapping[str, Any]) -> int:
+        self._archive(data.get("evicted"), evicted=True)
+        item = self._item(data.get("item"))
+        if item is None:
+            return 1
+        old = self.entries.get(item.id)
+        if old is not None:
+            self.archived.append(Archived.from_dict(_without_place(old), self.spec.name))
+        self._put(item, {name: old[name] for name in _KEPT if name in old} if old else {})
+        return 0
+
+    def _archive(self, item_ids: object, *, evicted: bool = False) -> None:
+        """Move items to the archive, evicted ones with their places, where they may be recalled."""
+        taken = [self.entries.pop(item_id) for item_id in texts(item_ids) if item_id in self.entries]
+        recalls = evicted and self.spec.placement == "history" and self.spec.recall > 0
+        versions = [Archived.from_dict(_without_place(entry), self.spec.name) for entry in taken]
+        if recalls:
+            placed = sorted((entry["position"], version.item) for entry, version in zip(taken, versions, strict=True))
+            firsts, _ = _grouped(placed)
+            versions = [Archived(item, position, firsts[position]) for position, item in placed]
+        self.archived += versions
+
+    def _use(self, item_ids: object) -> None:
+        self.clock += 1
+        for item_id in texts(item_ids):
+            if item_id in self.entries:
+                entry = self.entries[item_id]
+                entry |= {"uses": entry.get("uses", 0) + 1, "last_use": self.clock}
+
+    def _replace(self, data: Mapping[str, Any]) -> int:
+        useless = 0
+        for stored in data.get("archived") or ():
+            try:
+                self.archived.append(Archived.from_dict(stored, self.spec.name))
+            except (AttributeError, InvalidContentError):
+                useless += 1
+        self.entries = {}
+        return useless + self.find(data.get("state"), data.get("entries") or ())
+
+    def _forget(self, data: Mapping[str, Any]) -> None:
+        before = len(self.archived), sum(version.position is not None for version in self.archived)
+        self.forget(set(texts(data.get("ids"))))
+        after = len(self.archived), sum(version.position is not None for version in self.archived)
+        self.stored = max(0, self.stored - max(0, _count(data, "archived") - (before[0] - after[0])))
+        self.evicted = max(0, self.evicted - max(0, _count(data, "evicted") - (before[1] - after[1])))
+
+    def _in_order(self) -> list[dict[str, Any]]:
+        """Return the entries with places that ascend."""
+        entries = sorted(self.entries.values(), key=lambda entry: entry["position"])
+        position, offset = -1, 0
+        for entry in entries:
+            position = entry["position"] = max(position + 1, entry["position"])
+            entry["offset"] = max(offset, entry["offset"])
+            offset = entry["offset"] + entry["tokens"]
+        self.taken, self.total = max(self.taken, position + 1), max(self.total, offset)
+        return entries
+
+    def _group(self, entries: Sequence[dict[str, Any]]) -> int | None:
+        """Enter the unit of each entry, and return the loop that is open."""
+        items = [(entry["position"], Item.from_dict(entry, self.spec.name)) for entry in entries]
+        firsts, loop = _grouped(items)
+        for entry in entries:
+            entry["unit"] = firsts[entry["position"]]
+        return loop
+
+
+def _grouped(items: Sequence[tuple[int, Item]]) -> tuple[dict[int, int], int | None]:
+    """Return the first position of each item's unit by its own, ascending, and that of the loop that is open."""
+    units = Units()
+    for position, item in items:
+        units.add(position, Link.of(item))
+    return {position: units.first(position) for position, _ in items}, units.loop
+
+
+def _without_place(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in (*_KEPT, "unit")}
+
+
+def texts(values: object) -> list[str]:
+    """Return the texts of what should be a list of them."""
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _count(state: Mapping[str, Any] | None, name: str) -> int:
+    value = state.get(name) if isinstance(state, dict) else None
+    return value if type(value) is int and value > 0 else 0

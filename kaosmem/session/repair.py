@@ -1,0 +1,241 @@
+"""Rescuing a damaged session: all that is intact, in a new session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from kaosmem.errors import (
+    ConflictError,
+    CorruptionError,
+    DurabilityError,
+    InvalidContentError,
+    KaosmemError,
+    UnknownSessionError,
+)
+from kaosmem.names import MAX_NAME_CHARS, check_name, shown, shown_location
+from kaosmem.persistence import Change, Entry, Location, Recovered, SessionLog, list_sessions
+from kaosmem.persistence.layout import ARCHIVE
+from kaosmem.sections import Archived, Forgotten, Section
+from kaosmem.session.hydration import OPEN, Hydrated, freeze, hydrate
+from kaosmem.session.salvaging import salvage, stored_counter, stored_specs
+from kaosmem.tokens import TokenCounter
+from kaosmem.types import JSONValue
+
+
+@dataclass(frozen=True)
+class RepairReport:
+    """What a repair has found and done.
+
+    into: the id of the new session, None where there was nothing to repair, and nothing was written.
+    items, archived: how many live items and archived versions the new session has by section, or else the old one.
+    damage: what is damaged, and what that costs.
+    """
+
+    session_id: str
+    into: str | None
+    items: Mapping[str, int]
+    archived: Mapping[str, int]
+    damage: tuple[CorruptionError, ...] = field(default=(), repr=False)
+
+
+async def repair_session(
+    url_or_fs: Location,
+    session_id: str,
+    into: str | None = None,
+    namespace: str = "default",
+    *,
+    single_writer: bool = False,
+) -> RepairReport:
+    """Put all that is intact of a damaged session into a new one, and leave the damaged one as it is.
+
+    into: the id of the new session; None is `<session_id>-repaired`, numbered where that is taken.
+    single_writer: as in `SessionMemory.open`.
+    A repair that was interrupted leaves the damaged session, and of the new one at most its description: it is taken up
+    by the next.
+    Raises InvalidNameError before any I/O, UnknownSessionError, UnsupportedVersionError, ConflictError for an `into`
+    that holds anything, CorruptionError where nothing is intact, DurabilityError.
+    """
+    place = _Place(url_or_fs, check_name(namespace, "namespace"), single_writer)
+    check_name(session_id, "session id")
+    if into is not None:
+        check_name(into, "session id")
+    return await asyncio.to_thread(_repair, place, session_id, into)
+
+
+@dataclass(frozen=True)
+class _Place:
+    location: Location = field(repr=False)
+    namespace: str
+    single_writer: bool
+
+    def open(self, session_id: str, *, read_only: bool = False) -> tuple[SessionLog, Recovered]:
+        return SessionLog.open(
+            self.location,
+            session_id,
+            namespace=self.namespace,
+            read_only=read_only,
+            single_writer=self.single_writer,
+        )
+
+
+@dataclass(frozen=True)
+class _Rescued:
+    """A session as it was read: its sections, and the archived versions that files hold."""
+
+    hydrated: Hydrated
+    counter: TokenCounter
+    archive: Sequence[Entry]
+    damage: tuple[CorruptionError, ...]
+
+    @property
+    def items(self) -> dict[str, int]:
+        sections = self.hydrated.sections.items()
+        return {name: len(section) for name, section in sections if len(section)}
+
+    @property
+    def archived(self) -> dict[str, int]:
+        frozen = freeze(self.hydrated.sections.values(), self.counter, Forgotten())
+        return dict(Counter(name for name, _ in (*self.archive, *frozen.archived_entries)))
+
+
+def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
+    if session_id not in list_sessions(place.location, place.namespace):
+        raise UnknownSessionError(
+            f"no session {shown(session_id)} in {shown_location(place.location)}, namespace {place.namespace!r}; "
+            "list_sessions() names those that are there"
+        )
+    try:
+        sound = _read(place, session_id)
+    except CorruptionError:
+        rescued = _read(place, session_id, read_only=True)
+        if not any((error.file or "").startswith(ARCHIVE) for error in rescued.damage):
+            rescued = replace(rescued, damage=(*rescued.damage, *_lacking(rescued)))
+    else:
+        if not (lacking := _lacking(sound)):
+            return RepairReport(session_id, None, sound.items, sound.archived, sound.damage)
+        rescued = replace(sound, damage=(*sound.damage, *lacking))
+    new_id = _write(place, rescued, [into] if into else _free_ids(session_id), is_given=into is not None)
+    return RepairReport(session_id, new_id, rescued.items, rescued.archived, rescued.damage)
+
+
+def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescued:
+    """Return a session: what is intact of it where it is read-only, else raises CorruptionError for any damage."""
+    log, recovered = place.open(session_id, read_only=read_only)
+    try:
+        specs, counter = stored_specs(recovered), stored_counter(recovered)
+        try:
+            hydrated = (salvage if recovered.is_partial else hydrate)(recovered, specs, counter, None)
+        except CorruptionError as error:
+            if not read_only:
+                raise
+            recovered.damage.append(error)
+            hydrated = salvage(recovered, specs, counter, None)
+        archive = log.archive()
+        if read_only:
+            archive = _usable(archive, hydrated, recovered.damage)
+        return _Rescued(hydrated, counter, archive, log.damage)
+    finally:
+        log.close()
+
+
+def _usable(archive: Sequence[Entry], hydrated: Hydrated, damage: list[CorruptionError]) -> list[Entry]:
+    """Return archived versions that are items, not to be forgotten, and stand where they can have stood."""
+    sections = hydrated.sections.items()
+    held = {name: {entry["position"] for entry in section.entries()} for name, section in sections}
+    usable: list[Entry] = []
+    for name, data in archive:
+        try:
+            version = Archived.from_dict(data, name)
+        except InvalidContentError:
+            damage.append(CorruptionError(f"an archived version of section {shown(name)} is no item"))
+            continue
+        if version.item.id in hydrated.unpurged:
+            continue
+        if version.position in held.get(name, ()):
+            version = Archived(version.item)
+        usable.append((name, version.to_dict()))
+    return usable
+
+
+def _lacking(found: _Rescued) -> list[CorruptionError]:
+    """Return what is to be said of archived versions that no file holds."""
+    stored = Counter(name for name, _ in found.archive)
+    sections = found.hydrated.sections.items()
+    lost = {name: len(each.archive) - len(each.archive.in_memory()) - stored[name] for name, each in sections}
+    return [
+        CorruptionError(f"{number} archived versions of section {name!r} are in no file; a copy brings them back")
+        for name, number in lost.items()
+        if number > 0
+    ]
+
+
+def _write(place: _Place, rescued: _Rescued, ids: Sequence[str] | Iterator[str], *, is_given: bool) -> str:
+    """Store what was rescued under the first id that is free, and return it."""
+    frozen = freeze(rescued.hydrated.sections.values(), rescued.counter, rescued.hydrated.forgotten)
+    archived = [*rescued.archive, *frozen.archived_entries]
+    states = _states(frozen.header["states"], archived, rescued.hydrated.sections)
+    header = {**frozen.header, "states": states}
+    items = list(frozen.items)
+    description = {name: value for name, value in header.items() if name not in ("states", "forgotten")}
+    for session_id in ids:
+        try:
+            log, recovered = place.open(session_id)
+        except CorruptionError:
+            if is_given:
+                raise
+            continue
+        try:
+            if recovered.header is None and all(record.op == OPEN for record in recovered.records):
+                seq = log.seq or log.commit([Change("", OPEN, description)])
+                log.snapshot(header, items, archived=archived, seq=seq)
+                _check(place, session_id, items, archived)
+                return session_id
+        except ConflictError:  # another repair was first
+            if is_given:
+                raise
+        finally:
+            log.close()
+        if is_given:
+            raise ConflictError(
+                f"session {shown(session_id)} is there already, and a repair overwrites nothing; give another id"
+            )
+    raise AssertionError("ids without end came to one")
+
+
+def _states(
+    states: Mapping[str, Mapping[str, JSONValue]], archived: Sequence[Entry], sections: Mapping[str, Section]
+) -> dict[str, dict[str, JSONValue]]:
+    """Return the states of sections with what the archive has of each."""
+    counted = {name: dict(state) for name, state in states.items()}
+    for name, state in counted.items():
+        versions = [data for section, data in archived if section == name]
+        positions = {data["position"] for data in versions if data.get("position") is not None}
+        recalls = sections[name].spec.placement == "history"
+        state |= {"archived": len(versions), "evicted": len(positions) if recalls else 0}
+        state["taken"] = max([state["taken"], *(position + 1 for position in positions)])
+    return counted
+
+
+def _check(place: _Place, session_id: str, items: Sequence[Entry], archived: Sequence[Entry]) -> None:
+    """Raise DurabilityError unless a new session is read back as it was written."""
+    try:
+        found = _read(place, session_id)
+        frozen = freeze(found.hydrated.sections.values(), found.counter, Forgotten())
+        if list(frozen.items) == items and list(found.archive) == archived and not _lacking(found):
+            return
+        reason = "other items were read"
+    except KaosmemError as error:
+        reason = str(error)
+    raise DurabilityError(
+        f"session {shown(session_id)} is not read back as it was written: {reason}; delete it and repair again"
+    )
+
+
+def _free_ids(session_id: str) -> Iterator[str]:
+    for number in count(1):
+        ending = "-repaired" if number == 1 else f"-repaired-{number}"
+        yield session_id[: MAX_NAME_CHARS - len(ending)] + ending

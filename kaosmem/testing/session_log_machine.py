@@ -1,0 +1,246 @@
+"""The session log on a filesystem, against a plain account of what was acknowledged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from operator import mul
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kaosmem.errors import ConflictError
+from kaosmem.names import path_of
+from kaosmem.persistence import (
+    FORMAT_VERSION,
+    Change,
+    Location,
+    Recovered,
+    SessionLog,
+    filesystem_of,
+    list_sessions,
+)
+from kaosmem.testing.plain_session import PlainSession
+
+_MOST_WRITERS = 4
+_IDS = ("a", "ab", "A", "é", "e\u0301", "日本 🙂", '","id":"a', "../a", "\\", " ")
+
+_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+_ids = st.sampled_from(_IDS)
+# Those of more than 64 KiB have a file of their own.
+_texts = st.builds(mul, st.sampled_from(["", "short ", "größe ☃ "]), st.sampled_from([1, 7_000]))
+_wishes = st.tuples(_ids, st.sampled_from(["update", "remove"]), _texts, _values)
+_indices = st.integers(0, _MOST_WRITERS - 1)
+
+Wish = tuple[str, str, str, Any]
+"""An item's id, what is to be done if it is there already, and a text and anything to be kept with it."""
+
+
+@dataclass
+class Writer:
+    """One handle of the session, and what its caller has to know.
+
+    ends: the last record of each commit since the snapshot that the handle knows of, that one's included.
+    archived: up to which record it knows that what left the session is in the archive.
+    """
+
+    log: SessionLog
+    ends: list[int] = field(default_factory=list)
+    archived: int = 0
+
+
+class SessionLogMachine(RuleBasedStateMachine):
+    """Commits, snapshots, kills and forgetting by several writers lose nothing: subclass it and provide `place`.
+
+        class MySessionLog(SessionLogMachine):
+            def place(self):
+                return MyFileSystem()
+
+        TestMySessionLog = MySessionLog.TestCase
+
+    Where a filesystem caches what it has listed, give `reopened` too. To clean up, override `teardown`; how much is
+    tried say Hypothesis's `settings`. A rule of your own that leaves part of a commit at the log's end sets `torn`.
+    """
+
+    session_id = "Deal-42:a."
+    where: Location
+    account: PlainSession
+    torn = False
+
+    def place(self) -> Location:
+        """Return an empty place to keep sessions, for each example another: a URL, path or filesystem."""
+        raise NotImplementedError(
+            f"{type(self).__name__} needs a method `place` that returns a URL, path or filesystem"
+        )
+
+    def reopened(self, place: Location) -> Location:
+        """Return the same place as another process would open it."""
+        return place
+
+    @initialize()
+    def begin(self) -> None:
+        self.where = self.place()
+        self.account = PlainSession()
+        self._versions = count(1)
+        self._forgotten: list[str] = []
+        self._writers: list[Writer] = []
+        self.open_another()
+        self._commit(self._writers[0], [Change("", "open", {"version": FORMAT_VERSION})])
+
+    @rule(writer=_indices, wishes=st.lists(_wishes, min_size=1, max_size=4))
+    def commit(self, writer: int, wishes: list[Wish]) -> None:
+        """Commit: acknowledged to who has seen all other commits, refused until then."""
+        self._commit(self._writer(writer), self._changes(wishes))
+
+    @rule(writer=_indices, ids=st.lists(_ids, min_size=15, max_size=33))
+    def commit_often(self, writer: int, ids: list[str]) -> None:
+        """Commit so often that small commits are rolled up."""
+        for each in ids:
+            self._commit(self._writer(writer), self._changes([(each, "update", "", None)]))
+
+    @rule(writer=_indices)
+    def catch_up(self, writer: int) -> None:
+        """Catch up, which tells of every commit since, once."""
+        self._catch_up(self._writer(writer))
+
+    @rule(writer=_indices, end=st.integers(0, 9))
+    def snapshot(self, writer: int, end: int) -> None:
+        """Store the state after any commit since the last snapshot, while others commit and store theirs."""
+        each = self._writer(writer)
+        seq = each.ends[-1 - end % len(each.ends)]
+        left = self.account.left(after=each.archived, until=seq)
+        try:
+            stored = each.log.snapshot({"seq": seq}, self.account.live(seq), archived=left, seq=seq)
+        except ConflictError:
+            assert each.log.seq <= self.account.purged  # its log was deleted
+            return
+        assert stored == (seq > self.account.archived)
+        if stored:
+            self.account.archived = each.archived = seq
+            each.ends = [known for known in each.ends if known >= seq]
+
+    @rule(writer=_indices, item_id=_ids)
+    def forget(self, writer: int, item_id: str) -> None:
+        """Forget an item: no file has it any more, whoever wrote it."""
+        each, session = self._writer(writer), self.account
+        versions = [change.data for change in session.changes if change.data.get("id") == item_id]
+        self._forgotten += [data["mark"] for data in versions if "mark" in data]
+        self._commit(each, [Change("", "forget", {"id": item_id})])
+        kept = {data["n"]: (section, data) for section, data in each.log.archive() if data["id"] != item_id}
+        kept |= {data["n"]: (section, data) for section, data in session.left(after=each.archived)}
+        archived = [kept[number] for number in sorted(kept)]
+        each.log.purge({"seq": session.seq}, session.live(), archived=archived)
+        session.purged = session.archived = each.archived = session.seq
+        each.ends = [session.seq]
+        self._check_forgotten()
+
+    @precondition(lambda self: len(self._writers) < _MOST_WRITERS)
+    @rule()
+    def open_another(self) -> None:
+        """Open the session once more, and read what is there."""
+        log, recovered = SessionLog.open(self.reopened(self.where), self.session_id)
+        self._writers.append(Writer(log, [log.seq] if log.seq else [], self._check(recovered)))
+
+    @rule(writer=_indices)
+    def kill(self, writer: int) -> None:
+        """Let a writer go without a word."""
+        del self._writers[writer % len(self._writers)]
+        if not self._writers:
+            self.open_another()
+
+    @rule(writer=_indices)
+    def close(self, writer: int) -> None:
+        """Close a writer and open another."""
+        self._writers.pop(writer % len(self._writers)).log.close()
+        self.open_another()
+
+    @invariant()
+    def what_is_stored_is_what_was_acknowledged(self) -> None:
+        """Read what was acknowledged, and nothing else, in a session opened anew."""
+        if not hasattr(self, "where"):
+            return
+        where, session = self.reopened(self.where), self.account
+        log, recovered = SessionLog.open(where, self.session_id, read_only=True)
+        self._check(recovered)
+        assert log.seq == session.seq
+        archived = session.left(until=session.archived)
+        found = {data["n"]: (section, data) for section, data in log.archive()}
+        assert [found[number] for number in sorted(found)] == sorted(archived, key=lambda each: each[1]["n"])
+        newest = {version[1]["id"]: version for version in archived}
+        assert {item_id: log.archived(item_id) for item_id in _IDS} == dict.fromkeys(_IDS) | newest
+        assert list_sessions(where) == [self.session_id]
+        log.close()
+
+    def _writer(self, index: int) -> Writer:
+        return self._writers[index % len(self._writers)]
+
+    def _changes(self, wishes: list[Wish]) -> list[Change]:
+        """Return changes that make sense one after the other."""
+        session = PlainSession([*self.account.changes])
+        for item_id, op, text, value in wishes:
+            number = next(self._versions)
+            mark = f"version-{number:08d}"
+            # In the text too: or two versions would share the file of a long one.
+            version = {"id": item_id, "n": number, "mark": mark, "text": text and f"{mark} {text}", "value": value}
+            session.changes.append(session.change(op, item_id, version))
+        return session.changes[self.account.seq :]
+
+    def _commit(self, writer: Writer, changes: list[Change]) -> None:
+        if writer.log.seq != self.account.seq:
+            self._expect_refusal(writer, changes)
+        writer.log.commit(changes)
+        self.torn = False
+        self.account.changes += changes
+        assert writer.log.seq == self.account.seq
+        writer.ends.append(writer.log.seq)
+
+    def _expect_refusal(self, writer: Writer, changes: list[Change]) -> None:
+        """Commit without having seen all, which is refused; then see it."""
+        try:
+            writer.log.commit(changes)
+        except ConflictError:
+            self._catch_up(writer)
+        else:
+            raise AssertionError(
+                f"a commit after record {writer.log.seq} was acknowledged to who had not seen all before"
+            )
+
+    def _catch_up(self, writer: Writer) -> None:
+        before = writer.log.seq
+        news = writer.log.catch_up()
+        assert not news.is_settled
+        recovered = news.recovery.recovered
+        if news.is_whole:
+            writer.archived = self._check(recovered)
+            writer.ends = [self.account.seq]
+        else:
+            assert [record.seq for record in recovered.records] == [*range(before + 1, self.account.seq + 1)]
+            assert all(map(self.account.is_record, recovered.records))
+            writer.ends.append(self.account.seq)
+        writer.log.adopt(news)
+        assert writer.log.seq == self.account.seq
+
+    def _check(self, recovered: Recovered) -> int:
+        """Compare what was read with the account, and return the record that the snapshot used is of."""
+        base = int((recovered.header or {}).get("seq", 0))
+        assert bool(recovered.damage) == self.torn
+        assert base >= self.account.purged
+        assert recovered.items == (self.account.live(base) if base else [])
+        assert [record.seq for record in recovered.records] == [*range(base + 1, self.account.seq + 1)]
+        assert all(map(self.account.is_record, recovered.records))
+        return base
+
+    def _check_forgotten(self) -> None:
+        filesystem = filesystem_of(self.reopened(self.where))
+        for path in filesystem.find(f"default/{path_of(self.session_id)}"):
+            data = filesystem.cat_file(path)
+            assert not any(mark.encode() in data for mark in self._forgotten), f"{path!r} holds what was forgotten"

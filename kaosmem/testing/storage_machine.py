@@ -1,0 +1,221 @@
+"""What the session log asks of a filesystem, against a plain dict."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from operator import mul
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kaosmem.persistence import Location, list_sessions
+from kaosmem.persistence.layout import BLOB, FOLDERS, LOG, QUARANTINE, SNAP, archive_file, log_file
+from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Steps, TakenError, Truncate, Write, run
+from kaosmem.persistence.storage import Storage, open_storage
+
+_NAMESPACE = "Team:a"
+# Some begin as another does or differ in case alone; on disk they have `%`, `=` and `~`.
+_SESSIONS = ("a", "ab", "a.b", "A", "con", "x:1+2@z_-.", "n" * 128)
+_SEGMENTS = tuple(log_file(seq) for seq in (1, 2, 10))
+_OTHERS = (archive_file(1), f"{SNAP}/{1:020d}.jsonl", f"{SNAP}/{10:020d}.jsonl", f"{BLOB}/00ff-0", f"{BLOB}/00ff-01")
+_CUT = f"{QUARANTINE}/{1:020d}-0-0badc0de"
+
+_sessions = st.sampled_from(_SESSIONS)
+_segments = st.sampled_from(_SEGMENTS)
+_paths = st.sampled_from((*_SEGMENTS, *_OTHERS, _CUT))
+_times = st.sampled_from([1, 10_000])
+_contents = st.builds(mul, st.binary(max_size=32), _times)
+_lines = st.builds(mul, st.binary(min_size=1, max_size=32), _times)
+
+
+class StorageMachine(RuleBasedStateMachine):
+    """Files are stored, listed, read and deleted as the session log needs it: subclass it and provide `place`.
+
+        class MyStorage(StorageMachine):
+            def place(self):
+                return MyFileSystem()
+
+        TestMyStorage = MyStorage.TestCase
+
+    Of threads that store a file under one name at once one must win. Where a filesystem caches what it has listed,
+    give `reopened` too. To clean up, override `teardown`; how much is tried say Hypothesis's `settings`.
+    """
+
+    def place(self) -> Location:
+        """Return an empty place to keep sessions, for each example another: a URL, path or filesystem."""
+        raise NotImplementedError(
+            f"{type(self).__name__} needs a method `place` that returns a URL, path or filesystem"
+        )
+
+    def reopened(self, place: Location) -> Location:
+        """Return the same place as another process would open it."""
+        return place
+
+    @initialize()
+    def begin(self) -> None:
+        self._where = self.place()
+        self._files: dict[str, dict[str, bytes]] = {session: {} for session in _SESSIONS}
+        self._storages: dict[str, Storage] = {}
+        self._touched = _SESSIONS[0]
+        assert list_sessions(self._where, _NAMESPACE) == []
+
+    @rule(session=_sessions, path=_paths, data=_contents, parts=st.integers(1, 3))
+    def store(self, session: str, path: str, data: bytes, parts: int) -> None:
+        """Store a file whole, in place of what was there; no log, where commits are appended to it."""
+        if self._storage(session).appends and path in _SEGMENTS:
+            return
+        size = len(data) // parts + 1
+        self._perform(session, Write(path, [data[at : at + size] for at in range(0, len(data), size)]))
+        self._files[session][path] = data
+
+    @rule(session=_sessions, path=_segments, data=_lines)
+    def commit(self, session: str, path: str, data: bytes) -> None:
+        """Append a commit, or store it under a name that is free; the same bytes again are a repeated request."""
+        before = self._files[session].get(path)
+        storage = self._storage(session)
+        stored = run(_committing(storage, path, data), storage)
+        assert stored == (storage.appends or before in (None, data)), f"{path!r} was {before!r:.80}"
+        self._touched = session
+        if stored:
+            self._files[session][path] = (before or b"") + data if storage.appends else data
+
+    @rule(session=_sessions, path=_segments, contents=st.lists(_lines, min_size=2, max_size=4, unique=True))
+    def compete(self, session: str, path: str, contents: list[bytes]) -> None:
+        """Commit under one name in several threads at once: the first has it, and the others are told so."""
+        before, together = self._files[session].get(path), threading.Barrier(len(contents))
+        storages = [self._opened(session) for _ in contents]
+
+        def commit(storage: Storage, data: bytes) -> bool:
+            together.wait()
+            return run(_committing(storage, path, data), storage)
+
+        with ThreadPoolExecutor(len(contents)) as pool:
+            stored = list(pool.map(commit, storages, contents))
+        found: bytes = storages[0].perform(Read(path))
+        appends = storages[0].appends
+        for storage in storages:
+            storage.close()
+        winners = [data for data, won in zip(contents, stored, strict=True) if won]
+        if appends:
+            assert len(winners) == len(contents)
+            assert len(found) == len(before or b"") + sum(map(len, winners))
+            assert found.startswith(before or b"")
+            assert all(data in found for data in winners)
+        elif before is None:
+            assert len(winners) == 1, f"{len(winners)} of {len(contents)} threads stored {path!r} as the first"
+            assert winners == [found], f"{path!r} has other bytes than who stored it first gave it"
+        else:
+            assert found == before
+            assert winners == [data for data in contents if data == before]
+        self._files[session][path], self._touched = found, session
+
+    @rule(session=_sessions, path=_paths, part=st.floats(0, 1))
+    def read(self, session: str, path: str, part: float) -> None:
+        """Read a file from a byte on; one that is not there raises FileNotFoundError."""
+        data = self._files[session].get(path)
+        start = int(part * len(data or b""))
+        try:
+            found = self._perform(session, Read(path, start))
+        except FileNotFoundError:
+            assert data is None, f"{path!r} is stored, and was not found"
+        else:
+            assert data is not None, f"{path!r} is not stored, and {len(found)} bytes were read"
+            assert found == data[start:]
+
+    @rule(session=_sessions, path=_paths)
+    def delete(self, session: str, path: str) -> None:
+        """Delete a file at once; deleting it again is nothing."""
+        self._perform(session, Delete(path, at_once=True))
+        self._files[session].pop(path, None)
+
+    @rule(session=_sessions, path=_paths)
+    def delete_later(self, session: str, path: str) -> None:
+        """Delete a young file that slow readers may still need: it stays, unless a lock keeps them out."""
+        self._perform(session, Delete(path))
+        if self._storage(session).appends:
+            self._files[session].pop(path, None)
+
+    @rule(session=_sessions, path=_segments, part=st.floats(0, 1))
+    def cut(self, session: str, path: str, part: float) -> None:
+        """Cut a file to its first bytes; one that would be empty may go."""
+        data = self._files[session].get(path)
+        if data is None:
+            return
+        size = int(part * len(data))
+        self._perform(session, Truncate(path, size))
+        self._files[session][path] = data[:size]
+        if not size and path.partition("/")[2] not in self._perform(session, List(LOG)):
+            del self._files[session][path]
+
+    @precondition(lambda self: any(self._files.values()))
+    @rule(session=_sessions)
+    def delete_session(self, session: str) -> None:
+        """Delete a session with all its files, and touch no other."""
+        self._storage(session).delete()
+        self._files[session], self._touched = {}, session
+        self.look_at_all()
+
+    @rule(session=_sessions)
+    def reopen(self, session: str) -> None:
+        """Let go of a session without a word."""
+        self._storages.pop(session, None)
+
+    @rule()
+    def look_at_all(self) -> None:
+        """Look at every session's files, and at which sessions the namespace lists."""
+        for session in _SESSIONS:
+            self._check(session)
+        kept = {session for session in _SESSIONS if any(path.startswith((LOG, SNAP)) for path in self._files[session])}
+        listed = list_sessions(self.reopened(self._where), _NAMESPACE)
+        assert kept <= {*listed} <= {*_SESSIONS}
+        assert list_sessions(self.reopened(self._where)) == []
+
+    @invariant()
+    def others_see_what_was_stored(self) -> None:
+        """Read what was stored last, and nothing else, in a session opened anew."""
+        if hasattr(self, "_where"):
+            self._check(self._touched)
+
+    def _check(self, session: str) -> None:
+        storage, files = self._opened(session), self._files[session]
+        for folder in FOLDERS:
+            here = {path.partition("/")[2]: data for path, data in files.items() if path.startswith(f"{folder}/")}
+            listed = storage.perform(List(folder))
+            assert listed == here.keys(), f"{folder!r} of session {session!r} lists {listed}, and has {[*here]}"
+            sizes = storage.sizes(folder)
+            assert sizes == {name: len(data) for name, data in here.items()}, f"{folder!r} lists wrong sizes: {sizes}"
+        for path, data in files.items():
+            assert storage.perform(Read(path)) == data, f"{path!r} has other bytes than were stored"
+        assert storage.foreign() is None
+        storage.close()
+
+    def _perform(self, session: str, step: List | Read | Write | Truncate | Delete) -> Any:
+        self._touched = session
+        return self._storage(session).perform(step)
+
+    def _storage(self, session: str) -> Storage:
+        if session not in self._storages:
+            self._storages[session] = open_storage(self._where, _NAMESPACE, session)
+        return self._storages[session]
+
+    def _opened(self, session: str) -> Storage:
+        return open_storage(self.reopened(self._where), _NAMESPACE, session)
+
+
+def _committing(storage: Storage, path: str, data: bytes) -> Steps[bool]:
+    """Store a commit as the storage does it, and return whether it is stored."""
+    if not storage.appends:
+        try:
+            yield Create(path, data)
+        except TakenError:
+            return False
+        return True
+    yield Lock(create=True)
+    try:
+        size = len((yield Read(path)))
+    except FileNotFoundError:
+        size = 0
+    yield Append(path, size, data)
+    return True

@@ -1,0 +1,230 @@
+"""Forgetting for good: what a session's files hold, whoever wrote them, whatever fails on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kaosmem.persistence.log as log_module
+from kaosmem import (
+    ConflictError,
+    DurabilityError,
+    SectionSpec,
+    SessionMemory,
+    UnknownItemError,
+    list_sessions,
+)
+from kaosmem.persistence.local import LocalStorage
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.steps import Delete, Step, Write
+
+CANARY = "quetzalcoatl"
+LONG = "a long report on much else " * 4_000
+SPECS = (
+    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", budget=40, placement="history", eviction="fifo"),
+    SectionSpec("documents", eviction="none"),
+    SectionSpec("findings", eviction="none"),
+)
+
+
+@pytest.fixture(params=["local", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
+
+
+def files(place: Any) -> dict[str, bytes]:
+    if isinstance(place, Path):
+        return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    return {path: place.cat_file(path) for path in place.find("/")}
+
+
+def holding(place: Any, text: str = CANARY) -> list[str]:
+    return [path for path, data in files(place).items() if text.encode() in data]
+
+
+def opened(place: Any) -> Any:
+    return SessionMemory.open(place, sections=SPECS)
+
+
+@pytest.fixture
+def small_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots come early, so that there are several, with archives, in a short session."""
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1_000)
+
+
+async def filled(place: Any) -> None:
+    """Store a session whose files hold the canary everywhere: log, snapshots, archives, and long texts."""
+    for turn in range(8):
+        async with opened(place) as memory:
+            if turn == 0:
+                memory.add("role", f"Never mention {CANARY}.", id="rule")
+                memory.add("documents", f"{CANARY} {LONG}", id="secret")
+                memory.add("documents", LONG, id="report")
+                memory.add("findings", f"they hide {CANARY}", id="finding", sources=["secret"])
+                memory.add("findings", f"so {CANARY} matters", id="conclusion", sources=["finding"])
+            memory.update("secret", f"{CANARY}, version {turn} {LONG}")
+            memory.add("messages", f"{CANARY} said {turn} " + "word " * 8, id=f"m{turn}")
+            memory.add("messages", f"harmless {turn} " + "word " * 8, id=f"h{turn}")
+
+
+@pytest.mark.usefixtures("small_snapshots")
+async def test_no_file_holds_what_is_forgotten(place: Any) -> None:
+    """Live or archived, long or short, derived in any step: all of it goes, and all else stays."""
+    await filled(place)
+    assert len({path.split("/")[-2] for path in holding(place)}) == 4  # log, snap, archive, blob
+    async with opened(place) as memory:
+        await memory.forget("secret")
+        await memory.forget("rule")
+        for turn in range(8):
+            await memory.forget(f"m{turn}")
+            assert not holding(place, f"{CANARY} said {turn}")
+        assert holding(place) == []
+        assert "finding" not in memory
+        assert "conclusion" not in memory
+    async with opened(place) as memory:
+        assert memory.notices == ()
+        assert [item.id for item in memory["documents"]] == ["report"]
+        for turn in range(8):
+            assert f"harmless {turn}" in (await memory.fetch(f"h{turn}")).text
+            with pytest.raises(UnknownItemError):
+                await memory.fetch(f"m{turn}")
+        assert (await memory.fetch("report")).text == LONG
+        memory.add("messages", "life goes on")
+    async with opened(place) as memory:
+        assert "life goes on" in [item.text for item in memory["messages"]]
+    assert await list_sessions(place) == ["default"]
+
+
+async def test_a_session_with_nothing_left_is_still_there(place: Any) -> None:
+    """Its log is empty, its snapshot says what was forgotten, and it can be gone on with and deleted."""
+    async with opened(place) as memory:
+        memory.add("documents", CANARY, id="only")
+        await memory.forget("only")
+    assert holding(place) == []
+    assert await list_sessions(place) == ["default"]
+    async with opened(place) as memory:
+        with pytest.raises(UnknownItemError):
+            await memory.forget("only")
+        with pytest.raises(UnknownItemError, match="forgotten"):
+            memory.add("findings", "as it said", sources=["only"])
+        memory.add("documents", "another of this name", id="only")
+    async with opened(place) as memory:
+        assert (await memory.fetch("only")).text == "another of this name"
+        memory.remove("only")
+        await memory.save()
+        await memory.forget("only")
+        with pytest.raises(UnknownItemError):
+            await memory.fetch("only")
+
+
+@pytest.mark.usefixtures("small_snapshots")
+async def test_other_writers_go_on_without_it(place: Any) -> None:
+    """A writer that has the item still loses it with its next save, and nothing else."""
+    await filled(place)
+    async with opened(place) as one, opened(place) as other:
+        other.add("findings", "of my own", id="mine")
+        await one.forget("secret")
+        await one.forget("m7")
+        one.add("messages", "after it")
+        await one.save()
+        await other.save()
+        assert "secret" not in other
+        assert "mine" in other
+        assert [item.text for item in other["messages"]][-1] == "after it"
+        other.add("findings", "more", id="more")
+        await other.save()
+        await one.save()
+    async with opened(place) as memory:
+        assert {item.id for item in memory["findings"]} == {"mine", "more"}
+    assert not holding(place, f"{CANARY}, version")
+    assert not holding(place, f"{CANARY} said 7")
+
+
+async def test_what_is_derived_elsewhere_meanwhile_is_refused(place: Any) -> None:
+    """A finding from an item that another writer has forgotten is not stored."""
+    async with opened(place) as memory:
+        memory.add("documents", CANARY, id="secret")
+    with pytest.raises(ConflictError, match="forgotten"):
+        async with opened(place) as other:
+            other.add("findings", f"{CANARY} it says", sources=["secret"])
+            async with opened(place) as one:
+                await one.forget("secret")
+    assert holding(place) == []
+
+
+class Failing(LocalStorage):
+    """Refuses steps as it is told, as a full or broken disk does."""
+
+    refused: Any = staticmethod(lambda step: False)
+
+    def perform(self, step: Step) -> Any:
+        if self.refused(step):
+            raise OSError(28, "no space left on device")
+        return super().perform(step)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
+    monkeypatch.setattr("kaosmem.persistence.local.LocalStorage", Failing)
+    yield Failing
+    Failing.refused = staticmethod(lambda step: False)
+
+
+@pytest.mark.usefixtures("small_snapshots")
+@pytest.mark.parametrize("again", ["forget", "save", "reopen"])
+@pytest.mark.parametrize(
+    "kind", ["tombstone", "archive/", "snap/", "deleting log/", "deleting snap/", "deleting blob/"]
+)
+async def test_a_forgetting_that_fails_is_finished_later(
+    tmp_path: Path, failing: type[Failing], kind: str, again: str
+) -> None:
+    """It is not acknowledged; once it is in the log, the next save of whoever opens the session brings it to its end."""
+
+    def refused(step: Step) -> bool:
+        if kind == "tombstone":
+            return type(step).__name__ == "Append"
+        folder = kind.removeprefix("deleting ")
+        kinds = Delete if kind.startswith("deleting") else Write
+        return isinstance(step, kinds) and step.path.startswith(folder)
+
+    await filled(tmp_path)
+    with pytest.raises(DurabilityError):
+        async with opened(tmp_path) as memory:
+            failing.refused = staticmethod(refused)
+            try:
+                await memory.forget("secret")
+            except DurabilityError:
+                failing.refused = staticmethod(lambda step: False)
+                if again == "reopen":
+                    raise
+                await (memory.forget("secret") if again == "forget" else memory.save())
+                assert not holding(tmp_path, f"{CANARY}, version")
+                raise
+    async with opened(tmp_path) as memory:
+        if again == "reopen" and kind == "tombstone":
+            await memory.forget("secret")
+        else:
+            assert "secret" not in memory
+            with pytest.raises(UnknownItemError):
+                await memory.fetch("secret")
+            await memory.save()
+        assert not holding(tmp_path, f"{CANARY}, version")
+        assert "h0" in {(await memory.fetch("h0")).id}
+
+
+async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> None:
+    """Nothing is written by a forgetting that means nothing."""
+    async with opened(place) as memory:
+        memory.add("documents", "a contract", id="contract")
+    before = files(place)
+    async with opened(place) as memory:
+        with pytest.raises(UnknownItemError):
+            await memory.forget("nothing")
+    async with SessionMemory.open(place, sections=SPECS, read_only=True) as memory:
+        with pytest.raises(PermissionError):
+            await memory.forget("contract")
+    assert files(place) == before

@@ -1,0 +1,603 @@
+"""Forgetting in memory: after it nothing of an item, nor of what was derived from it, is anywhere in the process."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, lru_cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kaosmem import (
+    BM25Ranker,
+    Context,
+    ForgetIncompleteError,
+    ForgettingSource,
+    GraphRanker,
+    ImageBlock,
+    Item,
+    KaosmemError,
+    Proposal,
+    RankBM25Ranker,
+    ReadOnlyError,
+    Section,
+    SectionSpec,
+    SessionMemory,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from kaosmem.eviction import POLICIES
+from kaosmem.filters import MetadataFilter
+from kaosmem.sections import Archived, derived_from
+from kaosmem.session.roster import Roster
+from kaosmem.tokens import get_counter
+from tests.canary import modules_of, traces
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+# What no other text holds, in scripts that are analysed each in its own way.
+NEEDLES = ("qzxj", "龘靐", "ъьщэ", "ψξθζ", "پژگڤ", "🦤🪶")
+CANARY = (
+    "qzxj Qzxjkanarie, QZXJ! qzxjversicherungsgesellschaft Qzxjrückversicherungsfrist l'qzxjavocat qzxj_snake_case "
+    "QzxjCamelCase2 qzxj.os.path QZXJ-17 qzxj's 4.2(qzxj) 龘靐 書龘靐文 ъьщэканарейка ψξθζος پژگڤ 🦤🪶 " + "qzxj" * 20
+)
+NOISE = "the notice period of clause {} is thirty days for either party"
+EVICTING = tuple(policy for policy in POLICIES if policy not in ("none", "refuse"))
+FORMATS = ("text", "openai", "anthropic")
+
+SPECS = (
+    SectionSpec("role", priority=100, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", 2_600, 90, 0.3, placement="history", recent=4, low_water=0.5),
+    SectionSpec("side", 2_600, 20, placement="history", persistence="none"),
+    SectionSpec("documents", None, 50, 0.2, eviction="none", retrieval_threshold=0),
+    SectionSpec("okapi", None, 50, eviction="none", retrieval_threshold=0, ranker=BM25Ranker("okapi")),
+    SectionSpec("reference", None, 50, eviction="none", retrieval_threshold=0, ranker=RankBM25Ranker()),
+    SectionSpec("graph", None, 45, eviction="none", retrieval_threshold=0, ranker=GraphRanker()),
+    SectionSpec("audit", None, 0, eviction="none", in_context=False),
+    SectionSpec("refuse", 2_000, 10, eviction="refuse", retrieval_threshold=0),
+    *(SectionSpec(policy, 400, 10, eviction=policy, retrieval_threshold=0) for policy in EVICTING),
+)
+TEXT_SECTIONS = tuple(spec.name for spec in SPECS if spec.name != "graph")
+
+
+@pytest.fixture(autouse=True)
+def _a_process_that_knows_nothing() -> None:
+    """Other tests' sessions and memos are not this test's."""
+    from kaosmem.memos import clear_memos
+
+    clear_memos()
+
+
+@dataclass
+class Holder:
+    held: object
+
+
+def holders(planted: str) -> dict[str, object]:
+    """Return objects that hold a text, each in its own way."""
+
+    @lru_cache(maxsize=4)
+    def bounded(text: str) -> int:
+        return len(text)
+
+    @cache
+    def unbounded(number: int) -> str:
+        return planted + str(number)
+
+    def closure() -> str:
+        return planted
+
+    bounded(planted)
+    unbounded(1)
+
+    class Slotted:
+        __slots__ = ("held",)
+
+    slotted = Slotted()
+    slotted.held = {"deep": [(deque([planted]),)]}
+    encoded = planted.encode()
+    return {
+        "argument of a memo": bounded,
+        "result of a memo": unbounded,
+        "closure": closure,
+        "partial": partial(print, planted),
+        "slot": slotted,
+        "field": Holder(OrderedDict(key=planted)),
+        "key of a table": {planted: 1},
+        "member": frozenset({planted}),
+        "part of a longer text": [f"before {planted.upper()} after"],
+        "bytes": [encoded],
+        "bytearray": [bytearray(encoded)],
+        "UTF-16": [planted.encode("utf-16")],
+        "buffer": [memoryview(encoded)],
+        "file in memory": [io.BytesIO(encoded)],
+        "array of bytes": [array("B", encoded)],
+        "array of characters": [np.array([planted])],
+        "array of objects": [np.array([planted, None], dtype=object)],
+    }
+
+
+@pytest.mark.parametrize("where", holders(""))
+def test_the_search_finds_what_is_planted(where: str) -> None:
+    """Wherever a text may hide it is found, so that finding nothing means something."""
+    planted = "".join(["plant", "ed-", "canary"])
+    assert traces([planted], [holders(planted)[where]])
+    assert not traces([planted], [holders("nothing")[where]])
+
+
+def test_the_search_finds_what_a_module_remembers() -> None:
+    """The terms of a ranked text are found in the memos of the module that analyses it."""
+    from kaosmem.retrieval import analyze
+
+    assert not traces(NEEDLES, modules_of())
+    analyze(CANARY)
+    found = traces(NEEDLES, modules_of())
+    assert any("_ChunkTerms" in way for way in found)
+    assert any("_PairTerms" in way for way in found)
+    assert any("_lru_cache_wrapper" in way for way in found)
+
+
+def filled() -> tuple[SessionMemory, list[str]]:
+    """Return a session with the canary in every kind of section and state, and the ids of those items to forget."""
+    memory = SessionMemory.test_mode(sections=SPECS, counter="estimate")
+    return memory, fill(memory, mark="qzxj")
+
+
+def fill(memory: SessionMemory, *, mark: str) -> list[str]:
+    """Put the canary into every kind of section and state; return the ids of those items, which begin with a mark."""
+    forgotten = []
+
+    def add(section: str, content: object, **given: object) -> Item:
+        return memory.add(section, content, **given)  # type: ignore[arg-type]
+
+    memory.add("role", "You read contracts.")
+    for name in TEXT_SECTIONS:
+        for number in range(3):
+            add(name, NOISE.format(number), metadata={"source": f"{number}.md"})
+    for name in TEXT_SECTIONS:
+        item = add(
+            name,
+            f"{CANARY} of {name}",
+            id=f"{mark}-{name}",
+            key="key-qzxj",
+            tags=("qzxj-tag",),
+            metadata={"source": "qzxj/龘靐.md", "qzxj": "qzxj", "lines": [1, 2]},
+        )
+        forgotten.append(item.id)
+        replaced = add(name, f"first {CANARY}", id=f"updated-{name}")
+        memory.update(replaced.id, f"second {CANARY}")
+        removed = add(name, f"removed {CANARY}", id=f"removed-{name}")
+        memory.remove(removed.id)
+        forgotten += [replaced.id, removed.id]
+    forgotten += [item.id for item in spoken(memory)]
+    forgotten.append(memory.graph.add([{"id": mark, "name": "Qzxj Ltd", "aliases": ["QZXJ"]}])[0].id)
+    memory.graph.add(
+        [{"id": "acme", "name": "Acme"}, {"id": "beta"}],
+        [
+            {"source": "acme", "target": mark, "type": "owns"},
+            {"source": "acme", "target": "beta", "type": "supplies"},
+        ],
+    )
+    derive(memory, forgotten[0])
+    return forgotten
+
+
+def spoken(memory: SessionMemory) -> list[Item]:
+    """Add a call with the canary, its results, an image and a speaker of that name to the histories."""
+    added = []
+    for name in ("messages", "side"):
+        call = ToolUseBlock("call-qzxj", "find", json.dumps({"q": CANARY}, ensure_ascii=False))
+        added.append(memory.add(name, [call, ToolUseBlock("call-2", "find")], role="assistant"))
+        added.append(memory.add(name, [ToolResultBlock("call-qzxj", CANARY)], role="tool"))
+        memory.add(name, [ToolResultBlock("call-2", "found")], role="tool")
+        image = ImageBlock("https://example.org/qzxj.png")
+        added.append(memory.add(name, [TextBlock(CANARY), image], role="qzxjspeaker"))
+        added.append(memory.add(name, "a plain text", role="qzxjspeaker"))
+    return added
+
+
+def derive(memory: SessionMemory, source: str) -> None:
+    """Add what was derived from an item in three steps, some of it evicted, updated or archived."""
+    for step in range(3):
+        derived = memory.add("documents", f"summary {step} of {CANARY}", sources=[source], id=f"step-{step}")
+        other = memory.add("lru", f"note {step} on {CANARY}", sources=[derived.id])
+        memory.add("messages", f"said {step}: {CANARY}", sources=[derived.id, other.id], role="assistant")
+        source = derived.id
+    memory.update("step-1", "by now the summary says nothing of it")
+    memory.remove("step-2")
+
+
+def crowd(memory: SessionMemory) -> None:
+    """Add so much that bounded sections evict most of what they held."""
+    for number in range(300):
+        for name in ("messages", "side", *EVICTING):
+            memory.add(name, NOISE.format(number), priority=1)
+
+
+def versions(memory: SessionMemory) -> Iterable[Item]:
+    """Yield all that a memory knows, live and archived."""
+    for spec in memory.sections:
+        yield from memory[spec.name]
+        yield from (version.item for version in memory[spec.name].archive.in_memory())
+
+
+async def ask(memory: SessionMemory) -> list[Context]:
+    """Rank, filter, search and assemble for the canary, in every format."""
+    contexts = []
+    for query in (CANARY, "qzxj", "龘靐", None, "notice period"):
+        for format_ in FORMATS:
+            contexts.append(await memory.assemble_context(query, budget=20_000, format=format_))
+            contexts.append(await memory.assemble_context(query, budget=6_000, format=format_, overflow="cut"))
+    contexts.append(await memory.assemble_context(CANARY, budget=20_000, filter={"qzxj": "qzxj"}))
+    contexts.append(await memory.assemble_context(CANARY, budget=20_000, filter={"source": "qzxj/龘靐.md"}))
+    for name in (spec.name for spec in memory.sections):
+        memory.search(CANARY, name)
+    memory.graph.neighbors("acme", depth=2)
+    return contexts
+
+
+def forget(memory: SessionMemory, item_ids: Iterable[str]) -> set[str]:
+    """Forget items and what was derived from them in all sections, and return their ids."""
+    doomed = derived_from(item_ids, versions(memory))
+    for spec in memory.sections:
+        memory[spec.name].drain_journal()
+        memory[spec.name].forget(doomed)
+    return doomed
+
+
+def handed_over(context: Context) -> str:
+    """Return all that a context gives away but the query, which is the user's."""
+    shown = [context.rendered, context.items, context.decisions, context.by_section]
+    return f"{shown!r}{[(item.to_dict(), item.text) for item in context.items]!r}".casefold()
+
+
+@pytest.mark.parametrize("crowded", [False, True], ids=["live", "evicted"])
+async def test_not_a_byte_of_what_is_forgotten_is_in_memory(crowded: bool) -> None:
+    """Nor of what was derived from it: in no section, index, memo or cache, though it was ranked and shown before."""
+    memory, item_ids = filled()
+    if crowded:
+        await ask(memory)
+        crowd(memory)
+    contexts = await ask(memory)
+    assert any("qzxj" in handed_over(context) for context in contexts)
+    roots = [memory, *modules_of()]
+    assert len(traces(NEEDLES, roots)) > 100
+    del contexts
+    doomed = forget(memory, item_ids)
+    assert {"step-0", "step-1", "step-2"} <= doomed
+    assert traces(NEEDLES, roots) == []
+
+
+@pytest.mark.parametrize("crowded", [False, True], ids=["live", "evicted"])
+async def test_the_next_hundred_contexts_hold_nothing_of_what_is_forgotten(crowded: bool) -> None:
+    """Whatever is asked for, in whatever format, while the session goes on; what is not forgotten is still shown."""
+    memory, item_ids = filled()
+    await ask(memory)
+    if crowded:
+        crowd(memory)
+        await ask(memory)
+    forget(memory, item_ids)
+    queries = (CANARY, "qzxj", "龘靐", "summary", "Acme", None, "notice period")
+    for turn in range(100):
+        memory.add("messages", f"question {turn} about the notice period", role="user")
+        budget = (3_000, 20_000)[turn % 2]
+        context = await memory.assemble_context(queries[turn % 7], budget=budget, format=FORMATS[turn % 3])
+        assert context.items
+        shown = handed_over(context)
+        assert not [needle for needle in NEEDLES if needle in shown]
+        for item_id in item_ids:
+            with pytest.raises(KeyError):
+                context.decision(item_id)
+    assert memory.graph.entity("acme")
+    assert not memory.graph.entity("qzxj")
+    assert [edge.target for edge in memory.graph.neighbors("acme").relationships] == ["beta"]
+
+
+@pytest.mark.parametrize("crowded", [False, True], ids=["live", "evicted"])
+async def test_a_session_forgets_wherever_it_is_stored(tmp_path: Path, crowded: bool) -> None:
+    """In its files, in memory, and in what it shows when it is opened again; ids alone are kept, as tombstones."""
+    async with SessionMemory.open(tmp_path, "room", sections=SPECS, counter="estimate") as memory:
+        item_ids = fill(memory, mark="item")
+        await ask(memory)
+        if crowded:
+            crowd(memory)
+        await memory.save()
+        assert stored(tmp_path)
+        await ask(memory)
+        await memory.forget(item_ids[0])
+        await memory._saver.forget(item_ids)  # the others at once: each alone writes the session anew
+        assert stored(tmp_path) == []
+        assert traces(NEEDLES, [memory, *modules_of()]) == []
+        memory.add("messages", "still in use")
+    async with SessionMemory.open(tmp_path, "room", sections=SPECS, counter="estimate") as memory:
+        for context in await ask(memory):
+            assert not [needle for needle in NEEDLES if needle in handed_over(context)]
+    assert stored(tmp_path) == []
+
+
+def stored(root: Path) -> list[Path]:
+    """Return the files that hold the canary."""
+    encoded = [needle.encode() for needle in NEEDLES] + [json.dumps(needle)[1:-1].encode() for needle in NEEDLES]
+    return [
+        path
+        for path in root.rglob("*")
+        if any(each in str(path).casefold().encode() for each in encoded)
+        or (path.is_file() and any(each in path.read_bytes().lower() for each in encoded))
+    ]
+
+
+async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:
+    """Every ranker gives the scores that it gives without what is forgotten."""
+    memory, item_ids = filled()
+    await ask(memory)
+    forget(memory, item_ids)
+    for name in ("documents", "okapi", "reference", "graph", "messages"):
+        section = memory[name]
+        fresh = Section(section.spec)
+        for item in section:
+            fresh.add(item)
+        for query in ("notice period", "Acme supplies", CANARY):
+            assert sorted(section.rank(query, 50), key=repr) == sorted(fresh.rank(query, 50), key=repr)
+
+
+def item(item_id: str, *, sources: Iterable[str] = (), content: object = "text", role: str = "user") -> Item:
+    return Item(item_id, "s", role, content, 10, NOW, sources=tuple(sources))  # type: ignore[arg-type]
+
+
+def test_what_is_derived_is_found_in_any_number_of_steps() -> None:
+    """Through items that are live, archived or only in an older version, in circles too, and no further."""
+    items = [
+        item("b", sources=["a"]),
+        item("c", sources=["x", "b"]),
+        item("d", sources=["c"]),
+        item("d"),
+        item("x", sources=["d"]),
+        item("other", sources=["y"]),
+    ]
+    assert derived_from(["a"], items) == {"a", "b", "c", "d", "x"}
+    assert derived_from(["d"], reversed(items)) == {"d", "x", "c"}
+    assert derived_from([], items) == set()
+    assert derived_from(["unknown"], items) == {"unknown"}
+
+
+def test_a_relationship_is_derived_from_its_ends_where_no_item_names_sources() -> None:
+    """In a static section too, whose items have no sources: its line says their names."""
+    spec = SectionSpec("graph", placement="static", eviction="none", ranker=GraphRanker())
+    memory = SessionMemory.test_mode(sections=[spec], counter="estimate")
+    acme, beta, supplies = memory.graph.add(
+        [{"id": "a", "name": "Acme"}, {"id": "b", "name": "Beta"}], [{"source": "b", "target": "a", "type": "supplies"}]
+    )
+    assert supplies.sources == ()
+    for end in (acme, beta):
+        assert derived_from([end.id], memory["graph"]) == {end.id, supplies.id}
+    assert derived_from([supplies.id], memory["graph"]) == {supplies.id}
+
+
+def history(*items: Item) -> Section:
+    section = Section(SectionSpec("s", 40, placement="history", retrieval_threshold=0))
+    for each in items:
+        section.add(each)
+    section.drain_journal()
+    return section
+
+
+CALL = item("call", content=(ToolUseBlock("1", "f"), ToolUseBlock("2", "f")), role="assistant")
+RESULTS = (
+    item("first", content=(ToolResultBlock("1", "found"),), role="tool"),
+    item("second", content=(ToolResultBlock("2", "found"),), role="tool"),
+)
+
+
+def test_what_is_left_of_a_unit_stays_together_and_orphans_are_not_shown() -> None:
+    """As after a removal: the results of a call that is forgotten are one unit, which nobody is shown."""
+    section = history(CALL, *RESULTS, item("next"))
+    section.forget({"call"})
+    [orphans] = [each for each in section.propose("", cap=100).candidates if each.orphan]
+    assert [each.id for each in orphans.items] == ["first", "second"]
+    assert section.used == 30
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["in memory", "restarted"])
+def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> None:
+    """Nor after a restart, where what was evicted is read from its archive; what has its call still comes back."""
+    section = history(CALL, *RESULTS, item("next"), *map(item, "abc"))
+    archived = section.archive.in_memory()
+    if restarted:
+        state, entries = section.state(), list(section.entries())
+        section = Section.restore(section.spec, state, entries)
+        section.load(archived, lambda each: each.tokens)
+    assert ["call", "first", "second"] in earlier(section)
+    section.forget({"first"}, stored=archived if restarted else ())
+    assert ["call", "second"] in earlier(section)
+    section.forget({"call"}, stored=archived if restarted else ())
+    assert "second" not in chain.from_iterable(earlier(section))
+
+
+def earlier(section: Section) -> list[list[str]]:
+    return [[each.id for each in unit.items] for unit in section.propose("", cap=100).earlier]
+
+
+def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive() -> None:
+    """The archive still says of the others which unit they were of."""
+    section = history(item("a"), CALL, *RESULTS, *map(item, "bcde"))
+    kept = [version for version in section.archive.in_memory() if version.item.id != "call"]
+    section.forget({"call"})
+    again = Section.restore(section.spec, section.state(), list(section.entries()))
+    again.load(kept, lambda each: each.tokens)
+    assert again.state() == section.state()
+    assert earlier(again) == earlier(section)
+
+
+def test_offsets_of_others_do_not_move_and_counts_are_right() -> None:
+    """What was taken stays taken, so that a history is cut where it was; what is held and archived is less."""
+    section = history(*map(item, "abcdefg"))
+    before = {entry["id"]: entry["offset"] for entry in section.entries()}
+    total, taken = section.state()["total"], section.state()["taken"]
+    tombstone = section.forget(["a", "e", "nowhere"])
+    assert tombstone == {"ids": ["a", "e"], "archived": 1, "evicted": 1}
+    assert {entry["id"]: entry["offset"] for entry in section.entries()} == {
+        each: offset for each, offset in before.items() if each != "e"
+    }
+    assert section.state() | {"total": total, "taken": taken} == section.state()
+    assert (section.used, len(section), len(section.archive)) == (30, 3, 2)
+    assert section.forget(["a", "e"]) == {"ids": [], "archived": 0, "evicted": 0}
+
+
+def test_a_tombstone_gives_every_process_the_same_state() -> None:
+    """Whether what left the section is in its memory, in archive files, or read from these."""
+    items = [CALL, *RESULTS, *map(item, "abcdefg")]
+    first = history(*items)
+    stored: list[Archived] = first.archive.in_memory()
+    state, entries = json.loads(json.dumps([first.state(), list(first.entries())]))
+    restarted, loaded = (Section.restore(first.spec, state, entries) for _ in range(2))
+    loaded.load(stored, lambda each: each.tokens)
+    tombstone = json.loads(json.dumps(loaded.forget({"first", "a", "e"}, stored=stored)))
+    for other in (first, restarted):
+        other.apply("forget", tombstone)
+    assert first.state() == restarted.state() == loaded.state()
+    assert list(first.entries()) == list(restarted.entries()) == list(loaded.entries())
+    restarted.load([each for each in stored if each.item.id not in tombstone["ids"]], lambda each: each.tokens)
+    assert earlier(first) == earlier(restarted) == earlier(loaded)
+    assert first.state() == restarted.state()
+
+
+def test_what_is_still_to_be_stored_of_an_archive_lacks_what_is_forgotten() -> None:
+    """And nothing else: what came since the last drain is drained, and no version that was drained before."""
+    section = history(*map(item, "abcdef"))
+    assert [version.item.id for version in section.archive.drain()] == ["a", "b"]
+    for each in "ghi":
+        section.add(item(each))
+    section.drain_journal()
+    section.forget({"a", "d"})
+    assert [version.item.id for version in section.archive.drain()] == ["c", "e"]
+    assert [version.item.id for version in section.archive.in_memory()] == ["b", "c", "e"]
+
+
+def test_an_id_may_be_used_again() -> None:
+    """Later versions under a forgotten id are other items, archived and recalled as any."""
+    section = history(*map(item, "abcdef"))
+    section.forget({"a", "f"})
+    section.add(item("a", content="anew"))
+    for each in "uvwxyz":
+        section.add(item(each))
+    assert section.archive.get("a") == item("a", content="anew")
+    assert ["a"] in earlier(section)
+
+
+def test_a_frozen_section_forgets_nothing() -> None:
+    """One that is shared by a session opened read-only refuses it, as any change."""
+    section = history(item("a"))
+    section.freeze()
+    with pytest.raises(ReadOnlyError):
+        section.forget({"a"})
+    assert "a" in section
+
+
+class Notes:
+    """A source that holds notes; it cannot forget."""
+
+    spec = SectionSpec("notes", None, 50)
+
+    def __init__(self, **notes: str) -> None:
+        self.notes = {key: item(key, content=text) for key, text in notes.items()}
+
+    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        return Proposal.of([(each, None) for each in self.notes.values()])
+
+    async def get(self, item_id: str) -> Item | None:
+        return self.notes.get(item_id)
+
+
+class ErasableNotes(Notes):
+    """One that can."""
+
+    async def forget(self, item_ids: Iterable[str]) -> None:
+        for item_id in item_ids:
+            del self.notes[item_id]
+
+
+async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named() -> None:
+    """Under an item's own id and under the one that names the source; a source without the item is not asked."""
+    assert isinstance(ErasableNotes(), ForgettingSource)
+    assert not isinstance(Notes(), ForgettingSource)
+    memory = SessionMemory.test_mode()
+    erasable, fixed, bystander = ErasableNotes(a="1", b="2", c="3"), Notes(b="2"), Notes(z="26")
+    roster = Roster({spec.name: memory[spec.name] for spec in memory.sections}, counter=get_counter("estimate"))
+    for source in (erasable, fixed, bystander):
+        roster.attach(source, None)
+    assert await roster.forget(["a", "notes/c", "nowhere"]) == []
+    assert list(erasable.notes) == ["b"]
+    assert await roster.forget(["b"]) == ["notes-2"]
+    assert not erasable.notes
+    assert await roster.forget(["notes-3/z"]) == ["notes-3"]
+    assert list(fixed.notes) + list(bystander.notes) == ["b", "z"]
+
+
+async def test_a_section_of_another_session_cannot_forget() -> None:
+    """What it holds is named, also what it has evicted and could still recall."""
+    room, memory = SessionMemory.test_mode(sections=SPECS, counter="estimate"), SessionMemory.test_mode()
+    old = room.add("messages", "an old message of the room", id="old")
+    crowd(room)
+    assert room.get(old.id) is None
+    assert await memory.attach(room["messages"], name="room") == "room"
+    roster = memory._roster
+    assert await roster.forget([next(iter(room["messages"])).id]) == ["room"]
+    assert await roster.forget(["old"]) == ["room"]
+    assert await roster.forget(["nowhere"]) == []
+    assert await memory.fetch("old") == old
+
+
+def test_what_is_not_forgotten_is_named_in_the_error() -> None:
+    """The error is the builtin a caller would catch, and holds the names of the sources."""
+    error = ForgetIncompleteError("2 sources can't forget", sources=["notes", "room"])
+    assert error.sources == ("notes", "room")
+    assert isinstance(error, RuntimeError)
+    assert isinstance(error, KaosmemError)
+
+
+async def test_a_session_read_before_is_dropped_from_the_process(tmp_path: Path) -> None:
+    """What a process keeps of sessions opened read-only is let go of, however they were opened."""
+    from kaosmem.session.opening import Opening, SharedSessions
+
+    async with SessionMemory.open(tmp_path, "room", counter="estimate") as room:
+        room.add("documents", CANARY)
+    shared = SharedSessions()
+
+    def opening(location: Any, session_id: str = "room", namespace: str = "default") -> Opening:
+        sections = (SectionSpec("documents", eviction="none"),)
+        return Opening(location, session_id, namespace, sections, "estimate", None)
+
+    def read(location: Any) -> object:
+        return shared.read(opening(location))
+
+    kept = await asyncio.to_thread(read, tmp_path)
+    assert await asyncio.to_thread(read, str(tmp_path)) is kept
+    shared.drop(opening(tmp_path, "other"))
+    shared.drop(opening(tmp_path, namespace="other"))
+    assert traces(NEEDLES, [shared])
+    shared.drop(opening(f"file://{tmp_path}"))
+    assert traces(NEEDLES, [shared]) == []
+    assert await asyncio.to_thread(read, tmp_path) is not kept
+
+
+async def test_versions_with_other_tokens_are_forgotten_too() -> None:
+    """An item that was counted again is forgotten by its id all the same."""
+    memory, item_ids = filled()
+    crowd(memory)
+    for spec in memory.sections:
+        memory[spec.name].recount(lambda each: each.tokens + 1)
+        memory[spec.name].load((), lambda each: each.tokens)
+    forget(memory, item_ids)
+    assert traces(NEEDLES, [memory, *modules_of()]) == []
