@@ -58,6 +58,16 @@ def held(memory: SessionMemory) -> dict[str, list[tuple[str, str]]]:
     }
 
 
+async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
+    """A session that took in what others did holds, finds and shows what one that is opened anew does."""
+    async with SessionMemory.open(place, sections=SPECS, read_only=True) as other:
+        assert held(memory) == held(other)
+        contexts = [await each.assemble_context("w", budget=100) for each in (memory, other)]
+        assert contexts[0].text == contexts[1].text
+        for query in ("w", "v w"):
+            assert memory.search(query, limit=50) == other.search(query, limit=50)
+
+
 async def stored(place: Any) -> dict[str, list[tuple[str, str]]]:
     async with SessionMemory.open(place, sections=SPECS, read_only=True) as memory:
         assert memory.notices == ()
@@ -109,6 +119,20 @@ async def test_a_section_that_stays_one_object_is_kept_by_its_users(place: Any) 
         assert messages is other["messages"]
         assert [item.text for item in messages] == ["one", "two"]
         assert [item.text for item, _ in other.search("two")] == ["two"]
+
+
+async def test_what_both_changed_is_not_indexed_again(place: Any) -> None:
+    """The index goes on: it learns of what the other added, and of where one's own stands now."""
+    async with writers(place) as (one, other):
+        other.add("documents", "mine schedule")
+        with other["documents"].index() as before:
+            assert len(before.rank("schedule", 5)) == 1
+        one.add("documents", "their annex")
+        await one.save()
+        await other.save()
+        with other["documents"].index() as after:
+            assert after is before
+        assert {item.text for item, _ in other.search("annex schedule")} == {"mine schedule", "their annex"}
 
 
 async def test_both_updating_one_item_is_a_conflict_that_shows_both(place: Any) -> None:
@@ -298,7 +322,7 @@ async def _play(steps: list[tuple[str, int, str, int]]) -> None:
                         acknowledged |= pending[writer]
                         pending[writer] = {}
                         if writer in changed:  # else it writes nothing, and need not look at what others do
-                            assert held(memory) == await stored(place)
+                            await _is_as_stored(memory, place)
                         changed.discard(writer)
                 case "reopen":
                     await dropped(writer)

@@ -22,7 +22,7 @@ from kaosmem.persistence.layout import (
     snapshot_file,
 )
 from kaosmem.persistence.recovery import Head
-from kaosmem.persistence.steps import Delete, List, Lock, Read, Step, Steps, Write
+from kaosmem.persistence.steps import Delete, List, Lock, Read, Step, Steps, Sweep, Write
 
 ROLL_UP = 16
 """Segments of as many commits each that are rolled up into one: opening reads at most 15 of each power of 16."""
@@ -100,6 +100,9 @@ def purge(
         if first <= head.seq:
             # Where names alone keep writers apart, none may be free while one may still want it.
             yield Delete(log_file(first), at_once=True) if at_once is None else _blank(first)
+    if at_once is None:
+        for folder in (SNAP, ARCHIVE, QUARANTINE, BLOB, LOG):
+            yield Sweep(folder)
     yield Delete(PURGE, at_once=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -11,7 +12,7 @@ from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, 
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.records import Commit
 from kaosmem.persistence.recovery import TXNS_KEPT, Head, Recovery, read_tail, recover, recover_since
-from kaosmem.persistence.steps import Append, Create, List, Lock, Read, Step, Steps, TakenError, Truncate, Write
+from kaosmem.persistence.steps import Append, Create, List, Lock, Read, Step, Steps, Sync, TakenError, Truncate, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,13 @@ def catch_up(head: Head, unsettled: Commit | None) -> Steps[News]:
     return News(recovery, False, is_settled)
 
 
+def settle(head: Head) -> Steps[None]:
+    """Make durable what was read of the log up to `head`, where commits are appended: it may be in a cache alone."""
+    yield Lock(create=False)
+    with suppress(FileNotFoundError):  # then all is in a snapshot
+        yield Sync(log_file(head.segment))
+
+
 def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
     """Return what another writer may have changed.
 
@@ -126,13 +134,18 @@ def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
 def _plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], Head]:
     """Return the steps that append a commit to what is seen of the log, and the head after them."""
     check_unmoved(head, sight)
-    head, steps = _cut_tail(head, sight.tail[head.size - head.last :])
-    if head.seq + 1 in sight.segments and head.segment != head.seq + 1:
+    known, before = head, head.segment in sight.segments
+    head, steps = _cut_tail(head, sight.tail[head.size - head.last :], commit.txn)
+    is_followed = head.seq + 1 in sight.segments and head.segment != head.seq + 1
+    if head.seq == known.seq and (is_followed or head.segment <= max(sight.snapshots, default=0)):
+        # A writer may have been killed before what it wrote was durable: it must not be missing before what follows.
+        steps += [Sync(log_file(head.segment))] if before else []
         head = replace(head, segment=head.seq + 1, size=0, last=0, whole=True)
-        head, cut = _cut_tail(head, sight.following)
-        steps += cut
-    elif head.segment <= max(sight.snapshots, default=0):
-        head = replace(head, segment=head.seq + 1, size=0, last=0, whole=True)
+        if is_followed:
+            head, cut = _cut_tail(head, sight.following, commit.txn)
+            steps += cut
+    if head.seq > known.seq:  # this commit itself, of which an error was reported
+        return [*steps, Sync(log_file(head.segment))], head
     if not head.whole:
         # Durable before what follows: were both torn in one sector, the record before would be part of the damage.
         steps.append(Append(log_file(head.segment), head.size, b"\n"))
@@ -180,16 +193,19 @@ def _replaced() -> ConflictError:
     )
 
 
-def _cut_tail(head: Head, beyond: bytes) -> tuple[Head, list[Step]]:
-    """Return the head and the steps that leave nothing after it. Raises ConflictError for another's commit."""
+def _cut_tail(head: Head, beyond: bytes, txn: str) -> tuple[Head, list[Step]]:
+    """Return where the log ends, and the steps that leave nothing after that.
+
+    txn: of the one commit that may have come to the log. Raises ConflictError for any other.
+    """
     if not head.whole and beyond.startswith(b"\n"):
         head, beyond = replace(head, size=head.size + 1, whole=True), beyond[1:]
     tail = read_tail(beyond, head, start=head.size, path=log_file(head.segment))
-    if tail.records:
+    if any(record.txn != txn for record in tail.records):
         raise conflict(head)
     if tail.fault:
         raise tail.fault
-    return head, _cut(head, tail.torn) if tail.torn else []
+    return tail.head, _cut(tail.head, tail.torn) if tail.torn else []
 
 
 def _cut(head: Head, torn: bytes) -> list[Step]:

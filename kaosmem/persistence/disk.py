@@ -70,11 +70,17 @@ class Disk:
 
     def is_folder(self, path: str) -> bool:
         """Return whether a folder is there."""
-        return os.path.isdir(path)  # noqa: PTH112
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def is_link(self, path: str) -> bool:
         """Return whether a symbolic link is there."""
-        return os.path.islink(path)  # noqa: PTH114
+        try:
+            return stat.S_ISLNK(os.lstat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def make_folder(self, path: str) -> None:
         """Make a folder for its owner alone. Raises FileExistsError, FileNotFoundError."""

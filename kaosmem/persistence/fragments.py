@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 from kaosmem.errors import CorruptionError
@@ -15,6 +15,8 @@ _BEGINNING = re.compile(rb'\{"crc":"[0-9a-f]{8}",')
 _CLAIM = re.compile(rb'.{17},"seq":([1-9][0-9]{0,17}),', re.DOTALL)
 _PREFIX = 18
 _SEEDS_KEPT = 8
+_TRIES = 500_000
+_TRIED_BEGINNINGS = 20
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +97,15 @@ def vouch(
         known = dict(islice((following | known).items(), _SEEDS_KEPT))
 
 
+def vouch_anywhere(found: Sequence[Fragment]) -> None:
+    """Mark lines whose checksums build on one that any line states, wherever: they stand in another's place."""
+    stated = [fragment.stated for fragment in found if fragment.stated is not None]
+    displaced = [each for each in found if not each.is_sound and each.fields is not None and each.stated is not None]
+    if len(displaced) * len(stated) <= _TRIES:
+        for fragment in displaced:
+            fragment.is_sound = any(chained_crc(fragment.line, seed) == fragment.stated for seed in stated)
+
+
 def lost_stretches(found: Iterable[Fragment], kept: Callable[[Fragment], bool]) -> Iterator[list[Fragment]]:
     """Yield the fragments that are not kept, those that follow one another in a file together."""
     stretch: list[Fragment] = []
@@ -121,15 +132,29 @@ def mended(fragment: Fragment) -> CorruptionError:
 
 
 def _pieces(raw: bytes, start: int, path: str, *, ends: bool) -> list[Fragment]:
+    """Return a line, or several that have become one: what in it is whole, and what stands between."""
     whole = _fragment(raw, start, path, ends=ends)
-    beginnings = [match.start() for match in _BEGINNING.finditer(raw)] if whole.fields is None else []
-    if beginnings in ([], [0]):
+    if whole.fields is not None:
         return [whole]
-    cuts = sorted({0, *beginnings, len(raw)})
-    return [_fragment(raw[cut:end], start + cut, path, ends=ends and end == len(raw)) for cut, end in pairwise(cuts)]
+    # Metadata may look like the beginning of a line, too.
+    beginnings = [match.start() for match in _BEGINNING.finditer(raw)][:_TRIED_BEGINNINGS]
+    found: list[Fragment] = []
+    done = 0
+    for at in beginnings:
+        later = [other for other in beginnings if other > max(at, done)]
+        for end in (*later, len(raw)) if at >= done else ():
+            piece = _fragment(raw[at:end], start + at, path, ends=ends and end == len(raw))
+            if piece.fields is not None:
+                found += [_fragment(raw[done:at], start + done, path)] if at > done else []
+                found.append(piece)
+                done = end
+                break
+    if done < len(raw):
+        found.append(_fragment(raw[done:], start + done, path, ends=ends))
+    return found
 
 
-def _fragment(raw: bytes, start: int, path: str, *, ends: bool) -> Fragment:
+def _fragment(raw: bytes, start: int, path: str, *, ends: bool = False) -> Fragment:
     line = raw
     fields = _parsed(line)
     if fields is None:
@@ -137,7 +162,7 @@ def _fragment(raw: bytes, start: int, path: str, *, ends: bool) -> Fragment:
         fields = _parsed(line)
     if fields is None and line[_PREFIX - 1 : _PREFIX] == b",":  # a checksum may be damaged beyond being JSON
         fields = _parsed(b'{"crc":"00000000",' + line[_PREFIX:])
-    stated = stated_crc(line) if _BEGINNING.match(line) else None
+    stated = stated_crc(raw) if _BEGINNING.match(raw) else None
     return Fragment(path, start, raw, line or raw, fields, stated, ends)
 
 

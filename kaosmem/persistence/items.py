@@ -69,20 +69,21 @@ def decode_items(data: bytes, path: str) -> ItemFile:
     """Return a file of items. Raises CorruptionError if any line of it is damaged, and UnsupportedVersionError."""
     *lines, rest = data.split(b"\n")
     start = crc = 0
-    found: list[dict[str, Any]] = []
     try:
-        for line in lines:
-            fields, crc = decode_line(line, crc)
-            found.append(fields)
-            start += len(line) + 1
-        if rest or not found or found.pop().get("end") != len(found) - 1:
+        if len(lines) < 2:
             raise CorruptionError("it is incomplete")
-        head, start = header_of(found[0]), len(lines[0])
-        for fields in islice(found, 1, None):
+        fields, crc = decode_line(lines[0], 0)
+        head, start = header_of(fields), len(lines[0]) + 1
+        for line in islice(lines, 1, len(lines) - 1):
+            fields, crc = decode_line(line, crc)
             section, item = item_of(fields)
             head.items.append((section, item))
             if len(fields) > _PLAIN:
                 head.lacking.append((item, stated_blobs(fields)))
+            start += len(line) + 1
+        fields, _ = decode_line(lines[-1], crc)
+        if rest or fields.get("end") != len(head.items):
+            raise CorruptionError("it is incomplete")
     except CorruptionError as error:
         raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
     return head

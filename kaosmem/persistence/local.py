@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import secrets
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 from kaosmem.errors import ConflictError
 from kaosmem.persistence.disk import Disk, irregular
 from kaosmem.persistence.layout import FOLDERS, LOCK, LOG, PURGE, SNAP
-from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, Truncate, Write
+from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, Sweep, Sync, Truncate, Write
 
 _ABANDONED_S = 3600.0
 _KEEPS_OPEN = sys.platform != "win32"  # where an open file can be neither deleted nor renamed
@@ -53,6 +54,10 @@ class LocalStorage:
                 return self._lock(create)
             case Append(path, size, data):
                 return self._append(self._path(path), size, data)
+            case Sync(path):
+                return self._sync(self._path(path))
+            case Sweep(folder):
+                return self._sweep_all(self._path(folder))
             case Write(path, chunks):
                 return self._write(self._path(path), chunks)
             case Truncate(path, size):
@@ -94,7 +99,8 @@ class LocalStorage:
         """Delete the session: renamed out of sight first, so that nobody sees a part of it."""
         self._check_no_links(self._folder)
         trash = f"{self._namespace}/.deleted-{self._folder.rpartition('/')[2]}"
-        if self._disk.is_folder(trash):
+        if self._disk.is_folder(trash):  # an earlier deletion, which may have ended before it was durable
+            self._disk.sync_folder(self._namespace)
             self._remove(trash)
         if not self._disk.is_folder(self._folder):
             return
@@ -138,7 +144,7 @@ class LocalStorage:
         folder = path.rpartition("/")[0]
         if size == 0:
             self._make_folder(folder)
-        is_new = path not in self._open
+        is_new = path not in self._synced
         descriptor = self._kept_open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         if self._disk.size(descriptor) != size:
             raise OSError(errno.EIO, "a segment changed under the lock", path)
@@ -159,6 +165,12 @@ class LocalStorage:
                 self._forget_open(path)
             raise
         self._synced[path] = size + len(data)
+
+    def _sync(self, path: str) -> None:
+        is_new = path not in self._synced
+        self._disk.sync(self._kept_open(path, os.O_RDWR | os.O_APPEND))
+        if is_new:
+            self._sync_folders(path.rpartition("/")[0])
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
         folder, _, name = path.rpartition("/")
@@ -193,13 +205,18 @@ class LocalStorage:
         while left:
             left = left[self._disk.write(descriptor, left) :]
 
-    def _sweep(self, folder: str) -> None:
+    def _sweep_all(self, folder: str) -> None:
+        with suppress(FileNotFoundError):
+            self._sweep(folder, min_age_s=-math.inf)
+            self._disk.sync_folder(folder)
+
+    def _sweep(self, folder: str, *, min_age_s: float = _ABANDONED_S) -> None:
         """Delete what a writer that was killed left half-written."""
         now = time.time()
         for name in self._disk.list(folder):
             if name.startswith(".") and name.endswith(".tmp"):
                 with suppress(FileNotFoundError):
-                    if self._disk.age_s(f"{folder}/{name}", now) > _ABANDONED_S:
+                    if self._disk.age_s(f"{folder}/{name}", now) > min_age_s:
                         self._disk.unlink(f"{folder}/{name}")
 
     def _truncate(self, path: str, size: int) -> None:

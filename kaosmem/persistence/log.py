@@ -16,7 +16,7 @@ from kaosmem.persistence import layout
 from kaosmem.persistence.archive import Entry, find_archived, read_archive, salvage_archive
 from kaosmem.persistence.blobs import Place, in_line
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
-from kaosmem.persistence.commit import News, append, catch_up, create
+from kaosmem.persistence.commit import News, append, catch_up, create, settle
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
 from kaosmem.persistence.recovery import Head, Recovered, Recovery, recover
@@ -161,7 +161,10 @@ class SessionLog:
         Raises ConflictError if the log was replaced by another, CorruptionError, DurabilityError.
         """
         with _as_durability_error("reading what others committed"):
-            return run(catch_up(self._head, self._unsettled and self._unsettled[0]), self._storage)
+            news = run(catch_up(self._head, self._unsettled and self._unsettled[0]), self._storage)
+            if news.is_settled and self._storage.appends:
+                run(settle(news.recovery.head), self._storage)
+            return news
 
     def state_at(self, news: News) -> Recovered | None:
         """Return the whole session as it was at the news, None where the log no longer tells. Raises as `catch_up`."""

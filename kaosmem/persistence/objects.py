@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from kaosmem.errors import DurabilityError, KaosmemError
 from kaosmem.persistence.layout import FOLDERS, LOCK, PURGE, QUARANTINE
-from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, TakenError, Truncate, Write
+from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, Sweep, Sync, TakenError, Truncate, Write
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -54,8 +54,8 @@ class ObjectStorage:
                 return set(self.sizes(folder))
             case Read(path, start):
                 return self._read(path)[start:]
-            case Lock():
-                return None  # the name of a commit is the compare-and-swap
+            case Lock() | Sync() | Sweep():
+                return None  # the name of a commit is the compare-and-swap, and what is stored is durable
             case _:
                 return self._change(step)
 

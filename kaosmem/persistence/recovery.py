@@ -194,7 +194,7 @@ def _recovery(log: Collection[str], snapshots: Sequence[int]) -> Steps[Recovery]
 
 def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: Recovered) -> Steps[Recovery]:
     """Return a recovery, its long texts in their places."""
-    lacking = [*(base.lacking if base else ()), *((record.data, record.blobs) for record in walk.records)]
+    lacking = [*(base.lacking if base else ()), *((record.data, record.blobs) for record in walk.records if record.blobs)]
     for data, blobs in lacking:
         yield from fill(data, blobs)
     purged = base.purged if base else 0

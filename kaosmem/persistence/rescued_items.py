@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.fragments import Fragment, fragments, lost_stretches, mended, vouch
+from kaosmem.persistence.fragments import Fragment, fragments, lost_stretches, mended, vouch, vouch_anywhere
 from kaosmem.persistence.items import ItemFile, header_of, item_of
 from kaosmem.persistence.records import stated_blobs
 
@@ -31,10 +31,9 @@ def rescue_items(data: bytes, path: str, seq: int) -> RescuedItems:
     """
     found = fragments(data, path)
     vouch(found, [0])
+    vouch_anywhere(found)
     file, has_header = _header(found, seq)
-    count = found[-1].fields.get("end") if found and found[-1].is_sound and found[-1].fields else None
-    if type(count) is not int:
-        count = None
+    count = _count(found)
     lines = found[1 if found and found[0].start == 0 else 0 : None if count is None else -1]
     missing = None if count is None else count - len(lines)
     damage = [mended(fragment) for fragment in found if fragment.is_mended]
@@ -53,6 +52,19 @@ def rescue_items(data: bytes, path: str, seq: int) -> RescuedItems:
     if lost != 0 or not has_header:
         damage.append(_lack(path, lost, has_header=has_header, kept=len(file.items)))
     return RescuedItems(file, has_header, lost, sorted(damage, key=lambda error: error.byte or 0))
+
+
+def _count(found: Sequence[Fragment]) -> int | None:
+    """Return how many items a file should have by its last line, None where that is lost.
+
+    A damaged one is believed if it says what there is.
+    """
+    last = found[-1] if found else None
+    if last is None or last.fields is None or type(count := last.fields.get("end")) is not int:
+        return None
+    if not last.is_sound and (count != len(found) - 2 or not all(fragment.is_sound for fragment in found[:-1])):
+        return None
+    return count
 
 
 def _header(found: Sequence[Fragment], seq: int) -> tuple[ItemFile, bool]:

@@ -52,6 +52,23 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
+class Sync:
+    """Make durable what a file holds, whoever wrote it, where commits are appended. Raises FileNotFoundError."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Delete what is half-written in a folder, where commits are appended, and make durable what was deleted from it.
+
+    Who was killed while it wrote or deleted may have left both.
+    """
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Create:
     """Store a file if nothing is stored under its path. Raises TakenError."""
 
@@ -83,7 +100,7 @@ class Delete:
     at_once: bool = False
 
 
-Step: TypeAlias = List | Read | Lock | Append | Create | Write | Truncate | Delete
+Step: TypeAlias = List | Read | Lock | Append | Sync | Sweep | Create | Write | Truncate | Delete
 """Each that writes is durable before it is answered."""
 
 Steps: TypeAlias = Generator[Step, Any, _Result]

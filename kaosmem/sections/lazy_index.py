@@ -37,6 +37,17 @@ class LazyIndex:
         if self._index is not None and self._stale.pop(ordinal, True):
             self._gone.append(ordinal)
 
+    def inherit(self, other: LazyIndex, shared: int) -> None:
+        """Take another's index, and note what differs: any of the first `shared` items may, and all later ones do."""
+        if other._index is None:
+            return
+        self._index = other.synced()
+        before, now = ({*chain(each._held.past, each._held)} for each in (other, self))
+        kept = {ordinal for ordinal in before & now if ordinal < shared}
+        self._gone = list(before - kept)
+        self._stale = dict.fromkeys(now - kept, False)
+        self._stale |= {ordinal: True for ordinal in kept if self._held[ordinal] != other._held[ordinal]}
+
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first, of all items or of those `among` these ordinals."""
         return self.synced().rank(query, limit, among=among)

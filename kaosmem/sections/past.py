@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kaosmem.types import Item
@@ -83,6 +83,10 @@ class Past:
     def unit(self, first: int) -> PastUnit:
         """Return a unit."""
         return self._units[first]
+
+    def units(self) -> Iterable[PastUnit]:
+        """Return all units."""
+        return self._units.values()
 
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""

@@ -121,6 +121,10 @@ class Proposer:
         self._index.purge()
         self._facets.purge()
 
+    def inherit(self, other: Proposer, shared: int) -> None:
+        """Take another's index of a section that knew the same of the first `shared` items."""
+        self._index.inherit(other._index, shared)
+
     def loaded(self, ordinal: int) -> None:
         """Note that an item evicted earlier may be recalled from now on."""
         self._index.added(ordinal)

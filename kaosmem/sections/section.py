@@ -155,9 +155,19 @@ class Section:
         """Refuse all further changes, uses included."""
         self._is_frozen = True
 
-    def take_over(self, other: Section) -> None:
-        """Go on as another section of the same spec was, which is not to be used any more."""
+    @property
+    def taken(self) -> int:
+        """Return how many items the section has ever taken."""
+        return self._held.taken
+
+    def take_over(self, other: Section, *, shared: int = 0) -> None:
+        """Go on as another section of the same spec was, which is not to be used any more.
+
+        shared: of how many of the first items ever taken both know the same; what is loaded and indexed of those stays.
+        """
         with self._asking:
+            if shared:
+                other._inherit(self, shared)
             self.archive, self.journal, self._unloaded = other.archive, other.journal, other._unloaded
             self._held, self._proposer = other._held, other._proposer
 
@@ -326,6 +336,15 @@ class Section:
             section._recall(section.archive.in_memory())
             section._unloaded = state["evicted"] - len(section._held.past)
         return section
+
+    def _inherit(self, other: Section, shared: int) -> None:
+        """Take from another what need not be loaded and indexed again."""
+        if self._recalls and self._unloaded:
+            for unit in other._held.past.units():
+                if all(at < shared and at not in self._held.past and not self._held.holds(at) for at in unit.items):
+                    self._held.past.put(unit.items)
+                    self._unloaded -= len(unit.items)
+        self._proposer.inherit(other._proposer, shared)
 
     def _check_change(self, item: Item) -> None:
         self._check_writable()

@@ -52,7 +52,10 @@ def rebase(
         if name not in sections:
             sections[name] = section
         elif name not in replaced and section.spec.persistence != "none":
-            sections[name].take_over(section)
+            added = sum(change.section == name and change.op == "add" for change in ours)
+            is_forgotten = any(record.section == name and record.op == FORGET for record in theirs)
+            shared = sections[name].taken - added if is_known and not is_forgotten else 0
+            sections[name].take_over(section, shared=shared)
     return kept
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
@@ -43,16 +44,17 @@ class Saver:
         self._to_purge = hydrated.unpurged  # until no file holds them
         self._erased: set[str] = set()  # until `forget` returns them
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
-        self._saving = asyncio.Lock()
+        self._one_loop = _OneLoop()
         self._snapshot: asyncio.Task[None] | None = None
 
     async def save(self) -> None:
         """Commit all changes since the last save, after those of others, and finish what was to be forgotten.
 
         Once begun it is finished, whoever waits for it. Raises ConflictError, DurabilityError; then they are still
-        unsaved.
+        unsaved. Raises RuntimeError while another event loop saves.
         """
-        await _finished(self._save())
+        with self._one_loop:
+            await _finished(self._save())
 
     async def forget(self, item_ids: Collection[str]) -> set[str]:
         """Erase items and all that is derived from them, here and wherever the session is stored.
@@ -75,7 +77,7 @@ class Saver:
         await asyncio.to_thread(self._log.close)
 
     async def _save(self) -> None:
-        async with self._saving:
+        async with self._one_loop.lock:
             await self._commit()
             if self._to_forget or self._is_purge_due:
                 await self._snapshot_written()  # it has what is to be forgotten
@@ -243,6 +245,35 @@ class Saver:
 
 def _forgotten(records: Iterable[Record]) -> set[str]:
     return {item_id for record in records if record.op == FORGET for item_id in record.data["ids"]}
+
+
+class _OneLoop:
+    """Lets tasks of one event loop at a time in: a lock would let those of a second wait for ever.
+
+    lock: of the loop that is in, or was last.
+    """
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._inside = 0
+        self._guard = threading.Lock()
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        with self._guard:
+            if self._loop is not loop:
+                if self._inside:
+                    raise RuntimeError(
+                        "the session is being saved in another event loop; use one instance in one loop at a time, or "
+                        "open the session once in each"
+                    )
+                self._loop, self.lock = loop, asyncio.Lock()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            self._inside -= 1
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:
