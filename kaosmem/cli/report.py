@@ -17,6 +17,7 @@ from kaosmem.session import SessionMemory
 from kaosmem.types import Item
 
 _SHOWN_NAMES = 3
+_SHOWN_NOTICES = 20
 # Where a reason for skipping goes from what it shares with others to what is particular to one file.
 _PARTICULARS = re.compile(r"[:,;]| '| at byte")
 
@@ -199,8 +200,10 @@ def _percent(part: int, whole: int | None) -> str:
 
 
 def _print_notices(memory: SessionMemory) -> None:
-    for notice in memory.notices:
+    for notice in memory.notices[:_SHOWN_NOTICES]:
         write(f"note: {notice}\n")
+    if len(memory.notices) > _SHOWN_NOTICES:
+        write(f"… and {len(memory.notices) - _SHOWN_NOTICES:,} more notes; --json has all\n")
 
 
 def _decision_row(decision: Decision) -> tuple[str, ...]:

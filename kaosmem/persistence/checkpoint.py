@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
-from kaosmem.persistence.commit import check_same_log, check_unmoved, look
+from kaosmem.persistence.commit import check_last, check_same_log, look
 from kaosmem.persistence.items import decode_items
 from kaosmem.persistence.layout import (
     ARCHIVE,
@@ -81,7 +81,7 @@ def purge(
     Raises ConflictError if the log does not end at `head` any more.
     """
     yield Lock(create=False)
-    check_unmoved(head, (yield from look(head)))
+    check_last(head, (yield from look(head)))
     yield Write(PURGE, [b"unfinished"])
     if archived is not None:
         yield Write(archive_file(head.seq), archived)

@@ -12,7 +12,20 @@ from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, 
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.records import Commit
 from kaosmem.persistence.recovery import TXNS_KEPT, Head, Recovery, read_tail, recover, recover_since
-from kaosmem.persistence.steps import Append, Create, List, Lock, Read, Step, Steps, Sync, TakenError, Truncate, Write
+from kaosmem.persistence.steps import (
+    Append,
+    Create,
+    Delete,
+    List,
+    Lock,
+    Read,
+    Step,
+    Steps,
+    Sync,
+    TakenError,
+    Truncate,
+    Write,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +126,12 @@ def settle(head: Head) -> Steps[None]:
         yield Sync(log_file(head.segment))
 
 
+def withdraw(commit: Commit) -> Steps[None]:
+    """Delete the long texts of a commit that can't come to the log any more."""
+    for name in commit.blobs:
+        yield Delete(blob_file(name), at_once=True)
+
+
 def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
     """Return what another writer may have changed.
 
@@ -177,6 +196,12 @@ def check_unmoved(head: Head, sight: Sight) -> None:
     check_same_log(head, sight)
     if max(sight.segments, default=0) > head.seq + 1 or max(sight.snapshots, default=0) > head.seq:
         raise conflict(head)
+
+
+def check_last(head: Head, sight: Sight) -> None:
+    """Raise ConflictError if the log goes on after `head`, CorruptionError if it ends in damage."""
+    check_unmoved(head, sight)
+    _cut_tail(head, sight.tail[head.size - head.last :], "")
 
 
 def conflict(head: Head) -> ConflictError:

@@ -126,7 +126,9 @@ class Disk:
 def irregular(path: str) -> CorruptionError:
     """Return the error for what is no plain file or folder."""
     return CorruptionError(
-        f"{path!r} is a link, FIFO or device, which kaosmem does not follow; put the file itself there", file=path
+        f"{path!r} is a link, FIFO or device, or a file in place of a folder or the other way round, none of which "
+        "kaosmem follows; put what belongs there there",
+        file=path,
     )
 
 

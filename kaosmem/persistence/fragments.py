@@ -12,7 +12,8 @@ from kaosmem.errors import CorruptionError
 from kaosmem.persistence.records import chained_crc, parse_object, stated_crc
 
 _BEGINNING = re.compile(rb'\{"crc":"[0-9a-f]{8}",')
-_CLAIM = re.compile(rb'.{17},"seq":([1-9][0-9]{0,17}),', re.DOTALL)
+_STATEMENT = re.compile(rb'\{"crc":"[0-9a-f]{8}')
+_CLAIM = re.compile(rb'.{18}"seq":([1-9][0-9]{0,17}),', re.DOTALL)
 _PREFIX = 18
 _SEEDS_KEPT = 8
 _TRIES = 500_000
@@ -149,7 +150,7 @@ def _pieces(raw: bytes, start: int, path: str, *, ends: bool) -> list[Fragment]:
                 found.append(piece)
                 done = end
                 break
-    if done < len(raw):
+    if done < len(raw) or not found:
         found.append(_fragment(raw[done:], start + done, path, ends=ends))
     return found
 
@@ -160,9 +161,9 @@ def _fragment(raw: bytes, start: int, path: str, *, ends: bool = False) -> Fragm
     if fields is None:
         line = raw[: raw.rfind(b"}") + 1]  # what follows may have been a newline
         fields = _parsed(line)
-    if fields is None and line[_PREFIX - 1 : _PREFIX] == b",":  # a checksum may be damaged beyond being JSON
+    if fields is None and len(line) > _PREFIX:  # what stands before may be damaged beyond being JSON
         fields = _parsed(b'{"crc":"00000000",' + line[_PREFIX:])
-    stated = stated_crc(raw) if _BEGINNING.match(raw) else None
+    stated = stated_crc(raw) if _STATEMENT.match(raw) else None
     return Fragment(path, start, raw, line or raw, fields, stated, ends)
 
 

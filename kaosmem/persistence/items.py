@@ -10,7 +10,15 @@ from typing import Any
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
 from kaosmem.persistence.blobs import Blob, Place, in_line, spill
-from kaosmem.persistence.records import FORMAT_VERSION, checksum, decode_line, encode_line, stated_blobs, stated_crc
+from kaosmem.persistence.records import (
+    FORMAT_VERSION,
+    checksum,
+    decode_line,
+    decode_lines,
+    encode_line,
+    stated_blobs,
+    stated_crc,
+)
 from kaosmem.types import JSONValue, json_text
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d
@@ -74,14 +82,15 @@ def decode_items(data: bytes, path: str) -> ItemFile:
             raise CorruptionError("it is incomplete")
         fields, crc = decode_line(lines[0], 0)
         head, start = header_of(fields), len(lines[0]) + 1
+        decoded = decode_lines(lines[1:], crc)
         for line in islice(lines, 1, len(lines) - 1):
-            fields, crc = decode_line(line, crc)
+            fields, _ = next(decoded)
             section, item = item_of(fields)
             head.items.append((section, item))
             if len(fields) > _PLAIN:
                 head.lacking.append((item, stated_blobs(fields)))
             start += len(line) + 1
-        fields, _ = decode_line(lines[-1], crc)
+        fields, _ = next(decoded)
         if rest or fields.get("end") != len(head.items):
             raise CorruptionError("it is incomplete")
     except CorruptionError as error:

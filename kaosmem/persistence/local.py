@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kaosmem.errors import ConflictError
+from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.disk import Disk, irregular
 from kaosmem.persistence.layout import FOLDERS, LOCK, LOG, PURGE, SNAP
 from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, Sweep, Sync, Truncate, Write
@@ -81,9 +81,16 @@ class LocalStorage:
         """Return how many bytes each file in a folder has, by name."""
         sizes = {}
         for name in self._list(folder):
-            with suppress(FileNotFoundError):
+            try:
                 descriptor = self._disk.open(self._path(f"{folder}/{name}"), os.O_RDONLY)
+            except FileNotFoundError:
+                continue
+            except CorruptionError:  # no file; who reads it is told
+                sizes[name] = 0
+                continue
+            try:
                 sizes[name] = self._disk.size(descriptor)
+            finally:
                 self._disk.close(descriptor)
         return sizes
 
@@ -130,6 +137,8 @@ class LocalStorage:
             return {name for name in self._disk.list(path) if not name.startswith(".")}
         except FileNotFoundError:
             return set()
+        except NotADirectoryError:
+            raise irregular(path) from None
 
     def _read(self, path: str, start: int) -> bytes:
         kept = self._open.get(path)
@@ -311,6 +320,8 @@ def list_folders(root: Path, namespace: str) -> list[str]:
         entries = sorted(folder.iterdir())
     except FileNotFoundError:
         return []
+    except NotADirectoryError:
+        raise irregular(folder.as_posix()) from None
     return [
         entry.name
         for entry in entries

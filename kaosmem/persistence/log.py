@@ -16,7 +16,7 @@ from kaosmem.persistence import layout
 from kaosmem.persistence.archive import Entry, find_archived, read_archive, salvage_archive
 from kaosmem.persistence.blobs import Place, in_line
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
-from kaosmem.persistence.commit import News, append, catch_up, create, settle
+from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
 from kaosmem.persistence.recovery import Head, Recovered, Recovery, recover
@@ -142,8 +142,8 @@ class SessionLog:
             except ConflictError:
                 if is_retry and self._is_settled_alone():
                     return self.seq
-                if not is_retry:
-                    self._unsettled = None
+                if not is_retry and self._storage.appends:
+                    self._unsettled = None  # elsewhere it may be there, its answer lost, under what others did since
                 raise
         self._unsettled = None
         self._advance(head, commit)
@@ -161,9 +161,12 @@ class SessionLog:
         Raises ConflictError if the log was replaced by another, CorruptionError, DurabilityError.
         """
         with _as_durability_error("reading what others committed"):
-            news = run(catch_up(self._head, self._unsettled and self._unsettled[0]), self._storage)
+            unsettled = self._unsettled and self._unsettled[0]
+            news = run(catch_up(self._head, unsettled), self._storage)
             if news.is_settled and self._storage.appends:
                 run(settle(news.recovery.head), self._storage)
+            if unsettled and not news.is_settled and news.recovery.head.seq > self._head.seq:
+                run(withdraw(unsettled), self._storage)  # another has its place
             return news
 
     def state_at(self, news: News) -> Recovered | None:

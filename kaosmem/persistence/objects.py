@@ -13,7 +13,20 @@ from weakref import WeakKeyDictionary
 
 from kaosmem.errors import DurabilityError, KaosmemError
 from kaosmem.persistence.layout import FOLDERS, LOCK, PURGE, QUARANTINE
-from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, Sweep, Sync, TakenError, Truncate, Write
+from kaosmem.persistence.steps import (
+    Append,
+    Create,
+    Delete,
+    List,
+    Lock,
+    Read,
+    Step,
+    Sweep,
+    Sync,
+    TakenError,
+    Truncate,
+    Write,
+)
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

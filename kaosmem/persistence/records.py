@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple, NoReturn
@@ -29,6 +30,11 @@ _STATED = "seq", "k", "txn", "sec", "op", "d"
 _KINDS = int, int, str, str, str, dict
 _FIELDS = frozenset({"crc", *_STATED})
 _BLOBS = "blobs"  # there only where data has long texts
+
+# Lines are parsed some at a time: their equal keys are then one str, and the parser is called once for all.
+_AT_ONCE = 64
+_MAX_BATCH_BYTES = 2**20
+_MARK = secrets.token_hex(16).encode()
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -142,11 +148,16 @@ def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
     seq: the number that the record must have; crc: the checksum of the record before.
     Raises CorruptionError, or UnsupportedVersionError for a whole record with fields that are not known here.
     """
-    fields, crc = decode_line(line, crc)
-    record = record_of(fields)
-    if record.seq != seq:
-        raise CorruptionError(f"record {record.seq} stands where record {seq} belongs")
-    return record, crc
+    return next(decode_records((line,), seq=seq, crc=crc))
+
+
+def decode_records(lines: Sequence[bytes], *, seq: int, crc: int) -> Iterator[tuple[Record, int]]:
+    """Yield what `decode_record` returns for each line, the first of which is record `seq`. Raises where that would."""
+    for expected, (fields, found) in enumerate(decode_lines(lines, crc), seq):
+        record = record_of(fields)
+        if record.seq != expected:
+            raise CorruptionError(f"record {record.seq} stands where record {expected} belongs")
+        yield record, found
 
 
 def claimed_txn(line: bytes) -> str | None:
@@ -179,6 +190,23 @@ def decode_line(line: bytes, crc: int) -> tuple[dict[str, Any], int]:
     """Return the fields of a line, `crc` included, and its checksum. Raises CorruptionError."""
     found = checksum(line, crc)
     return parse_object(line), found
+
+
+def decode_lines(lines: Sequence[bytes], crc: int) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield what `decode_line` returns for each line of a file, the first after the checksum `crc`.
+
+    Raises CorruptionError where that would; what comes before has been yielded.
+    """
+    for start in range(0, len(lines), _AT_ONCE):
+        batch = lines[start : start + _AT_ONCE]
+        objects = _parse_batch(batch)
+        for place, line in enumerate(batch):
+            if objects is None:
+                fields, crc = decode_line(line, crc)
+            else:
+                crc = checksum(line, crc)  # it begins as an object, too
+                fields = objects[place]
+            yield fields, crc
 
 
 def checksum(line: bytes, crc: int) -> int:
@@ -230,6 +258,29 @@ def parse_object(line: bytes) -> dict[str, Any]:
     if "\\" in text and "\\u" in text and _SURROGATE_ESCAPE.search(text):
         _check_surrogates(value)
     return value
+
+
+def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
+    """Return what `parse_object` returns for each line, or None where only that can tell.
+
+    They are parsed as one list, in which a mark that no file can hold stands before each: if every other element is
+    the mark, as many as there are lines, then each line is one value, and none runs on into the next.
+    """
+    if sum(map(len, lines)) > _MAX_BATCH_BYTES:
+        return None
+    if any(line.count(b"{") + line.count(b"[") > MAX_DEPTH or not line.endswith(b"}") for line in lines):
+        return None
+    try:
+        text = (b'["%b",%b]' % (_MARK, (b',"%b",' % _MARK).join(lines))).decode()
+        values, end = _strict.raw_decode(text)
+    except ValueError:
+        return None
+    if end != len(text) or values[::2] != [_MARK.decode()] * len(lines):
+        return None
+    if "\\u" in text and _SURROGATE_ESCAPE.search(text):
+        return None
+    objects: list[dict[str, Any]] = values[1::2]
+    return objects
 
 
 def record_of(fields: dict[str, Any]) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +12,7 @@ from kaosmem.names import shown
 from kaosmem.persistence.blobs import fill
 from kaosmem.persistence.items import ItemFile, decode_items
 from kaosmem.persistence.layout import LOG, PURGE, SNAP, log_file, numbers, segments, snapshot_file
-from kaosmem.persistence.records import FORMAT_VERSION, Record, claimed_txn, decode_record
+from kaosmem.persistence.records import FORMAT_VERSION, Record, claimed_txn, decode_records
 from kaosmem.persistence.steps import List, Read, Steps
 from kaosmem.types import JSONValue
 
@@ -116,31 +117,40 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     """
     lines = data.split(b"\n")
     records: list[Record] = []
-    unfinished: list[Record] = []
+    committed = 0  # how many of them are of whole commits
     seq, crc, offset = head.seq, head.crc, start
+    end = None
+    txns = deque(head.txns, TXNS_KEPT)
+    fault = None
+    decoded = decode_records(lines[:-1], seq=seq + 1, crc=crc)
     for index, line in enumerate(lines):
         is_rest = index == len(lines) - 1
         if is_rest:
             line = line[: line.rfind(b"}") + 1]
             if not line:
                 break
+            decoded = decode_records((line,), seq=seq + 1, crc=crc)
         try:
-            record, next_crc = decode_record(line, seq=seq + 1, crc=crc)
-            _check_commit(record, unfinished)
+            record, next_crc = next(decoded)
+            if len(records) > committed:
+                _check_follows(record, records[-1])
         except CorruptionError as error:
-            if is_rest or is_torn(line, lines[index + 1 :], unfinished):
-                break
-            fault = located(str(error), path, offset, seq + 1)
-            return Tail(records, head, fault=fault)
+            if not is_rest and not is_torn(line, lines[index + 1 :], records[committed:]):
+                fault = located(str(error), path, offset, seq + 1)
+            break
         seq, crc = record.seq, next_crc
         last, offset = offset, offset + len(line) + (not is_rest)
-        unfinished.append(record)
+        records.append(record)
         if record.k == 0:
-            records += unfinished
-            unfinished = []
-            txns = (*head.txns, record.txn)[-TXNS_KEPT:]
-            head = Head(seq, crc, head.segment, offset, last, not is_rest, txns, head.log_id or record.txn)
-    return Tail(records, head, torn=data[head.size - start :])
+            committed = len(records)
+            txns.append(record.txn)
+            end = seq, crc, offset, last, not is_rest
+    if end is not None:
+        seq, crc, offset, last, is_whole = end
+        log_id = head.log_id or records[0].txn
+        head = Head(seq, crc, head.segment, offset, last, is_whole, tuple(txns), log_id)
+    del records[committed:]
+    return Tail(records, head, torn=b"" if fault else data[head.size - start :], fault=fault)
 
 
 def recover() -> Steps[Recovery]:
@@ -166,12 +176,11 @@ def recover_since(head: Head) -> Steps[Recovery]:
     """Return what was committed after `head`, without a snapshot. Raises CorruptionError where the log lacks it."""
     log = yield List(LOG)
     snapshots = numbers((yield List(SNAP)))
-    snapshots = numbers((yield List(SNAP)))
     walk = _Walk(head)
     yield from walk.run(numbers(log))
     segments(log)
     _check_reaches(walk.head.seq, snapshots)
-    _check_reaches(walk.head.seq, snapshots)
+    yield from _check_blank(walk, snapshots)
     return (yield from _found(walk, None, 0, Recovered(records=walk.records)))
 
 
@@ -185,6 +194,7 @@ def _recovery(log: Collection[str], snapshots: Sequence[int]) -> Steps[Recovery]
         _check_reaches(walk.head.seq, snapshots)
     except CorruptionError as error:
         raise _with(error, damage) from error
+    yield from _check_blank(walk, snapshots)
     if walk.torn:
         head = walk.head
         damage.append(torn_tail(log_file(head.segment), head.size, head.seq + 1, len(walk.torn)))
@@ -192,9 +202,16 @@ def _recovery(log: Collection[str], snapshots: Sequence[int]) -> Steps[Recovery]
     return (yield from _found(walk, base, snapshot_bytes, recovered))
 
 
+def _check_blank(walk: _Walk, snapshots: Sequence[int]) -> Steps[None]:
+    """Raise FileNotFoundError if a segment was empty because of a snapshot stored since it was listed."""
+    if walk.met_blank and numbers((yield List(SNAP))) != [*snapshots]:
+        raise FileNotFoundError(log_file(walk.head.segment))
+
+
 def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: Recovered) -> Steps[Recovery]:
     """Return a recovery, its long texts in their places."""
-    lacking = [*(base.lacking if base else ()), *((record.data, record.blobs) for record in walk.records if record.blobs)]
+    lacking = list(base.lacking) if base else []
+    lacking += ((record.data, record.blobs) for record in walk.records if record.blobs)
     for data, blobs in lacking:
         yield from fill(data, blobs)
     purged = base.purged if base else 0
@@ -246,6 +263,7 @@ class _Walk:
         self.head = head
         self.records: list[Record] = []
         self.torn = b""
+        self.met_blank = False
         self.commits: dict[int, int] = {}
         self.log_bytes = 0
 
@@ -255,6 +273,7 @@ class _Walk:
         while (segment := self._next()) is not None:
             path = log_file(segment)
             data = yield Read(path)
+            self.met_blank |= not data and segment == self.head.seq + 1
             start, last, whole = _skip_lines(data, self.head.seq + 1 - segment)
             begin = replace(self.head, segment=segment, size=start, last=last, whole=whole)
             tail = read_tail(data[start:], begin, start=start, path=path)
@@ -362,9 +381,10 @@ def _no_session() -> CorruptionError:
     )
 
 
-def _check_commit(record: Record, unfinished: Sequence[Record]) -> None:
-    if unfinished and (record.k, record.txn) != (unfinished[-1].k - 1, unfinished[-1].txn):
-        raise CorruptionError(f"another commit begins before {shown(unfinished[-1].txn)} is complete")
+def _check_follows(record: Record, before: Record) -> None:
+    """Raise unless a record is the next of the commit that the one before has begun."""
+    if (record.k, record.txn) != (before.k - 1, before.txn):
+        raise CorruptionError(f"another commit begins before {shown(before.txn)} is complete")
 
 
 def is_torn(line: bytes, after: Sequence[bytes], unfinished: Sequence[Record]) -> bool:

@@ -38,12 +38,12 @@ def rescue_items(data: bytes, path: str, seq: int) -> RescuedItems:
     missing = None if count is None else count - len(lines)
     damage = [mended(fragment) for fragment in found if fragment.is_mended]
     for before, fragment in zip((None, *found), found, strict=False):
-        if fragment in lines and not fragment.is_sound and _is_uncheckable(fragment, before, missing):
+        if not fragment.is_sound and _is_uncheckable(fragment, before, missing):
             fragment.is_sound = True
             damage.append(
                 _said_at(fragment, "an item that cannot be checked, as what precedes it is lost, is kept as it is")
             )
-    for fragment in lines:
+    for fragment in {fragment.line: fragment for fragment in lines if fragment.is_sound}.values():
         _take(fragment, file)
     for stretch in lost_stretches(found, lambda fragment: fragment.is_sound):
         size = sum(fragment.size for fragment in stretch)
@@ -51,6 +51,8 @@ def rescue_items(data: bytes, path: str, seq: int) -> RescuedItems:
     lost = None if count is None else count - len(file.items)
     if lost != 0 or not has_header:
         damage.append(_lack(path, lost, has_header=has_header, kept=len(file.items)))
+    if not damage:
+        damage.append(CorruptionError(f"{path!r} is damaged, but none of its items is lost", file=path, byte=0))
     return RescuedItems(file, has_header, lost, sorted(damage, key=lambda error: error.byte or 0))
 
 
@@ -94,11 +96,9 @@ def _is_uncheckable(fragment: Fragment, before: Fragment | None, missing: int | 
 
 def _take(fragment: Fragment, file: ItemFile) -> None:
     """Add the item of a sound line to its file's; what is none is not sound."""
-    if not fragment.is_sound or fragment.fields is None:
-        return
     try:
-        section, data = item_of(fragment.fields)
-        blobs = stated_blobs(fragment.fields)
+        section, data = item_of(fragment.fields or {})
+        blobs = stated_blobs(fragment.fields or {})
     except CorruptionError:
         fragment.is_sound = False
         return

@@ -12,6 +12,9 @@ from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.records import Record, record_of
 from kaosmem.persistence.recovery import is_torn, torn_tail
 
+_SEQS_LOST_AT_ONCE = 100_000
+"""What may be missing before a line that cannot be checked, for it to be believed."""
+
 
 @dataclass
 class RescuedLog:
@@ -112,7 +115,10 @@ def _take(fragment: Fragment, log: RescuedLog) -> None:
         except CorruptionError:
             fragment.is_sound = False
         else:
-            log.records.setdefault(record.seq, record)
+            if record.seq == fragment.claimed_seq:
+                log.records.setdefault(record.seq, record)
+            else:  # a number that no record has
+                fragment.is_sound = False
 
 
 def _take_unchecked(seq: int, fragment: Fragment, log: RescuedLog) -> None:
@@ -125,22 +131,18 @@ def _take_unchecked(seq: int, fragment: Fragment, log: RescuedLog) -> None:
     log.unchecked.add(seq)
 
 
-def _places(found: Sequence[Fragment], firsts: Iterable[int]) -> Iterator[tuple[int, Fragment]]:
-    """Yield each fragment with its seq: of one that is not sound what it says, if that can be, else the next free."""
-    begins = {log_file(first): first for first in firsts}
-    following = 0
-    bounds: list[int] = []  # by index from the end: the seq of the next sound record
-    for fragment in reversed(found):
-        sound = fragment.fields["seq"] if fragment.is_sound and fragment.fields else None
-        bounds.append(sound or (bounds[-1] if bounds else 2**63))
-    path = ""
-    for fragment, bound in zip(found, reversed(bounds), strict=True):
+def _places(found: Sequence[Fragment], firsts: Sequence[int]) -> Iterator[tuple[int, Fragment]]:
+    """Yield each fragment with its seq: of one that is not sound what it says, if that can be, else the next one."""
+    sound = {fragment.claimed_seq for fragment in found if fragment.is_sound}
+    path, begin, end, following = "", 0, 0, 0
+    for fragment in found:
         if fragment.path != path:
-            path, following = fragment.path, begins[fragment.path]
+            path, begin = fragment.path, next(first for first in firsts if log_file(first) == fragment.path)
+            end = next((first for first in firsts if first > begin), 0)
+            following = begin
         claimed = fragment.claimed_seq
-        if fragment.is_sound and fragment.fields:
-            following = fragment.fields["seq"]
-        elif claimed is not None and following <= claimed < min(bound, following + 10_000):
+        limit = end or max(begin, following) + _SEQS_LOST_AT_ONCE
+        if claimed is not None and (fragment.is_sound or (claimed not in sound and begin <= claimed < limit)):
             following = claimed
         yield following, fragment
         following += 1
@@ -160,8 +162,9 @@ def _leave_out_torn(log: RescuedLog) -> None:
         if not fragment.is_sound and fragment.ends and not is_torn(fragment.raw, after, unfinished):
             return
     log.torn = tail
-    for seq, _ in tail:
-        log.records.pop(seq, None)
+    for seq, fragment in tail:
+        if fragment.is_sound:
+            log.records.pop(seq, None)
     log.places = log.places[: len(log.places) - len(tail)]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.blobs import Blob, fill
 from kaosmem.persistence.items import ItemFile, decode_items
-from kaosmem.persistence.layout import LOG, SNAP, log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.layout import LOG, PURGE, SNAP, log_file, numbers, segments, snapshot_file
 from kaosmem.persistence.recovery import LOOKS, Head, Recovered, Recovery, check_version
 from kaosmem.persistence.rescued_items import RescuedItems, rescue_items
 from kaosmem.persistence.rescued_log import RescuedLog, rescue_log
@@ -74,6 +74,8 @@ class _Salvage:
             else:
                 self.base, self.base_bytes = found, len(data)
                 break
+        if self.parts and not self.parts[-1].has_header and (yield from _is_purge_unfinished()):
+            self.purged = max(self.purged, self.parts[-1].file.seq)
         if self.base and self.base.seq < self.purged:
             self.base = None
         self.purged = max(self.purged, self.base.purged if self.base else 0)
@@ -186,6 +188,14 @@ class _Salvage:
                 if seq is None or not _cut_out(data, blob.path):
                     return False
         return True
+
+
+def _is_purge_unfinished() -> Steps[bool]:
+    try:
+        yield Read(PURGE)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _cut_out(data: dict[str, JSONValue], path: Sequence[str | int]) -> bool:

@@ -139,7 +139,7 @@ class SessionMemory:
         url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
         sources: shown beside the sections, as `attach` does.
         read_only: nothing can be changed. A process reads such a session once and shares what it holds among all who
-            open it, until it changes where it is stored.
+            open it, until it changes where it is stored. Of a damaged one all that is intact is there (see `damage`).
         single_writer: nobody else writes to the session, so that the filesystem need not be able to tell writers apart.
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
@@ -280,7 +280,8 @@ class SessionMemory:
             return attached
         stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id))
         if stored is None or item_id in self._saver.unpurged:
-            raise UnknownItemError(f"no item {shown(item_id)}, live or archived")
+            missing = "; memory.damage says what is missing of the session" if self.damage else ""
+            raise UnknownItemError(f"no item {shown(item_id)}, live or archived{missing}")
         return Item.from_dict(stored[1], stored[0])
 
     @property

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 
 from kaosmem.errors import (
@@ -23,7 +24,7 @@ from kaosmem.sections import Archived, Forgotten, Section
 from kaosmem.session.hydration import OPEN, Hydrated, freeze, hydrate
 from kaosmem.session.salvaging import salvage, stored_counter, stored_specs
 from kaosmem.tokens import TokenCounter
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONValue, json_text
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,15 @@ class _Rescued:
         sections = self.hydrated.sections.items()
         return {name: len(section) for name, section in sections if len(section)}
 
+    @cached_property
+    def versions(self) -> list[Entry]:
+        """All archived versions, each once: files may have some that the log has still."""
+        frozen = freeze(self.hydrated.sections.values(), self.counter, Forgotten())
+        return list({json_text(list(entry)): entry for entry in (*self.archive, *frozen.archived_entries)}.values())
+
     @property
     def archived(self) -> dict[str, int]:
-        frozen = freeze(self.hydrated.sections.values(), self.counter, Forgotten())
-        return dict(Counter(name for name, _ in (*self.archive, *frozen.archived_entries)))
+        return dict(Counter(name for name, _ in self.versions))
 
 
 def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
@@ -126,7 +132,9 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescue
     """Return a session: what is intact of it where it is read-only, else raises CorruptionError for any damage."""
     log, recovered = place.open(session_id, read_only=read_only)
     try:
-        specs, counter = stored_specs(recovered), stored_counter(recovered)
+        archive = log.archive()
+        specs = stored_specs(recovered, {name for name, _ in archive})
+        counter = stored_counter(recovered)
         try:
             hydrated = (salvage if recovered.is_partial else hydrate)(recovered, specs, counter, None)
         except CorruptionError as error:
@@ -134,7 +142,6 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescue
                 raise
             recovered.damage.append(error)
             hydrated = salvage(recovered, specs, counter, None)
-        archive = log.archive()
         if read_only:
             archive = _usable(archive, hydrated, recovered.damage)
         return _Rescued(hydrated, counter, archive, log.damage)
@@ -176,34 +183,40 @@ def _lacking(found: _Rescued) -> list[CorruptionError]:
 def _write(place: _Place, rescued: _Rescued, ids: Sequence[str] | Iterator[str], *, is_given: bool) -> str:
     """Store what was rescued under the first id that is free, and return it."""
     frozen = freeze(rescued.hydrated.sections.values(), rescued.counter, rescued.hydrated.forgotten)
-    archived = [*rescued.archive, *frozen.archived_entries]
-    states = _states(frozen.header["states"], archived, rescued.hydrated.sections)
-    header = {**frozen.header, "states": states}
-    items = list(frozen.items)
-    description = {name: value for name, value in header.items() if name not in ("states", "forgotten")}
+    states = _states(frozen.header["states"], rescued.versions, rescued.hydrated.sections)
+    header, items = {**frozen.header, "states": states}, list(frozen.items)
     for session_id in ids:
         try:
-            log, recovered = place.open(session_id)
-        except CorruptionError:
-            if is_given:
-                raise
-            continue
-        try:
-            if recovered.header is None and all(record.op == OPEN for record in recovered.records):
-                seq = log.seq or log.commit([Change("", OPEN, description)])
-                log.snapshot(header, items, archived=archived, seq=seq)
-                _check(place, session_id, items, archived)
+            if _store(place, session_id, header, items, rescued.versions):
+                _check(place, session_id, items, rescued.versions)
                 return session_id
         except ConflictError:  # another repair was first
             if is_given:
                 raise
-        finally:
-            log.close()
         if is_given:
             raise ConflictError(
                 f"session {shown(session_id)} is there already, and a repair overwrites nothing; give another id"
             )
     raise AssertionError("ids without end came to one")
+
+
+def _store(
+    place: _Place, session_id: str, header: Mapping[str, JSONValue], items: Sequence[Entry], archived: Sequence[Entry]
+) -> bool:
+    """Store a session, and return whether its id was free."""
+    try:
+        log, recovered = place.open(session_id)
+    except CorruptionError:  # something is there
+        return False
+    try:
+        if recovered.header is not None or any(record.op != OPEN for record in recovered.records):
+            return False
+        description = {name: value for name, value in header.items() if name not in ("states", "forgotten")}
+        seq = log.seq or log.commit([Change("", OPEN, description)])
+        log.snapshot(header, items, archived=archived, seq=seq)
+        return True
+    finally:
+        log.close()
 
 
 def _states(
@@ -225,7 +238,8 @@ def _check(place: _Place, session_id: str, items: Sequence[Entry], archived: Seq
     try:
         found = _read(place, session_id)
         frozen = freeze(found.hydrated.sections.values(), found.counter, Forgotten())
-        if list(frozen.items) == items and list(found.archive) == archived and not _lacking(found):
+        read = [*map(json_text, (*frozen.items, *found.archive))]  # in which a tuple is a list
+        if read == [*map(json_text, (*items, *archived))] and not _lacking(found):
             return
         reason = "other items were read"
     except KaosmemError as error:

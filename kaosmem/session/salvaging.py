@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -57,13 +57,17 @@ def salvage(
     return Hydrated(sections, description, notices, forgotten, set().union(*map(_tombstones, events)))
 
 
-def stored_specs(recovered: Recovered) -> list[SectionSpec]:
-    """Return the specs that a session was stored with; where these are lost, the usual ones of their names."""
+def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[SectionSpec]:
+    """Return the specs that a session was stored with; where these are lost, the usual ones of their names.
+
+    names: of sections that it has beside those in what was recovered.
+    """
     events = list(_events(recovered))
     usual = {spec.name: spec for spec in DEFAULT_SECTIONS}
     described = {name: spec for event in events if event.op == OPEN for name, spec in _described(event.data)}
-    names = {name for event in events for name in (event.section, *(event.entries or ())) if name}
-    return [*described.values(), *(usual[name] for name in usual if name in names - described.keys())]
+    found = {name: None for event in events for name in (event.section, *(event.entries or ())) if name}
+    others = [name for name in (*found, *sorted({*names} - {*found})) if name not in described]
+    return [*described.values(), *(spec for name in others if (spec := usual.get(name) or _dormant(name, None)))]
 
 
 def stored_counter(recovered: Recovered) -> TokenCounter:

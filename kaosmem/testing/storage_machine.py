@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from operator import mul
 from typing import Any
 
@@ -27,7 +28,6 @@ _segments = st.sampled_from(_SEGMENTS)
 _paths = st.sampled_from((*_SEGMENTS, *_OTHERS, _CUT))
 _times = st.sampled_from([1, 10_000])
 _contents = st.builds(mul, st.binary(max_size=32), _times)
-_lines = st.builds(mul, st.binary(min_size=1, max_size=32), _times)
 
 
 class StorageMachine(RuleBasedStateMachine):
@@ -59,6 +59,7 @@ class StorageMachine(RuleBasedStateMachine):
         self._files: dict[str, dict[str, bytes]] = {session: {} for session in _SESSIONS}
         self._storages: dict[str, Storage] = {}
         self._touched = _SESSIONS[0]
+        self._commits = count(1)
         assert list_sessions(self._where, _NAMESPACE) == []
 
     @rule(session=_sessions, path=_paths, data=_contents, parts=st.integers(1, 3))
@@ -70,10 +71,11 @@ class StorageMachine(RuleBasedStateMachine):
         self._perform(session, Write(path, [data[at : at + size] for at in range(0, len(data), size)]))
         self._files[session][path] = data
 
-    @rule(session=_sessions, path=_segments, data=_lines)
-    def commit(self, session: str, path: str, data: bytes) -> None:
+    @rule(session=_sessions, path=_segments, data=_contents, again=st.booleans())
+    def commit(self, session: str, path: str, data: bytes, again: bool) -> None:
         """Append a commit, or store it under a name that is free; the same bytes again are a repeated request."""
         before = self._files[session].get(path)
+        data = before if again and before else self._distinct(data)
         storage = self._storage(session)
         stored = run(_committing(storage, path, data), storage)
         assert stored == (storage.appends or before in (None, data)), f"{path!r} was {before!r:.80}"
@@ -81,11 +83,11 @@ class StorageMachine(RuleBasedStateMachine):
         if stored:
             self._files[session][path] = (before or b"") + data if storage.appends else data
 
-    @rule(session=_sessions, path=_segments, contents=st.lists(_lines, min_size=2, max_size=4, unique=True))
+    @rule(session=_sessions, path=_segments, contents=st.lists(_contents, min_size=2, max_size=4))
     def compete(self, session: str, path: str, contents: list[bytes]) -> None:
         """Commit under one name in several threads at once: the first has it, and the others are told so."""
         before, together = self._files[session].get(path), threading.Barrier(len(contents))
-        storages = [self._opened(session) for _ in contents]
+        contents, storages = [*map(self._distinct, contents)], [self._opened(session) for _ in contents]
 
         def commit(storage: Storage, data: bytes) -> bool:
             together.wait()
@@ -107,8 +109,8 @@ class StorageMachine(RuleBasedStateMachine):
             assert len(winners) == 1, f"{len(winners)} of {len(contents)} threads stored {path!r} as the first"
             assert winners == [found], f"{path!r} has other bytes than who stored it first gave it"
         else:
-            assert found == before
-            assert winners == [data for data in contents if data == before]
+            assert found == before, f"{path!r} was there, and was overwritten"
+            assert not winners, f"{path!r} was there, and {len(winners)} threads were told that theirs is stored"
         self._files[session][path], self._touched = found, session
 
     @rule(session=_sessions, path=_paths, part=st.floats(0, 1))
@@ -177,6 +179,10 @@ class StorageMachine(RuleBasedStateMachine):
         """Read what was stored last, and nothing else, in a session opened anew."""
         if hasattr(self, "_where"):
             self._check(self._touched)
+
+    def _distinct(self, data: bytes) -> bytes:
+        """Return the bytes of a commit: as it has an id, none begins as another."""
+        return b"%08d:" % next(self._commits) + data
 
     def _check(self, session: str) -> None:
         storage, files = self._opened(session), self._files[session]
