@@ -22,7 +22,7 @@ from kaosmem.persistence.layout import (
     snapshot_file,
 )
 from kaosmem.persistence.recovery import Head
-from kaosmem.persistence.steps import Delete, List, Lock, Read, Step, Steps, Sweep, Write
+from kaosmem.persistence.steps import Delete, Discard, Draft, List, Lock, Publish, Read, Step, Steps, Sweep, Write
 
 ROLL_UP = 16
 """Segments of as many commits each that are rolled up into one: opening reads at most 15 of each power of 16."""
@@ -40,30 +40,51 @@ def store_snapshot(
     """Store the state after record `seq` and what left it, and delete what that makes unneeded.
 
     Returns whether it is stored: not where a newer state is.
-
     archived: lines of a file, None for nothing. sound: other snapshots that were read or written whole.
     purged: up to where the writer knows of files deleted because something was to be forgotten.
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
-    sight = yield from look(head)
-    check_same_log(head, sight)
-    if seq <= max(sight.snapshots, default=0):
+    if not (yield from _is_newest(head, seq)):
         return False
-    if archived is not None:
-        yield Write(archive_file(seq), archived)
-    yield Write(snapshot_file(seq), lines)
+    files = {} if archived is None else {archive_file(seq): archived}
+    drafts = []
+    for path, each in {**files, snapshot_file(seq): lines}.items():
+        drafts.append((path, (yield Draft(path, each))))
     yield Lock(create=False)
+    is_newest = False
+    try:
+        is_newest = yield from _is_newest(head, seq)
+    finally:
+        if not is_newest:
+            yield from (Discard(path, draft) for path, draft in drafts)
+    if not is_newest:
+        return False
+    failure = None
+    try:
+        yield from (Publish(path, draft) for path, draft in drafts)
+    except OSError as error:  # they may be there all the same
+        failure = error
     first_segments = segments((yield List(LOG)))
     snapshots = numbers((yield List(SNAP)))
     newest = max(snapshots, default=0)
     was_purged = newest > seq and (yield from _purged(newest)) > max(seq, purged)
-    was_deleted = newest == seq and head.size and head.segment not in first_segments
-    if was_purged or was_deleted:  # meanwhile: what was just written must not come back
+    was_deleted = newest == seq and not any(first <= seq for first in first_segments)
+    if was_purged or was_deleted:  # where nothing locks: what was just written must not come back
         yield Delete(snapshot_file(seq), at_once=True)
         yield Delete(archive_file(seq), at_once=True)
+    if failure is not None:
+        raise failure
+    if was_purged or was_deleted:
         return False
     yield from plan_pruning(first_segments, snapshots, newest=seq, sound={*sound, seq})
     return True
+
+
+def _is_newest(head: Head, seq: int) -> Steps[bool]:
+    """Return whether a snapshot after record `seq` would be the newest. Raises ConflictError."""
+    sight = yield from look(head)
+    check_same_log(head, sight)
+    return seq > max(sight.snapshots, default=0)
 
 
 def purge(

@@ -39,9 +39,11 @@ class Disk:
     def read(self, descriptor: int, start: int) -> bytes:
         """Return a file's bytes from `start` on."""
         os.lseek(descriptor, start, os.SEEK_SET)
-        chunks = [os.read(descriptor, _CHUNK_BYTES)]
-        while len(chunks[-1]) == _CHUNK_BYTES:  # less is the end of a regular file
-            chunks.append(os.read(descriptor, _CHUNK_BYTES))
+        chunks = []
+        left = os.fstat(descriptor).st_size - start
+        while left > 0 and (chunk := os.read(descriptor, min(left, _CHUNK_BYTES))):
+            chunks.append(chunk)
+            left -= len(chunk)
         return b"".join(chunks)
 
     def write(self, descriptor: int, data: memoryview) -> int:

@@ -85,6 +85,30 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class Draft:
+    """Prepare a whole file out of sight; answered by the draft, which is published or discarded."""
+
+    path: str
+    chunks: Iterable[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Store a draft under its path, in place of what is there: all of it or nothing."""
+
+    path: str
+    draft: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Leave nothing of a draft."""
+
+    path: str
+    draft: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Truncate:
     """Cut a file to its first `size` bytes; a file that would be empty may go."""
 
@@ -100,7 +124,9 @@ class Delete:
     at_once: bool = False
 
 
-Step: TypeAlias = List | Read | Lock | Append | Sync | Sweep | Create | Write | Truncate | Delete
+Step: TypeAlias = (
+    List | Read | Lock | Append | Sync | Sweep | Create | Write | Draft | Publish | Discard | Truncate | Delete
+)
 """Each that writes is durable before it is answered."""
 
 Steps: TypeAlias = Generator[Step, Any, _Result]

@@ -1,0 +1,98 @@
+"""Small sessions, and their files to break."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kaosmem import SectionSpec, SessionMemory
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.tokens import EstimateCounter
+from tests.persistence.forgery import encoded, seal
+from tests.persistence.worlds import snapshot, started
+
+SPECS = (
+    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", 10_000, placement="history", low_water=0.5),
+    SectionSpec("documents", eviction="none"),
+)
+COUNTER = EstimateCounter()
+LOG = f"log/{1:020d}.jsonl"
+
+
+def memory_at(place: Any, session_id: str = "s", **options: Any) -> Any:
+    """A session to be entered, with sections and a counter that cost nothing."""
+    return SessionMemory.open(place, session_id, sections=SPECS, counter=COUNTER, **options)
+
+
+async def ids_at(place: Any, session_id: str = "s", **options: Any) -> list[str]:
+    """The ids that a session holds now, section by section."""
+    async with memory_at(place, session_id, read_only=True, **options) as memory:
+        return [item.id for spec in SPECS for item in memory[spec.name]]
+
+
+async def session(place: Any, *item_ids: str, session_id: str = "s", text: str = "text") -> None:
+    """Store a session with messages of these ids, a commit each."""
+    async with memory_at(place, session_id) as memory:
+        for item_id in item_ids:
+            memory.add("messages", text, id=item_id)
+            await memory.save()
+
+
+def folder_of(place: Path, session_id: str = "s") -> Path:
+    return place / "default" / session_id
+
+
+def segment_of(place: Path) -> Path:
+    """The newest segment of the session's log on a disk."""
+    return max((folder_of(place) / "log").glob("*.jsonl"))
+
+
+def everything_in(place: Path) -> dict[str, bytes]:
+    """Every file below a place, with its bytes."""
+    return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def in_memory(files: Mapping[str, bytes]) -> IsolatedMemoryFileSystem:
+    """A filesystem that holds a session of these files."""
+    filesystem = IsolatedMemoryFileSystem()
+    for path, data in files.items():
+        filesystem.pipe_file(f"/default/s/{path}", data)
+    return filesystem
+
+
+def lines_of(files: Mapping[str, bytes]) -> dict[str, list[bytes]]:
+    return {path: data.split(b"\n")[:-1] for path, data in files.items()}
+
+
+async def logged(place: Path, *item_ids: str) -> dict[str, bytes]:
+    """The files of a session of one segment, as it lies on a disk."""
+    await session(place, *item_ids)
+    return {LOG: segment_of(place).read_bytes()}
+
+
+def changed(files: Mapping[str, bytes], line: int, change: Callable[[dict[str, Any]], object]) -> dict[str, bytes]:
+    """A log with one record changed and its checksums repaired."""
+    lines = lines_of(files)
+    fields = json.loads(lines[LOG][line])
+    change(fields)
+    lines[LOG][line] = encoded(fields)
+    return seal(lines)
+
+
+def rewritten(files: Mapping[str, bytes], line: int, old: bytes, new: bytes) -> dict[str, bytes]:
+    """A log with bytes of one record replaced and its checksums repaired."""
+    lines = lines_of(files)
+    assert old in lines[LOG][line]
+    lines[LOG][line] = lines[LOG][line].replace(old, new)
+    return seal(lines)
+
+
+def snapped(place: Path) -> dict[str, bytes]:
+    """The files of a session with two snapshots and the whole log."""
+    log = started(place, "a", "b")
+    snapshot(log, ["a", "b"])
+    log.commit([])
+    return everything_in(folder_of(place))

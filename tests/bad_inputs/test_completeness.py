@@ -1,0 +1,55 @@
+"""That every listed case is a test here, or is left out for a reason."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+CASES = Path(os.environ.get("KAOSMEM_BAD_INPUTS", Path(__file__).parents[3] / "shared" / "cases" / "bad_inputs.json"))
+
+NO_SQL = "there is no backend that speaks SQL or Cypher yet"
+NO_REDIS = "there is no Redis backend yet"
+NO_TENANTS = "there is no database to keep tenants apart in yet; namespaces are BI-024"
+
+LEFT_OUT = {
+    "BI-079": "the design caps what a section shows, not what a source does, and there is no vector store yet",
+    **dict.fromkeys(("BI-084", "BI-085", "BI-086", "BI-087"), NO_TENANTS),
+    **dict.fromkeys(("BI-090", "BI-091", "BI-092", "BI-094", "BI-095", "BI-096", "BI-097", "BI-100", "BI-102"), NO_SQL),
+    **dict.fromkeys(("BI-107", "BI-109"), NO_REDIS),
+    "BI-122": "the design does not encrypt what is stored",
+    "BI-124": "no filesystem here keeps versions: what a store keeps of deleted objects is its own to purge",
+}
+
+
+def covered() -> set[str]:
+    """The cases that tests of this package name, in their ids or their names."""
+    found: set[str] = set()
+    for path in Path(__file__).parent.glob("test_*.py"):
+        if path == Path(__file__):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= set(re.findall(r"^BI-\d{3}(?=$|[- ])", node.value))
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_bi_"):
+                numbers = re.match(r"test_bi((?:_\d{3})+)", node.name)
+                assert numbers, node.name
+                found |= {f"BI-{number}" for number in numbers[1].split("_")[1:]}
+    return found
+
+
+def test_no_case_is_both_tested_and_left_out() -> None:
+    assert covered()
+    assert sorted(covered() & LEFT_OUT.keys()) == []
+
+
+@pytest.mark.skipif(not CASES.is_file(), reason="the list of cases is not here; KAOSMEM_BAD_INPUTS may name it")
+def test_every_case_is_tested_or_left_out_for_a_reason() -> None:
+    """The list and this package have the same cases."""
+    listed = {case["id"] for case in json.loads(CASES.read_text(encoding="utf-8"))}
+    assert sorted(listed - covered() - LEFT_OUT.keys()) == []
+    assert sorted((covered() | LEFT_OUT.keys()) - listed) == []

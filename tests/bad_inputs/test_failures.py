@@ -1,0 +1,196 @@
+"""Disks, clocks, processes, threads and tasks that fail a session."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem import DurabilityError
+from kaosmem.persistence.disk import Disk
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from tests.bad_inputs.stored import folder_of, ids_at, memory_at, session
+
+HOLDER = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDWR)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="flock")
+async def test_bi_067_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
+    """A writer that waits for the lock goes on when its holder is killed."""
+    await session(tmp_path, "a")
+    lock = folder_of(tmp_path) / "lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        waiting = asyncio.create_task(session(tmp_path, "b"))
+        done, _ = await asyncio.wait([waiting], timeout=0.05)
+        assert not done
+        holder.send_signal(signal.SIGKILL)
+        await asyncio.wait_for(waiting, 60)
+    assert await ids_at(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("call", ["sync", "sync_folder"])
+async def test_bi_069_after_a_failed_sync_nothing_is_acknowledged(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails to sync once fails the save; opened anew, the session has what was saved and takes more."""
+    real = getattr(Disk, call)
+    failures = [OSError(errno.EIO, "I/O error")]
+
+    def sync(disk: Disk, what: Any) -> None:
+        if failures:
+            raise failures.pop()
+        real(disk, what)
+
+    await session(tmp_path, "a", session_id="other")
+    async with memory_at(tmp_path) as memory:
+        memory.add("messages", "text", id="a")
+        monkeypatch.setattr(Disk, call, sync)
+        with pytest.raises(DurabilityError) as caught:
+            await memory.save()
+        assert caught.value.errno == errno.EIO
+        assert await ids_at(tmp_path) == []
+        memory.save = partial(ids_at, tmp_path)  # type: ignore[method-assign, assignment]
+    await session(tmp_path, "b", "c")
+    assert await ids_at(tmp_path) == ["b", "c"]
+
+
+async def test_bi_070_a_clock_that_jumps_back_changes_no_order(place: Any) -> None:
+    """Order and ids come from the log, not from the time."""
+    now = datetime(2024, 6, 1, tzinfo=UTC)
+    for number in range(3):
+        async with memory_at(place, clock=lambda number=number: now - timedelta(hours=number)) as memory:
+            memory.add("messages", "text", id=f"i{number}")
+    assert await ids_at(place) == ["i0", "i1", "i2"]
+    async with memory_at(place) as memory:
+        context = await memory.assemble_context(budget=200)
+        assert [item.id for item in context.items] == ["i0", "i1", "i2"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+async def test_bi_071_a_forked_session_does_not_tear_the_log(tmp_path: Path) -> None:
+    """Parent and child that go on with one opened session both save, or are refused; every record is whole."""
+    await session(tmp_path, "a")
+    code = """
+import asyncio, os, sys
+from tests.bad_inputs.stored import memory_at
+from kaosmem import KaosmemError
+async def add(memory, name):
+    for number in range(5):
+        memory.add("messages", "text", id=f"{name}{number}")
+        try:
+            await memory.save()
+        except KaosmemError:
+            return number
+    return 5
+async def main():
+    context = memory_at(sys.argv[1])
+    return await context.__aenter__(), context
+memory, context = asyncio.run(main())
+reading, writing = os.pipe()
+child = os.fork()
+count = asyncio.run(add(memory, "child" if child == 0 else "parent"))
+if child == 0:
+    os.write(writing, bytes([count]))
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+assert status == 0
+print(count, os.read(reading, 1)[0])
+"""
+    root = Path(__file__).parents[2]
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    of_parent, of_child = map(int, done.stdout.split())
+    held = await ids_at(tmp_path)
+    for name, count in (("parent", of_parent), ("child", of_child)):
+        assert [item_id for item_id in held if item_id.startswith(name)] == [f"{name}{n}" for n in range(count)]
+
+
+async def test_bi_071_two_threads_with_one_session_do_not_tear_the_log(tmp_path: Path) -> None:
+    """Saves from event loops in two threads are made one after the other, or refused; what is acknowledged is there."""
+    await session(tmp_path, "a")
+    acknowledged: list[str] = []
+    async with memory_at(tmp_path) as memory:
+
+        def work(name: str) -> None:
+            for number in range(10):
+                try:
+                    memory.add("messages", "text", id=f"{name}{number}")
+                    asyncio.run(memory.save())
+                except RuntimeError:
+                    return
+                acknowledged.append(f"{name}{number}")
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "xy"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+        memory.save = partial(ids_at, tmp_path)  # type: ignore[method-assign, assignment]
+    held = await ids_at(tmp_path)
+    assert held[0] == "a"
+    assert len(held) == len(set(held))
+    assert set(acknowledged) <= set(held)
+
+
+class Slow(IsolatedMemoryFileSystem):
+    """Stores only when it is told to go on."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        self.begun.set()
+        assert self.go_on.wait(60)
+        super().pipe_file(path, value, **options)
+
+
+async def test_bi_072_a_cancelled_save_is_whole_or_nothing() -> None:
+    """Cancelled while it is being stored, a commit is durable or absent; saving again stores all once."""
+    store = Slow()
+    await session(store, "a")
+    async with memory_at(store) as memory:
+        memory.add("messages", "text", id="b")
+        memory.add("messages", "text", id="c")
+        store.begun.clear()
+        store.go_on.clear()
+        saving = asyncio.create_task(memory.save())
+        assert await asyncio.to_thread(store.begun.wait, 60)
+        saving.cancel()
+        await asyncio.sleep(0)
+        store.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+        assert await ids_at(store) in (["a"], ["a", "b", "c"])
+        memory.add("messages", "text", id="d")
+        await memory.save()
+    assert await ids_at(store) == ["a", "b", "c", "d"]

@@ -1,0 +1,211 @@
+"""Two at one session, and stores that answer late or wrongly."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fsspec import AbstractFileSystem
+
+from kaosmem import ConflictError, DurabilityError
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from tests.bad_inputs.stored import ids_at, memory_at, session
+
+
+class Bucket(AbstractFileSystem):  # type: ignore[misc]
+    """A store of whole objects that knows how to create only what is absent; `before` and `after` may interfere."""
+
+    cachable = False
+    protocol = "bucket"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = IsolatedMemoryFileSystem()
+        self.before: list[Callable[[str], None]] = []
+        self.after: list[Callable[[str], None]] = []
+        self.puts = 0
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        self.puts += "/log/" in path
+        if "/log/" in path and self.before:
+            self.before.pop()(path)
+        if mode == "create" and self.inner.isfile(path):
+            raise OSError(errno.EINVAL, "PreconditionFailed")
+        self.inner.pipe_file(path, value)
+        if "/log/" in path and self.after:
+            self.after.pop()(path)
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        assert mode == "rb", f"{path} was opened to be written to bit by bit"
+        return self.inner.open(path, mode)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        return self.inner.cat_file(path)[start:end]
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        return self.inner.ls(path, detail)
+
+    def rm_file(self, path: str) -> None:
+        self.inner.rm_file(path)
+
+    def modified(self, path: str) -> Any:
+        return self.inner.modified(path)
+
+
+async def test_bi_059_two_workers_that_add_both_succeed(place: Any) -> None:
+    """The second's commit follows the first's by itself: both keep what they added, in the order of their commits."""
+    await session(place, "a")
+    async with memory_at(place) as first, memory_at(place) as second:
+        first.add("messages", "text", id="b")
+        second.add("messages", "text", id="c")
+        await first.save()
+        await second.save()
+        assert [item.id for item in second["messages"]] == ["a", "b", "c"]
+    assert await ids_at(place) == ["a", "b", "c"]
+
+
+async def test_bi_059_two_workers_that_rewrite_the_same_are_in_conflict(place: Any) -> None:
+    """The second is refused, nothing of its commit is stored, and what it had is still unsaved."""
+    await session(place, "a")
+    async with memory_at(place) as first, memory_at(place) as second:
+        first.update("a", "as the first has it")
+        second.update("a", "as the second has it")
+        second.add("messages", "text", id="b")
+        await first.save()
+        with pytest.raises(ConflictError):
+            await second.save()
+        async with memory_at(place, read_only=True) as now:
+            assert [item.text for item in now["messages"]] == ["as the first has it"]
+        second.save = first.save  # type: ignore[method-assign]  # leaving the block would try again
+    async with memory_at(place) as again:
+        again.update("a", "as the second has it now")
+    async with memory_at(place, read_only=True) as now:
+        assert [item.text for item in now["messages"]] == ["as the second has it now"]
+
+
+async def test_bi_060_a_worker_from_before_two_snapshots_finds_out(place: Any) -> None:
+    """What it adds follows all that happened; what it rewrites of what was rewritten since is a conflict."""
+    await session(place, "a")
+    async with memory_at(place) as stale, memory_at(place) as stale_too:
+        for number in range(2):
+            async with memory_at(place) as other:
+                other.update("a", f"version {number}")
+                for copy in range(5):
+                    other.add("documents", "word " * 12_000, id=f"d{number}{copy}")
+        stale.add("messages", "text", id="b")
+        await stale.save()
+        stale_too.update("a", "an old one")
+        with pytest.raises(ConflictError):
+            await stale_too.save()
+        stale_too.save = stale.save  # type: ignore[method-assign]
+    async with memory_at(place, read_only=True) as now:
+        assert [(item.id, item.text) for item in now["messages"]] == [("a", "version 1"), ("b", "text")]
+        assert len(now["documents"]) == 10
+
+
+async def test_bi_061_a_commit_whose_answer_is_lost_is_stored_once() -> None:
+    """A put that was stored and answered with a timeout, and then with a refusal of the second try, is a success."""
+    bucket = Bucket()
+    await session(bucket, "a")
+
+    def lose(path: str) -> None:
+        raise TimeoutError("no answer")
+
+    async with memory_at(bucket) as memory:
+        memory.add("messages", "text", id="b")
+        bucket.after.append(lose)
+        await memory.save()
+    assert await ids_at(bucket) == ["a", "b"]
+
+
+async def test_bi_062_a_put_that_is_to_be_tried_again_is() -> None:
+    """A refusal for a moment, with nothing stored, is not taken for another's commit."""
+    bucket = Bucket()
+    await session(bucket, "a")
+
+    def refuse(path: str) -> None:
+        raise OSError(errno.EIO, "ConditionalRequestConflict")
+
+    async with memory_at(bucket) as memory:
+        memory.add("messages", "text", id="b")
+        before = bucket.puts
+        bucket.before.append(refuse)
+        await memory.save()
+        assert bucket.puts == before + 2
+    assert await ids_at(bucket) == ["a", "b"]
+
+
+async def test_bi_064_nothing_is_appended_but_on_a_local_disk() -> None:
+    """On a store of objects no file is opened to be written: whole objects alone are put."""
+    bucket = Bucket()
+    for number in range(20):
+        await session(bucket, f"i{number}")
+    assert await ids_at(bucket) == [f"i{number}" for number in range(20)]
+    for source in Path(__file__).parents[2].joinpath("kaosmem", "persistence").rglob("*.py"):
+        text = source.read_text(encoding="utf-8")
+        assert not any(mode in text for mode in ('"ab"', "'ab'", '"a+b"', '"ab+"')), source
+
+
+class Overwriting(Bucket):
+    """Says that it creates only what is absent, and overwrites."""
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        super().pipe_file(path, value)
+
+
+async def test_bi_065_a_store_where_both_writers_would_win_is_refused() -> None:
+    """Where a name can be taken twice nothing is committed, unless nobody else writes."""
+    store = Overwriting()
+    with pytest.raises(DurabilityError, match="single_writer=True"):
+        await session(store, "a")
+    assert not [path for path in store.inner.store if "/log/" in path]
+    async with memory_at(store, single_writer=True) as memory:
+        memory.add("messages", "text", id="a")
+    assert await ids_at(store) == ["a"]
+
+
+class Vacuumed(IsolatedMemoryFileSystem):
+    """Takes away what is no longer needed between a reader's listing and its reads, once armed."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.doomed: list[str] = []
+        self.grow: list[Callable[[], None]] = []
+
+    def cat_file(self, path: str, **options: Any) -> bytes:
+        if self.grow:
+            self.grow.pop()()
+        return super().cat_file(path, **options)
+
+
+async def test_bi_066_a_reader_during_a_vacuum_sees_all() -> None:
+    """Files that are replaced and deleted while they are read make a reader look again, not see less."""
+    store = Vacuumed()
+    await session(store, *(f"i{number}" for number in range(5)))
+    before = dict(store.store)
+    for number in range(5, 12):
+        async with memory_at(store) as memory:
+            memory.add("documents", "word " * 12_000, id=f"d{number}")
+            memory.add("documents", "word " * 12_000, id=f"e{number}")
+    after = dict(store.store)
+    whole = await ids_at(store)
+    snapshots = [path for path in after if "/snap/" in path]
+    assert snapshots
+    newest = max(snapshots)[-26:-6]
+    kept = {path: file for path, file in after.items() if "/log/" not in path or path[-26:-6] > newest}
+
+    def vacuum() -> None:
+        store.store.clear()
+        store.store.update(kept)
+
+    store.store.clear()
+    store.store.update({path: file for path, file in after.items() if "/snap/" not in path} | before)
+    store.grow.append(vacuum)
+    async with memory_at(store) as reader:
+        assert [item.id for name in ("messages", "documents") for item in reader[name]] == whole

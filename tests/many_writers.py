@@ -1,0 +1,129 @@
+"""What each of several processes does with one session, and how a test runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any, Protocol
+
+from kaosmem import ConflictError, SectionSpec, SessionMemory
+from kaosmem.persistence import FORMAT_VERSION, Change, SessionLog
+from kaosmem.persistence import log as log_module
+
+SESSION = "shared"
+SECTIONS = (SectionSpec("messages", placement="history"), SectionSpec("documents"))
+
+_spawn = multiprocessing.get_context("spawn")  # a process of its own in all, as another worker is
+
+
+class Work(Protocol):
+    """What a process does once all have started; it says on `tell` what it has saved."""
+
+    def __call__(self, tell: Callable[[Any], None], *arguments: Any) -> None: ...
+
+
+@contextmanager
+def processes(work: Work, *arguments: tuple[Any, ...]) -> Iterator[list[Connection]]:
+    """Run a process for each tuple of arguments, all from one moment on; yield what each says as it goes on."""
+    start = _spawn.Barrier(len(arguments))
+    running: list[SpawnProcess] = []
+    heard: list[Connection] = []
+    try:
+        for each in arguments:
+            receiver, sender = _spawn.Pipe(duplex=False)
+            running.append(_spawn.Process(target=_work, args=(work, start, sender, each)))
+            running[-1].start()
+            sender.close()
+            heard.append(receiver)
+        yield heard
+        for process in running:
+            process.join()
+        assert [process.exitcode for process in running] == [0] * len(running)
+    finally:
+        for process in running:
+            process.kill()
+            process.join()
+            process.close()
+        for receiver in heard:
+            receiver.close()
+
+
+def said(heard: list[Connection]) -> list[list[Any]]:
+    """Return all that each process says until it ends."""
+    everything = []
+    for receiver in heard:
+        everything.append([])
+        try:
+            while True:
+                everything[-1].append(receiver.recv())
+        except EOFError:
+            continue
+    return everything
+
+
+def _work(work: Work, start: Any, sender: Connection, arguments: tuple[Any, ...]) -> None:
+    start.wait()
+    work(sender.send, *arguments)
+    sender.close()
+
+
+def talk(tell: Callable[[Any], None], place: str, name: str, turns: int) -> None:
+    """Add a message a turn to a session that stays open, and save it; snapshots are frequent."""
+    log_module.MIN_LOG_BYTES = 8 * 1024
+
+    async def turn_by_turn() -> None:
+        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
+            for turn in range(turns):
+                memory.add("messages", f"turn {turn} of {name}", id=f"{name}-{turn}", role="user")
+                await memory.save()
+                tell(f"{name}-{turn}")
+
+    asyncio.run(turn_by_turn())
+
+
+def open_first(tell: Callable[[Any], None], place: str, name: str, tasks: int) -> None:
+    """Open a session that may not be there yet in many tasks, each of which adds an item."""
+
+    async def add(number: int) -> None:
+        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
+            memory.add("documents", "a first word", id=f"{name}-{number}")
+        tell(f"{name}-{number}")
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*map(add, range(tasks)))
+
+    asyncio.run(all_at_once())
+
+
+def commit_often(tell: Callable[[Any], None], place: str, name: str, commits: int) -> None:
+    """Commit to the log itself, each time after what others have committed; at times store a snapshot."""
+    log, recovered = SessionLog.open(place, SESSION)
+    items = [*recovered.items, *_items(recovered.records)]
+    refused = 0
+    for number in range(commits):
+        while True:
+            change = Change("messages", "add", {"id": f"{name}-{number}"})
+            opening = [] if log.seq else [Change("", "open", {"version": FORMAT_VERSION})]
+            try:
+                log.commit([*opening, change])
+            except ConflictError:
+                refused += 1
+                news = log.catch_up()
+                seen = news.recovery.recovered
+                items = [*(seen.items if news.is_whole else items), *_items(seen.records)]
+                log.adopt(news)
+            else:
+                break
+        items += _items([change])
+        if number % 50 == 49:
+            log.snapshot({}, items, seq=log.seq)
+    log.close()
+    tell(refused)
+
+
+def _items(changes: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [(change.section, dict(change.data)) for change in changes if change.op == "add"]

@@ -1,0 +1,197 @@
+"""Those who share a session in the model checker: writers, snapshotters, readers and forgetters, with the real log."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar
+
+from kaosmem.errors import ConflictError, DurabilityError
+from kaosmem.persistence import Change, News, Recovered, SessionLog
+from kaosmem.persistence.layout import log_file
+from kaosmem.persistence.storage import Storage
+from tests.persistence.clients import Calls
+from tests.persistence.oracle import item_ids
+from tests.persistence.runs import Acknowledge, Began, Expect, Rest, World
+from tests.persistence.worlds import OPENING, add
+
+_Result = TypeVar("_Result")
+Turn = Generator[Any, Any, _Result]
+
+TRIES = 6
+
+
+class Txns:
+    """Ids of commits that are the same whenever an operation is run anew, in the place of the module `secrets`."""
+
+    next = ""
+
+    def token_hex(self, _: int) -> str:
+        return self.next
+
+
+txns = Txns()
+
+
+def secret(item_id: str) -> str:
+    """Return an item's text, which is to be found nowhere once the item is forgotten."""
+    return f"secret of {item_id}"
+
+
+def contents(world: World) -> dict[str, bytes]:
+    return {path: data for path, (data, _) in world.files.items()}
+
+
+class Actor:
+    """One who has the session open.
+
+    ids: of the items that it knows of, in the order of their commits.
+    """
+
+    def __init__(self, name: str, storage: Callable[[Calls], Storage]) -> None:
+        self.name = name
+        self.ids: tuple[str, ...] = ()
+        self.now = 0.0
+        self._calls = Calls()
+        self._make_storage = storage
+        self._log: SessionLog
+        self._operations = 0
+
+    def open(self) -> Turn[None]:
+        """Read the session, again if the storage fails."""
+        while True:
+            try:
+                self._log, recovered = yield from self._do(self._opened)
+                break
+            except OSError:
+                continue
+        self.ids = _item_ids(recovered)
+
+    def save(self, *ids: str) -> Turn[None]:
+        """Commit items, on top of what others have committed if need be, and tell the world."""
+        for _ in range(TRIES):
+            changes = [*([] if self._log.seq else [OPENING]), *(add(item_id, secret(item_id)) for item_id in ids)]
+            try:
+                yield from self._do(lambda changes=changes: self._log.commit(changes))  # type: ignore[misc]
+            except DurabilityError:
+                continue
+            except ConflictError:
+                yield Expect(_another_moved_the_log(self.ids, ids, self._log._head.segment))
+                if (yield from self.catch_up(unsettled=ids)):
+                    break
+            else:
+                self.ids += ids
+                break
+        else:
+            raise AssertionError(f"{self.name} could not save in {TRIES} tries")
+        for item_id in ids:
+            yield Acknowledge((item_id, self.ids[: self.ids.index(item_id)]))
+
+    def catch_up(self, unsettled: tuple[str, ...] = ()) -> Turn[bool]:
+        """Take over what others have committed, and return whether the unsettled commit is among it."""
+        news: News = yield from self._again(lambda: self._log.catch_up())
+        self._log.adopt(news)
+        # An own commit followed what was known.
+        known = () if news.is_whole else (*self.ids, *(unsettled if news.is_settled else ()))
+        self.ids = _item_ids(news.recovery.recovered, known)
+        return news.is_settled
+
+    def snapshot(self) -> Turn[bool]:
+        """Store the state and prune; not where another has forgotten something since, and deleted what came before."""
+        items = self._items()
+        try:
+            return (yield from self._again(lambda: self._log.snapshot({}, items, seq=self._log.seq)))
+        except ConflictError:
+            yield Expect(_another_moved_the_log(self.ids, (), self._log._head.segment))
+            return False
+
+    def forget(self, item_id: str) -> Turn[None]:
+        """Commit that an item is to be forgotten, and delete everything older."""
+        change = Change("messages", "forget", {"id": item_id})
+        for _ in range(TRIES):
+            try:
+                if item_id in self.ids:
+                    yield from self._do(lambda: self._log.commit([change]))
+                    self.ids = tuple(known for known in self.ids if known != item_id)
+                yield from self._do(lambda: self._log.purge({}, self._items(), archived=[]))
+            except DurabilityError:
+                continue
+            except ConflictError:
+                if (yield from self.catch_up()):
+                    self.ids = tuple(known for known in self.ids if known != item_id)
+            else:
+                break
+        else:
+            raise AssertionError(f"{self.name} could not forget in {TRIES} tries")
+        yield Acknowledge(("forgotten", item_id))
+
+    def rest(self) -> Turn[None]:
+        """Let time pass."""
+        self.now = yield Rest()
+
+    def _items(self) -> list[tuple[str, dict[str, Any]]]:
+        return [("messages", {"id": item_id, "content": secret(item_id)}) for item_id in self.ids]
+
+    def _opened(self) -> tuple[SessionLog, Recovered]:
+        return SessionLog.over(self._make_storage(self._calls), clock=lambda: self.now)
+
+    def _again(self, operation: Callable[[], _Result]) -> Turn[_Result]:
+        for _ in range(TRIES):
+            try:
+                return (yield from self._do(operation))
+            except DurabilityError:
+                continue
+        raise AssertionError(f"{self.name} could not finish in {TRIES} tries")
+
+    def _do(self, operation: Callable[[], _Result]) -> Turn[_Result]:
+        """Carry out an operation on the log, which is put back as it was wherever it is run anew."""
+        log = getattr(self, "_log", None)
+        before = _twin(vars(log)) if log else {}
+        self._operations += 1
+        number = self._operations
+
+        def run() -> _Result:
+            if log is not None:
+                vars(log).update(_twin(before), _storage=self._make_storage(self._calls))
+            txns.next = f"{self.name}{number}"
+            return operation()
+
+        return (yield from self._calls.carry_out(run))
+
+
+def reader(name: str, storage: Callable[[Calls], Storage], check: Callable[..., None]) -> Turn[tuple[str, ...]]:
+    """Open the session and check what it holds against what was acknowledged before and what is there after."""
+    actor = Actor(name, storage)
+    facts = yield Began()
+    yield from actor.open()
+    ids = actor.ids
+    yield Expect(lambda world: check(ids, facts, world))
+    return ids
+
+
+def _item_ids(recovered: Recovered, known: Iterable[str] = ()) -> tuple[str, ...]:
+    found = [*known, *(str(item["id"]) for _, item in recovered.items)]
+    for record in recovered.records:
+        if record.op == "add":
+            found.append(str(record.data["id"]))
+        elif record.op == "forget":
+            found.remove(str(record.data["id"]))
+    return tuple(found)
+
+
+def _another_moved_the_log(known: Iterable[str], own: Iterable[str], segment: int) -> Callable[[World], None]:
+    """Return the assertion that another has committed, or deleted the segment that the log was known to end in."""
+
+    def holds(world: World) -> None:
+        files = contents(world)
+        stored = item_ids(files)
+        is_deleted = segment and not files.get(log_file(segment))
+        assert is_deleted or {*stored} - {*own} != {*known}, f"a conflict with nobody: {known} known, {stored} stored"
+
+    return holds
+
+
+def _twin(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: copy.copy(value) if isinstance(value, (dict, list, set)) else value for name, value in attributes.items()
+    }

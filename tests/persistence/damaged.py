@@ -1,0 +1,244 @@
+"""Sessions that are damaged: what they were, what was done to their files, and what must be left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import strategies as st
+
+from kaosmem import SectionSpec, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.errors import CorruptionError, ItemTooLargeError, SectionFullError
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.tokens import EstimateCounter
+
+COUNTER = EstimateCounter()
+SPECS = (
+    SectionSpec("role", 2_000, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", 90, 90, 0.35, placement="history", recent=2, low_water=0.5),
+    SectionSpec("findings", 50, eviction="priority"),
+    SectionSpec("actions", 40, eviction="lru"),
+    SectionSpec("documents", eviction="none"),
+)
+FOLDER = "/default/s/"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+LONG = "a long text " * 6_000
+
+Files = dict[str, bytes]
+Held = dict[tuple[str, str], str]
+"""By section and id, what an item says."""
+
+
+@dataclass
+class Life:
+    """A session as it was stored. states: after each commit. ever: all that any item ever said."""
+
+    files: Files
+    states: list[Held]
+    ever: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+
+    @property
+    def state(self) -> Held:
+        return self.states[-1]
+
+
+def opened(place: Any, session_id: str = "s", *, read_only: bool = False) -> AbstractAsyncContextManager[SessionMemory]:
+    clock = partial(next, (START + timedelta(seconds=each) for each in count()))
+    return SessionMemory.open(
+        place, session_id, sections=SPECS, counter=COUNTER, read_only=read_only, clock=None if read_only else clock
+    )
+
+
+def held(memory: SessionMemory) -> Held:
+    return {(spec.name, item.id): said(item.content) for spec in memory.sections for item in memory[spec.name]}
+
+
+def said(content: object) -> str:
+    return content if isinstance(content, str) else repr(content)
+
+
+@cache
+def life(seed: int) -> Life:
+    """A session of many turns, with snapshots, archives, units, long texts, updates, removals and evictions."""
+    return asyncio.run(_lived(random.Random(seed)))
+
+
+async def _lived(rng: random.Random) -> Life:
+    filesystem = IsolatedMemoryFileSystem()
+    found = Life({}, [{}])
+    with patch("kaosmem.persistence.log.MIN_LOG_BYTES", rng.choice([2_000, 4_000, 10**6])):
+        for turn in range(rng.randrange(3, 14)):
+            async with opened(filesystem) as memory:
+                for number in range(rng.randrange(1, 5)):
+                    with suppress(ItemTooLargeError, SectionFullError):
+                        _change(memory, rng, f"{turn}.{number}")
+                    for key, content in held(memory).items():
+                        found.ever.setdefault(key, set()).add(content)
+                if rng.random() < 0.1 and turn and memory["findings"]:
+                    await memory.forget(next(iter(memory["findings"])).id)
+            found.states.append(held(memory))
+    found.files = stored(filesystem)
+    return found
+
+
+def _change(memory: SessionMemory, rng: random.Random, name: str) -> None:
+    live = [item for spec in memory.sections for item in memory[spec.name] if spec.name != "messages"]
+    text = " ".join(rng.choices('termination notice fee {"crc":"01234567", é 漢 clause'.split(), k=rng.randrange(1, 9)))
+    match rng.randrange(9):
+        case 0 | 1:
+            memory.add("messages", f"{name} {text}", role=rng.choice(["user", "assistant"]), id=f"m{name}")
+        case 2:
+            memory.add(
+                "messages", [TextBlock(text), ToolUseBlock(f"c{name}", "look", "{}")], role="assistant", id=f"t{name}"
+            )
+            memory.add("messages", [ToolResultBlock(f"c{name}", name)], role="tool", id=f"u{name}")
+        case 3:
+            memory.add("role", f"{name} {text}", id=f"r{name}")
+        case 4:
+            memory.add("actions", f"{name} {text}", id=f"a{name}")
+            memory.search("notice")
+        case 5 if live:
+            memory.update(rng.choice(live).id, f"{name} again")
+        case 6 if live:
+            memory.remove(rng.choice(live).id)
+        case 7:
+            long = LONG if rng.random() < 0.15 else text
+            memory.add("documents", f"{name} {long}", id=f"d{name}", metadata={"x": [{"crc": "01234567", "n": text}]})
+        case _:
+            memory.add("findings", f"{name} {text}", id=f"f{name}", priority=rng.randrange(3))
+
+
+def stored(filesystem: IsolatedMemoryFileSystem) -> Files:
+    return {path.removeprefix(FOLDER): file.getvalue() for path, file in filesystem.store.items() if FOLDER in path}
+
+
+def place_of(files: Mapping[str, bytes]) -> IsolatedMemoryFileSystem:
+    filesystem = IsolatedMemoryFileSystem()
+    for path, data in files.items():
+        filesystem.pipe_file(FOLDER + path, data)
+    return filesystem
+
+
+KINDS = ("flip", "flip", "line", "file", "cut", "range", "newline", "nuls", "swap", "again", "crlf")
+
+
+class Case:
+    """A session and its files after damage. done: the kind of each, the file, and a seed for the rest."""
+
+    def __init__(self, life_seed: int, done: list[tuple[str, str, int]]) -> None:
+        self.life_seed, self.done = life_seed, done
+        self.life = life(life_seed)
+        self.files = self.life.files
+        for each in done:
+            self.files = damaged(self.files, *each)
+
+    def __repr__(self) -> str:
+        return f"Case({self.life_seed}, {self.done})"
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Return a session with damage in one to three places."""
+    life_seed = draw(st.integers(0, 19))
+    paths = st.sampled_from(sorted(life(life_seed).files))
+    done = st.tuples(st.sampled_from(KINDS), paths, st.integers(0, 2**32))
+    return Case(life_seed, draw(st.lists(done, min_size=1, max_size=3)))
+
+
+def damaged(files: Files, kind: str, path: str, seed: int) -> Files:
+    """Return files of which one is damaged, if it is there."""
+    if path not in files:
+        return files
+    changed = _damaged(files[path], kind, random.Random(seed))
+    return {name: data for name, data in files.items() if name != path} | ({} if changed is None else {path: changed})
+
+
+def _damaged(data: bytes, kind: str, rng: random.Random) -> bytes | None:
+    if kind == "file":
+        return None
+    if not data:
+        return b"x"
+    at, size = rng.randrange(len(data)), rng.randrange(1, 200)
+    lines = data.splitlines(keepends=True)
+    line = rng.randrange(len(lines))
+    match kind:
+        case "flip":
+            return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+        case "line":
+            return b"".join(lines[:line] + lines[line + 1 :])
+        case "cut":
+            return data[:at]
+        case "range":
+            return data[:at] + rng.randbytes(size) + data[at + size :]
+        case "nuls":
+            return data[:at] + b"\0" * size + data[at + size :]
+        case "newline":
+            return (
+                b"".join(lines[:line])
+                + lines[line].replace(b"\n", rng.choice([b"x", b"", b"\0"]))
+                + b"".join(lines[line + 1 :])
+            )
+        case "swap":
+            return b"".join([*lines[:line], *reversed(lines[line : line + 2]), *lines[line + 2 :]])
+        case "again":
+            return b"".join([*lines[: line + 1], *lines[line:]])
+        case _:
+            return data.replace(b"\n", b"\r\n")
+
+
+def must_be_served(life: Life, broken: Files) -> set[tuple[str, str]]:
+    """The items that are live at the end, and whose newest line is there still, with what it can be checked by."""
+    wanted: set[tuple[str, str]] = set()
+    for path, data in life.files.items():
+        if path.startswith(("log/", "snap/")) and path in broken:
+            last = path == max(name for name in broken if name.startswith("log/")) if path.startswith("log/") else False
+            for line in _checkable(data, _without_torn(data, broken[path]) if last else broken[path]):
+                for key, content in _says(path, line):
+                    if life.state.get(key) == content:
+                        wanted.add(key)
+    return wanted
+
+
+def _without_torn(data: bytes, broken: bytes) -> bytes:
+    """Return a log without what a crash might have left of its last commit."""
+    whole = {line for line in data.split(b"\n") if b',"k":0,' in line[:60]}
+    lines = broken.split(b"\n")
+    ends = [number for number, line in enumerate(lines) if line in whole]
+    after = ends[-1] + 1 if ends else 0
+    if any(line not in data.split(b"\n") and b"\0\0" not in line for line in lines[after:-1]):
+        return broken
+    return b"\n".join([*lines[:after], b""])
+
+
+def _checkable(data: bytes, broken: bytes) -> Iterator[bytes]:
+    """Yield the lines that are there still, and whose predecessor's checksum is."""
+    left = broken.split(b"\n")
+    before = None
+    for line in data.split(b"\n")[:-1]:
+        if line in left and (before is None or any(each.startswith(before[:18]) for each in left)):
+            yield line
+        before = line
+
+
+def _says(path: str, line: bytes) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield what a line says of items: content is compared where it is a text in the line."""
+    fields = json.loads(line)
+    data: Any = fields.get("d", {})
+    entries = [data.get("item")] if path.startswith("log/") else [data]
+    for entry in (*entries, *data.get("entries", ())):
+        if isinstance(entry, dict) and isinstance(entry.get("content"), str) and "blobs" not in fields:
+            yield (fields["sec"], entry["id"]), entry["content"]
+
+
+def is_unchecked(damage: Iterable[CorruptionError]) -> bool:
+    """Whether something is served that could not be checked, and that is said."""
+    return any("cannot be checked" in str(error) for error in damage)

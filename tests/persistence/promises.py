@@ -1,0 +1,250 @@
+"""What the caller of a session log was promised, and whether a disk keeps it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kaosmem.errors import ConflictError, KaosmemError
+from kaosmem.persistence import Change, Recovered, SessionLog
+from kaosmem.persistence.local import LocalStorage
+from tests.persistence import power_loss
+from tests.persistence.simulated_disk import Image, SimulatedDisk
+
+ROOT, FOLDER = Path("/root"), "/root/default/s"
+
+Commit = tuple[Change, ...]
+History = tuple[Commit, ...]
+Items = dict[str, tuple[str, Mapping[str, Any]]]
+
+
+class BrokenPromiseError(AssertionError):
+    """A disk does not keep what was promised."""
+
+
+@dataclass(eq=False, frozen=True)
+class Promise:
+    """What a session must hold.
+
+    possible: the histories that it may have, that of what was acknowledged first; () for a session that is not there.
+    forgotten: texts that no file may hold. torn: bytes that must be in a file still.
+    """
+
+    possible: tuple[History, ...] = ((),)
+    forgotten: frozenset[bytes] = frozenset()
+    torn: bytes = b""
+
+
+@dataclass
+class Holding:
+    """What a session holds: its items by id, in order, and those that were evicted."""
+
+    seq: int = 0
+    live: Items = field(default_factory=dict)
+    evicted: Items = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, history: History) -> Holding:
+        """Return what a session with these commits holds."""
+        changes = [change for commit in history for change in commit]
+        holding = cls(len(changes))
+        for change in changes:
+            holding.apply(change.section, change.op, change.data)
+        return holding
+
+    @classmethod
+    def read(cls, log: SessionLog, recovered: Recovered) -> Holding:
+        """Return what a session was opened with; what was evicted before its snapshot is in the archive."""
+        holding = cls(log.seq, {data["id"]: (section, data) for section, data in recovered.items})
+        for record in recovered.records:
+            holding.apply(record.section, record.op, record.data)
+        return holding
+
+    def apply(self, section: str, op: str, data: Mapping[str, Any]) -> None:
+        """Do what a change says."""
+        match op:
+            case "add":
+                self.live[data["id"]] = section, data
+            case "evict":
+                self.evicted[data["id"]] = self.live.pop(data["id"])
+            case "forget":
+                self.live.pop(data["id"], None)
+                self.evicted.pop(data["id"], None)
+
+
+def evict(item_id: str) -> Change:
+    return Change("messages", "evict", {"id": item_id})
+
+
+def storage_on(disk: Any) -> LocalStorage:
+    """Return the session's storage on a disk."""
+    return LocalStorage(ROOT, "default", "s", disk=disk)
+
+
+@contextmanager
+def durability_errors_alone() -> Iterator[None]:
+    """Take an error of the disk that is raised as it is, instead of a DurabilityError, for a broken promise."""
+    try:
+        yield
+    except OSError as error:
+        if not isinstance(error, KaosmemError):
+            raise BrokenPromiseError(f"a write raises {error!r}") from error
+        raise
+
+
+class Witness:
+    """Watches a disk: before each call that changes it, what a power loss may leave, with the promise of the moment."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self.promise = Promise()
+        self.points = 0
+        self.states: dict[tuple[frozenset[tuple[str, bytes | None]], Promise], Image] = {}
+        self.disk = disk
+        disk.watch = self.look
+
+    def look(self, call: str = "") -> None:
+        """Note what a power loss may leave now."""
+        self.points += 1
+        for image in power_loss.states(self.disk):
+            self.states.setdefault((frozenset(image.items()), self.promise), image)
+
+    @property
+    def found(self) -> list[tuple[Image, Promise]]:
+        """Each different state, with what was promised then."""
+        return [(image, promise) for (_, promise), image in self.states.items()]
+
+
+class Session:
+    """A caller of one session: what it committed, and what it was promised."""
+
+    def __init__(self, disk: Any, *, promise: Promise | None = None, witness: Witness | None = None) -> None:
+        self.disk = disk
+        self.witness = witness
+        self.log: SessionLog | None = None
+        self.promise = promise or Promise()
+        self.promised(*self.promise.possible)
+        self.open()
+
+    def open(self) -> None:
+        """Take a new handle on the session, which must hold one of the histories that are possible."""
+        if self.log is not None:
+            self.log, log = None, self.log
+            log.close()
+        self.log, recovered = SessionLog.over(storage_on(self.disk))
+        self.damage = recovered.damage
+        self.history = held(self.log, recovered, self.promise)
+        self.evicted = Holding.read(self.log, recovered).evicted
+
+    def commit(self, *changes: Change) -> None:
+        after = (*self.history, changes)
+        self.promised(*self.promise.possible, *[after][: after not in self.promise.possible])
+        with durability_errors_alone():
+            self.log.commit(changes)
+        for change in changes:
+            if change.op == "evict":
+                self.evicted[change.data["id"]] = Holding.after(self.history).live[change.data["id"]]
+        self.history = after
+        self.promised(after)
+
+    def commit_after(self, *changes: Change) -> None:
+        """Commit, after whatever others have committed since this handle was opened."""
+        try:
+            self.commit(*changes)
+        except ConflictError:
+            self.log.adopt(self.log.catch_up())
+            self.promised(*(history for history in self.promise.possible if changes not in history))
+            found = [history for history in self.promise.possible if Holding.after(history).seq == self.log.seq]
+            if not found:
+                raise BrokenPromiseError(f"caught up to record {self.log.seq}, where no history ends") from None
+            self.history = found[0]
+            self.commit(*changes)
+
+    def snapshot(self, *meanwhile: Change) -> None:
+        """Store the state, after other changes are committed if there are any."""
+        seq, archived = self.log.seq, dict(self.evicted)
+        items = list(Holding.after(self.history).live.values())
+        if meanwhile and meanwhile not in self.history:
+            self.commit(*meanwhile)
+        with durability_errors_alone():
+            self.log.snapshot({"count": len(items)}, items, archived=archived.values(), seq=seq)
+        self.evicted = {item_id: item for item_id, item in self.evicted.items() if item_id not in archived}
+
+    def forget(self, item_id: str, text: str) -> None:
+        """Forget an item, so that its text is nowhere any more."""
+        holding = Holding.after(self.history)
+        if item_id in holding.live or item_id in holding.evicted:
+            self.commit(Change("messages", "forget", {"id": item_id}))
+        self.promised(self.history, torn=b"")
+        archived = [*self.log.archive(), *self.evicted.values()]
+        items = Holding.after(self.history).live.values()
+        kept = [entry for entry in archived if entry[1]["id"] != item_id]
+        with durability_errors_alone():
+            try:
+                self.log.purge({}, items, archived=kept)
+            except ConflictError:  # with what was begun before an error
+                self.log.adopt(self.log.catch_up())
+                self.log.purge({}, items, archived=kept)
+        self.evicted = {}
+        self.promised(self.history, forgotten=self.promise.forgotten | {text.encode()})
+
+    def tear(self, torn: bytes) -> None:
+        """Leave bytes at the end of the log, as a writer that was killed does; the session is to be opened again."""
+        disk = getattr(self.disk, "disk", self.disk)
+        segment = max(path for path in disk.image if path.startswith(f"{FOLDER}/log/"))
+        watch, disk.watch = disk.watch, None
+        descriptor = disk.open(segment, os.O_WRONLY | os.O_APPEND)
+        disk.write(descriptor, torn)
+        disk.sync(descriptor)
+        disk.close(descriptor)
+        disk.watch = watch
+        self.promised(self.history, torn=torn)
+
+    def delete(self) -> None:
+        self.promised(self.history, ())
+        storage_on(self.disk).delete()
+        self.promised((), torn=b"")
+        self.open()
+
+    def promised(self, *possible: History, **other: Any) -> None:
+        """Note what is promised from now on."""
+        self.promise = replace(self.promise, possible=possible, **other)
+        if self.witness is not None:
+            self.witness.promise = self.promise
+
+
+def held(log: SessionLog, recovered: Recovered, promise: Promise) -> History:
+    """Return which of the promised histories a session has. Raises BrokenPromiseError."""
+    found = Holding.read(log, recovered)
+    for history in promise.possible:
+        expected = Holding.after(history)
+        if (found.seq, list(found.live.items())) == (expected.seq, list(expected.live.items())):
+            for item_id, item in expected.evicted.items():
+                if item != found.evicted.get(item_id) and item != log.archived(item_id):
+                    raise BrokenPromiseError(f"evicted item {item_id!r} can't be retrieved")
+            return history
+    seqs = [Holding.after(history).seq for history in promise.possible]
+    raise BrokenPromiseError(f"{found.seq} records with {list(found.live)}, possible are {seqs}")
+
+
+def check(image: Image, promise: Promise) -> History:
+    """Return the history of the session on a disk that was restarted. Raises BrokenPromiseError."""
+    disk = SimulatedDisk(image)
+    try:
+        log, recovered = SessionLog.over(storage_on(disk))
+        history = held(log, recovered, promise)
+    except (KaosmemError, OSError) as error:
+        raise BrokenPromiseError(f"the session can't be read: {error!r}") from error
+    if disk.calls:
+        raise BrokenPromiseError("reading the session wrote something")
+    if strange := [damage for damage in recovered.damage if "unfinished commit" not in str(damage)]:
+        raise BrokenPromiseError(f"a power loss left damage: {strange}")
+    contents = [content for content in image.values() if content is not None]
+    if any(text in content for text in promise.forgotten for content in contents):
+        raise BrokenPromiseError("a forgotten text is in a file")
+    if not any(promise.torn in content for content in (*contents, b"")):
+        raise BrokenPromiseError("bytes of a torn tail are in no file")
+    return history

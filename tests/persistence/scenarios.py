@@ -1,0 +1,122 @@
+"""Small lives of a session, an act at a time, that take the session log through all that it does to its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kaosmem.persistence import Change
+from tests.persistence.promises import Session, evict
+from tests.persistence.worlds import OPENING, add
+
+Act = Callable[[Session], None]
+
+LONG = "a text that is kept in a file of its own, " * 1_700
+CANARY = "canary-7c1f"
+
+
+def committing(*changes: Change) -> Act:
+    return lambda session: session.commit(*changes)
+
+
+def adding(*item_ids: str, text: str = "text") -> Act:
+    return committing(*(add(item_id, text) for item_id in item_ids))
+
+
+def evicting(*item_ids: str) -> Act:
+    return committing(*map(evict, item_ids))
+
+
+def snapshotting(*meanwhile: Change) -> Act:
+    """Store the present state late, when other changes are committed already."""
+    return lambda session: session.snapshot(*meanwhile)
+
+
+def tearing(torn: bytes) -> Act:
+    """Leave bytes at the log's end, as a writer that was killed does."""
+    return lambda session: session.tear(torn)
+
+
+def elsewhere(section: str, item_id: str, text: str) -> Change:
+    return Change(section, "add", {"id": item_id, "content": text})
+
+
+SNAPSHOT: Act = snapshotting()
+REOPEN: Act = Session.open
+DELETE: Act = Session.delete
+
+OPENED = committing(OPENING, add("a"))
+MIXED = (add("b", "one " * 60), elsewhere("findings", "c", "two\n" * 40), elsewhere("documents", "d", "three " * 80))
+FORGET: Act = lambda session: session.forget("f", CANARY)  # noqa: E731
+
+SCENARIOS: dict[str, tuple[Act, ...]] = {
+    "first commit": (committing(OPENING), REOPEN),
+    "appends": (OPENED, adding("b"), adding("c", text="line " * 150), REOPEN, adding("d")),
+    "several sections": (OPENED, committing(*MIXED, evict("a")), adding("f", "g", text="x" * 300)),
+    "torn tail": (
+        OPENED,
+        adding("b"),
+        tearing(b'{"crc":"7c13880a","seq":4,"k":0,"txn":"28'),
+        REOPEN,
+        adding("c"),
+        adding("d"),
+    ),
+    "torn by NULs": (OPENED, tearing(bytes(300) + b'":"half a line"}}\n'), REOPEN, adding("b")),
+    "snapshots": (OPENED, adding("b"), SNAPSHOT, adding("c"), SNAPSHOT, adding("d"), SNAPSHOT, adding("e"), SNAPSHOT),
+    "rolls": (OPENED, SNAPSHOT, adding("b"), REOPEN, SNAPSHOT, adding("c"), adding("d"), REOPEN, SNAPSHOT, adding("e")),
+    "late snapshots": (
+        *(OPENED, SNAPSHOT, adding("b"), snapshotting(add("c"), evict("a")), adding("d"), REOPEN),
+        *(snapshotting(add("e")), adding("f"), REOPEN),
+    ),
+    "archive": (
+        *(OPENED, adding("b", "c", "d"), evicting("a"), SNAPSHOT, evicting("b", "c"), REOPEN, SNAPSHOT),
+        *(adding("e"), SNAPSHOT, evicting("d"), SNAPSHOT),
+    ),
+    "blobs": (OPENED, adding("b", text=LONG), REOPEN, adding("c", text=LONG), evicting("b"), SNAPSHOT, adding("d")),
+    "forget": (
+        *(OPENED, adding("f", text=CANARY), adding("b"), SNAPSHOT, evicting("f", "a"), SNAPSHOT, adding("c")),
+        *(FORGET, adding("d")),
+    ),
+    "forget a blob": (OPENED, adding("f", text=CANARY + LONG), adding("b"), SNAPSHOT, FORGET, adding("d")),
+    "forget a torn tail": (OPENED, adding("f"), tearing(b'{"crc":"7c13880a","d":"' + CANARY.encode()), REOPEN, FORGET),
+    "deletion": (OPENED, adding("b"), SNAPSHOT, adding("c"), DELETE, committing(OPENING, add("new")), REOPEN),
+}
+"""Lives of a session, by what is special about them."""
+
+SHORT: dict[str, tuple[Act, ...]] = {
+    "a commit": (OPENED, adding("b")),
+    "a snapshot": (OPENED, evicting("a"), SNAPSHOT),
+    "a blob": (OPENED, adding("b", text=LONG)),
+    "forgotten at once": (OPENED, adding("f", text=CANARY), FORGET),
+    "forgotten": (OPENED, adding("f", text=CANARY), SNAPSHOT, evicting("f", "a"), SNAPSHOT, FORGET),
+}
+"""Lives that end with what they are about."""
+
+OVERTAKEN: dict[str, tuple[tuple[Act, ...], tuple[Act, ...], tuple[Act, ...]]] = {
+    "a commit": ((OPENED, adding("b")), (adding("x"),), ()),
+    "a commit of several sections": ((OPENED,), (committing(*MIXED),), ()),
+    "a commit in a new segment": ((OPENED, adding("b"), evicting("a"), SNAPSHOT), (adding("x"),), ()),
+    "a commit before a snapshot": ((OPENED, adding("b")), (adding("x"),), (SNAPSHOT,)),
+    "a commit with a blob": ((OPENED,), (adding("x", text=LONG),), ()),
+    "a snapshot": (
+        (OPENED, adding("b", "c"), evicting("a"), SNAPSHOT, adding("d"), SNAPSHOT, evicting("b")),
+        (SNAPSHOT,),
+        (),
+    ),
+    "a snapshot and a commit": ((OPENED, adding("b")), (SNAPSHOT, adding("x")), (SNAPSHOT,)),
+    "forgetting": (
+        (OPENED, adding("f", text=CANARY), SNAPSHOT, evicting("a"), SNAPSHOT, adding("b")),
+        (FORGET,),
+        (),
+    ),
+    "forgetting in a new segment": ((OPENED, adding("f", text=CANARY)), (SNAPSHOT, adding("x"), FORGET), ()),
+}
+"""What one handle did that stays open, another until it was killed, and the first then, before it commits again."""
+
+FORGOTTEN: dict[str, tuple[Act, ...]] = {
+    "a commit": (OPENED, adding("f", text=CANARY)),
+    "a blob": (OPENED, adding("f", text=CANARY + LONG)),
+    "a snapshot": (OPENED, adding("f", text=CANARY), SNAPSHOT),
+    "an archive": (OPENED, adding("f", text=CANARY), evicting("f"), SNAPSHOT),
+    "forgetting": (OPENED, adding("f", text=CANARY), FORGET),
+}
+"""What a handle did until it was killed, while what is to be forgotten was in memory."""

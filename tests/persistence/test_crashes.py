@@ -1,0 +1,73 @@
+"""Whatever a crash leaves of a session, it opens, with all that was acknowledged and no half of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple
+
+import pytest
+
+from tests.persistence.exploration import Count, Explorer
+from tests.persistence.scenarios import FORGET, FORGOTTEN, OVERTAKEN, SCENARIOS, SNAPSHOT, adding
+from tests.persistence.tables import print_table
+
+Table = dict[str, Count]
+
+LONGER = {"snapshots", "archive", "forget", "forget a blob"}
+
+
+@pytest.fixture(scope="module")
+def table(request: pytest.FixtureRequest) -> Iterator[Table]:
+    """Counts to be printed once all tests have added to them."""
+    counts: Table = {}
+    yield counts
+    rows = {**counts, "all": sum(counts.values(), Count())}
+    header = ("crashes", "moments", "states", "moments after it", "states after it", "lost")
+    print_table(request, header, {name: (*astuple(count), 0) for name, count in rows.items()})
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_power_loss_loses_anything(name: str, table: Table) -> None:
+    """Every state after every call keeps the promise, and so does every one of the commit that follows recovery."""
+    explorer = Explorer()
+    explorer.crash(SCENARIOS[name], every=5)
+    table[f"power, then power again: {name}"] = explorer.counted
+    assert explorer.counted.states_again > 50
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS.keys() - LONGER))
+def test_who_goes_on_after_a_kill_loses_nothing_by_a_power_loss(name: str, table: Table) -> None:
+    """What a killed writer left in the page cache alone is no trap for the next, wherever power fails then."""
+    explorer = Explorer()
+    explorer.kill(SCENARIOS[name])
+    table[f"kill, then power: {name}"] = explorer.counted
+    assert explorer.counted.points > 20
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_who_forgets_after_a_kill_forgets_for_good(name: str, table: Table) -> None:
+    """What a killed writer left half-written, deleted in the cache alone, or began to forget is gone as well."""
+    explorer = Explorer()
+    explorer.kill(FORGOTTEN[name], then=[FORGET])
+    table[f"kill, then forget and power: {name}"] = explorer.counted
+
+
+@pytest.mark.parametrize("name", OVERTAKEN)
+def test_who_is_there_when_another_is_killed_loses_nothing_by_a_power_loss(name: str, table: Table) -> None:
+    """Neither does who had the session open all the time and goes on from what the other left."""
+    explorer = Explorer()
+    explorer.overtake(*OVERTAKEN[name])
+    table[f"another's kill, then power: {name}"] = explorer.counted
+    assert explorer.counted.points > 5
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_second_power_loss_in_a_longer_life_loses_anything(name: str, table: Table) -> None:
+    """All states after all states, where a snapshot and another commit follow the one after recovery."""
+    explorer = Explorer()
+    explorer.kill(SCENARIOS[name])
+    longer = (*SCENARIOS[name], *(act for n in range(4) for act in (adding(f"m{n}", f"n{n}"), SNAPSHOT)))
+    explorer.crash(longer, then=(SNAPSHOT, adding("last"), SNAPSHOT))
+    explorer.kill(longer, then=(SNAPSHOT, adding("last"), SNAPSHOT))
+    table[f"soak: {name}"] = explorer.counted

@@ -1,0 +1,44 @@
+"""An error of any call to the disk loses nothing that was acknowledged, and no longer than it lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.persistence.failing_disk import LASTING, ONCE
+from tests.persistence.scenarios import SCENARIOS
+from tests.persistence.tables import print_table
+from tests.persistence.trials import REMEDIES, Remedy, try_all
+
+Table = dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def table(request: pytest.FixtureRequest) -> Iterator[Table]:
+    """Counts to be printed once all tests have added to them."""
+    counts: Table = {}
+    yield counts
+    rows = {name: (count, 0) for name, count in {**counts, "all": sum(counts.values())}.items()}
+    print_table(request, ("error of each call in turn", "errors", "lost"), rows)
+
+
+FAULTS = {**{f"once: {fault.name}": fault for fault in ONCE}, **{f"lasting: {fault.name}": fault for fault in LASTING}}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_error_of_the_disk_loses_anything(name: str, fault: str, table: Table) -> None:
+    """Whichever call fails, a write fails with a DurabilityError at most, and doing it again, opening the session
+    again, or going on with the same handle gives each record once, durably."""
+    failed = try_all(SCENARIOS[name], FAULTS[fault], REMEDIES)
+    table[fault] = table.get(fault, 0) + failed
+    assert failed
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("remedy", REMEDIES)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_remedy_helps_against_every_error(name: str, remedy: Remedy, table: Table) -> None:
+    for fault in FAULTS:
+        table[fault] = table.get(fault, 0) + try_all(SCENARIOS[name], FAULTS[fault], [remedy])

@@ -1,0 +1,372 @@
+"""A damaged session, opened read-only: all that is intact is there, and what is missing is said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+
+from kaosmem import SessionMemory
+from kaosmem.errors import (
+    CorruptionError,
+    KaosmemError,
+    UnknownItemError,
+    WindowTooSmallError,
+)
+from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence.records import encode_commit, stated_crc
+from kaosmem.session.remains import Remains
+from tests.persistence.damaged import (
+    COUNTER,
+    LONG,
+    SPECS,
+    Case,
+    Files,
+    Held,
+    Life,
+    cases,
+    held,
+    is_unchecked,
+    must_be_served,
+    opened,
+    place_of,
+    said,
+    stored,
+)
+from tests.persistence.turns import FIRST, added, flip, ids, lost, read, turns, whole_log
+
+
+async def check(case: Case) -> None:
+    each, broken = case.life, case.files
+    with suppress(KaosmemError):
+        async with opened(place_of(broken)) as memory:
+            assert held(memory) in each.states, "open for writing, in a state that never was"
+            return
+    wanted = must_be_served(each, broken)
+    try:
+        async with opened(place_of(broken), read_only=True) as memory:
+            found, damage = held(memory), memory.damage
+            await check_reading(memory, each)
+    except KaosmemError:
+        assert not wanted, f"nothing is served, and this is intact: {wanted}"
+        return
+    assert damage, "it can't be opened for writing, and nothing is said"
+    missing = wanted - {key for key, content in found.items() if content == each.state.get(key)}
+    assert not missing, f"intact and not served: {missing}; {damage}"
+    if not is_unchecked(damage):
+        for key, content in found.items():
+            assert content in each.ever.get(key, ()), f"never stored: {key}"
+
+
+async def check_reading(memory: SessionMemory, each: Life) -> None:
+    """Contexts can be made, and what is fetched is what was stored."""
+    with suppress(WindowTooSmallError):
+        await memory.assemble_context("notice", budget=300)
+    for item_id in {item_id for _, item_id in each.ever}:
+        with suppress(UnknownItemError):
+            item = await memory.fetch(item_id)
+            assert is_unchecked(memory.damage) or said(item.content) in each.ever[item.section, item_id]
+
+
+@settings(max_examples=300)
+@given(case=cases())
+def test_what_is_intact_is_served(case: Case) -> None:
+    """Whatever is done to the files, no item is served that never was, and none that is intact is missing unsaid."""
+    asyncio.run(check(case))
+
+
+async def test_one_damaged_byte_costs_one_record_at_most() -> None:
+    """With any byte of a log damaged the records before and after are served; the damage has file, byte and seq."""
+    lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(6)))))
+    data = b"".join(lines)
+    starts = [len(b"".join(lines[:number])) for number in range(len(lines))]
+    for at in range(len(lines[0]), len(data) - 1, 5):
+        number = max(each for each, start in enumerate(starts) if start <= at)
+        found, damage = await read({FIRST: flip(data, at)})
+        lost = [f"d{each}" for each in range(6) if f"d{each}" not in ids(found)]
+        assert lost in ([], [f"d{number - 1}"])
+        assert [(error.file, error.byte, error.seq) for error in damage] == [(FIRST, starts[number], number + 1)]
+        assert ("lost" in str(damage[0])) == bool(lost) or "nothing is lost" in str(damage[0])
+
+
+async def test_a_missing_file_costs_what_was_in_it() -> None:
+    """Segments that are gone are said as a gap; what comes after is served, the first of it as not checked."""
+    files = stored(await turns(*(added(f"d{number}") for number in range(6))))
+    segments = sorted(path for path in files if path.startswith("log/"))
+    for gone in (segments[:1], segments[2:4], segments[1:3]):
+        found, damage = await read({path: data for path, data in files.items() if path not in gone})
+        assert ids(found) == [f"d{number}" for number in range(6) if segments[number] not in gone]
+        gap, unchecked = damage
+        seqs = sorted(int(path[4:24]) for path in gone)
+        assert (gap.file, gap.byte, gap.seq) == (gone[0], 0, seqs[0])
+        assert f"{seqs[0]} to {seqs[-1]} are" in str(gap) or len(gone) == 1
+        assert "cannot be checked" in str(unchecked)
+
+
+async def test_what_is_intact_of_a_half_damaged_commit_is_served() -> None:
+    """A commit is whole or not at all after a crash, but damage costs its damaged records alone."""
+
+    def change(memory: SessionMemory) -> None:
+        for number in range(4):
+            memory.add("documents", "text", id=f"d{number}")
+
+    files = stored(await turns(added("first"), change, added("last")))
+    path = sorted(files)[1]
+    found, _ = await read(files | {path: flip(files[path], files[path].index(b'"d1"') + 1)})
+    assert ids(found) == ["first", "d0", "d2", "d3", "last"]
+
+
+async def test_a_torn_commit_is_left_out_beside_damage() -> None:
+    """What a crash left of the last commit was never acknowledged, and is not served, whatever else is damaged."""
+    lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(4)))))
+    item = json.loads(lines[4])["d"]["item"]
+    changes = [Change("documents", "add", {"item": item | {"id": each}, "evicted": []}) for each in ("x", "y")]
+    first, last = encode_commit(changes, "torn", seq=5, crc=stated_crc(lines[4])).lines
+    data = b"".join(lines)
+    at = data.index(b'"d1"')
+    for torn in (first, first[:50], first + last[:-9], first + b"\0" * 200 + b"\n"):
+        found, damage = await read({FIRST: flip(data, at) + torn})
+        assert ids(found) == ["d0", "d2", "d3"]
+        assert [(error.byte, error.seq) for error in damage if "unfinished commit" in str(error)] == [(len(data), 6)]
+    assert ids((await read({FIRST: flip(data, at) + first + last}))[0]) == ["d0", "d2", "d3", "x", "y"]
+
+
+async def test_lines_that_were_moved_or_run_together_are_found() -> None:
+    """A newline that is damaged, lines swapped or repeated, carriage returns and a byte order mark cost nothing."""
+    lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(5)))))
+    for changed in (
+        [*lines[:2], lines[2].replace(b"\n", b"x"), *lines[3:]],
+        [*lines[:2], lines[3], lines[2], *lines[4:]],
+        [*lines[:3], lines[2], *lines[3:]],
+        [line.replace(b"\n", b"\r\n") for line in lines],
+        [b"\xef\xbb\xbf", *lines],
+        [*lines[:3], b"foreign\n", *lines[3:]],
+    ):
+        found, damage = await read({FIRST: b"".join(changed)})
+        assert ids(found) == ["d0", "d1", "d2", "d3", "d4"]
+        assert damage
+
+
+def test_exact_state_is_preferred() -> None:
+    """Where any sound snapshot and log give the exact state that is served, and what is damaged is said."""
+    for each in range(20):
+        case = Case(each, [])
+        snapshots = sorted(path for path in case.files if path.startswith("snap/"))
+        if len(snapshots) > 1:
+            damaged = snapshots[-1]
+            break
+    files = case.files | {damaged: flip(case.files[damaged], 30)}
+
+    async def look() -> None:
+        async with opened(place_of(files), read_only=True) as memory:
+            assert held(memory) == case.life.state
+            assert memory.damage[0].file == damaged
+
+    asyncio.run(look())
+
+
+async def snapshotted(monkeypatch: pytest.MonkeyPatch) -> tuple[Files, Held]:
+    """Store a session as what was forgotten leaves it: a snapshot with no log before it, and one change after."""
+    monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
+    place = await turns(
+        *(added(f"d{number}", f"text {number}") for number in range(5)),
+        added("m0", section="messages"),
+        added("f0", section="findings"),
+    )
+    async with opened(place) as memory:
+        await memory.forget("d0")
+    await turns(added("d9"), place=place)
+    async with opened(place) as memory:
+        return stored(place), held(memory)
+
+
+async def test_a_lone_damaged_snapshot_is_served_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each damaged byte of it costs an item at most, in the header none; the log after it is served, too."""
+    files, whole = await snapshotted(monkeypatch)
+    (path,) = (path for path in files if path.startswith("snap/"))
+    header = files[path].index(b"\n")
+    for at in [*range(0, header, 97), *range(header + 1, len(files[path]) - 1, 11)]:
+        found, damage = await read(files | {path: flip(files[path], at)})
+        lost = whole.keys() - found.keys()
+        assert len(lost) <= (at > header)
+        assert all(content == whole[key] for key, content in found.items())
+        assert damage[0].file == path
+        assert len(damage) > 1 or not lost
+
+
+async def test_sections_without_a_description_are_given_or_dormant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the header is lost a section has the spec given for its name, or is kept and not shown."""
+    files, whole = await snapshotted(monkeypatch)
+    (path,) = (path for path in files if path.startswith("snap/"))
+    place = place_of(files | {path: flip(files[path], 60)})
+    given = [spec for spec in SPECS if spec.name != "findings"]
+    async with SessionMemory.open(place, "s", sections=given, counter=COUNTER, read_only=True) as memory:
+        assert held(memory) == whole
+        assert memory["messages"].spec == SPECS[1]
+        assert (memory["findings"].spec.in_context, len(memory["findings"])) == (False, 1)
+        assert any("'findings'" in notice for notice in memory.notices)
+
+
+async def test_a_lost_text_costs_its_item_alone() -> None:
+    """A long text that is missing, or not what was written, costs the item that it is of."""
+    files = stored(await turns(added("a"), added("long", LONG), added("b")))
+    (path,) = (path for path in files if path.startswith("blob/"))
+    for changed in ({}, {path: b""}, {path: flip(files[path], 100)}):
+        found, damage = await read({name: data for name, data in files.items() if name != path} | changed)
+        assert ids(found) == ["a", "b"]
+        assert [(error.file, error.seq) for error in damage] == [(path, 3)]
+        assert str(len(LONG)) in str(damage[0])
+
+
+async def test_a_lost_text_of_a_section_saved_whole_costs_its_item_alone() -> None:
+    """One record has a whole section of persistence `snapshot`; its other items are served."""
+
+    def change(memory: SessionMemory) -> None:
+        memory.add("role", "text", id="r0")
+        memory.add("role", "word " * 15_000, id="r1")
+        memory.add("role", "text", id="r2")
+
+    files = stored(await turns(change))
+    found, _ = await read({path: data for path, data in files.items() if not path.startswith("blob/")})
+    assert ids(found) == ["r0", "r2"]
+
+
+async def test_items_after_a_lost_line_of_a_snapshot_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is gone, or whose beginning is overwritten, costs its item; the next is served as not checked."""
+    files, whole = await snapshotted(monkeypatch)
+    (path,) = (path for path in files if path.startswith("snap/"))
+    lines = files[path].splitlines(keepends=True)
+    for number in range(1, len(lines) - 2):
+        for left in (b"", b"\0" * 40 + lines[number][40:]):
+            found, damage = await read(files | {path: b"".join([*lines[:number], left, *lines[number + 1 :]])})
+            assert len(whole.keys() - found.keys()) == 1
+            assert is_unchecked(damage)
+
+
+def test_places_that_clash_are_told_apart() -> None:
+    """What is put together from two snapshots may have items in one place; all are kept, in an order."""
+    remains = Remains(SPECS[4])
+    item = {"role": "", "content": "x", "tokens": 5, "created_at": "2026-01-01T00:00:00+00:00", "trust": 4}
+    for number, place in enumerate(({"position": 3, "offset": 20}, {"position": 3, "offset": 4}, {"position": 4})):
+        assert remains.find({"taken": 2, "total": 10}, [{**item, "id": f"i{number}", **place}]) == 0
+    section = remains.section(None)
+    assert [item.id for item in section] == ["i0", "i1", "i2"]
+    entries = list(section.entries())
+    assert [entry["position"] for entry in entries] == [3, 4, 5]
+    assert all(after["offset"] >= before["offset"] + 5 for before, after in pairwise(entries))
+    assert section.state()["total"] >= entries[-1]["offset"] + 5
+
+
+async def test_changes_to_what_is_lost_do_what_they_can() -> None:
+    """An update of an item whose add is lost adds it; a removal, use or eviction of it is passed over."""
+    changes = (
+        added("a"),
+        added("b"),
+        lambda memory: memory.update("a", "newer"),
+        lambda memory: memory.remove("b"),
+        added("x", section="actions"),
+        lambda memory: memory.get("x"),
+        added("y", section="actions"),
+    )
+    files = stored(await turns(*changes))
+    assert [json.loads(line)["op"] for line in whole_log(files)] == [
+        "open", "add", "add", "update", "remove", "add", "use", "add",
+    ]  # fmt: skip
+    found, _ = await read(lost(files, 2, 3, 6))
+    assert found == {("documents", "a"): "newer", ("actions", "y"): "text"}
+    async with opened(place_of(lost(files, 3)), read_only=True) as memory:
+        assert [version.item.content for version in memory["documents"].archive.in_memory()] == ["text"]
+
+
+async def test_what_was_forgotten_stays_so() -> None:
+    """A tombstone erases what remains, also where the record of its item's newest content is lost."""
+    place = await turns(added("a", "one"), lambda memory: memory.update("a", "two"), added("b"), added("c"))
+    log, _ = SessionLog.open(place, "s")
+    log.commit([Change("documents", "forget", {"ids": ["a"], "archived": 1, "evicted": 0})])
+    for seqs in ((3,), (2,), (4,)):
+        async with opened(place_of(lost(stored(place), *seqs)), read_only=True) as memory:
+            assert "a" not in ids(held(memory))
+            with pytest.raises(UnknownItemError, match="damage"):
+                await memory.fetch("a")
+
+
+async def test_what_a_crash_left_undeleted_is_not_brought_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a snapshot is damaged that was to be all there is, nothing older stands in for what it lacks."""
+    monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
+    place = await turns(added("secret"), added("b"), added("c"))
+    older = stored(place)
+    async with opened(place) as memory:
+        await memory.forget("secret")
+    files = stored(place)
+    (path,) = (path for path in files if path.startswith("snap/"))
+    left = files | {name: data for name, data in older.items() if name.startswith("log/")}
+    item, header = files[path].index(b'"id":"b"'), 60
+    found, _ = await read(left | {path: flip(files[path], item)})
+    assert ids(found) == ["c"]
+    found, _ = await read(left | {path: flip(flip(files[path], header), item), "purge": b"unfinished"})
+    assert ids(found) == ["c"]
+
+
+async def test_positions_go_on_after_what_is_lost() -> None:
+    """Items keep their order and their offsets grow, whatever is lost between."""
+    files = stored(await turns(*(added(f"m{number}", section="messages") for number in range(8))))
+    async with opened(place_of(lost(files, 3, 4, 7)), read_only=True) as memory:
+        entries = list(memory["messages"].entries())
+        assert [entry["id"] for entry in entries] == ["m0", "m3", "m4", "m6", "m7"]
+        assert [entry["position"] for entry in entries] == [0, 3, 4, 6, 7]
+        assert [entry["offset"] for entry in entries] == sorted(entry["offset"] for entry in entries)
+
+
+async def test_what_was_evicted_can_still_be_recalled() -> None:
+    """Messages that a damaged session has evicted keep their places in the history."""
+    files = stored(await turns(*(added(f"m{number}", "word " * 20, section="messages") for number in range(9))))
+    async with opened(place_of(lost(files, 3)), read_only=True) as memory:
+        evicted = memory["messages"].archive.in_memory()
+        assert len(evicted) > 2
+        assert all(version.position is not None for version in evicted)
+        assert len({version.position for version in evicted}) == len(evicted)
+
+
+async def test_damaged_archives_cost_their_damaged_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read-only, all intact versions can be fetched, and the damage is said once read; a writer is refused them."""
+    monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10)
+    files = stored(
+        await turns(
+            *(added(f"d{number}", f"text {number}") for number in range(4)),
+            *(lambda memory, number=number: memory.remove(f"d{number}") for number in range(4)),
+            added("end", "word " * 500),
+        )
+    )
+    path = max((path for path in files if path.startswith("archive/")), key=lambda path: len(files[path]))
+    number = int(files[path].partition(b'"id":"d')[2][:1])
+    place = place_of(files | {path: flip(files[path], files[path].index(b"text %d" % number))})
+    async with opened(place, read_only=True) as memory:
+        assert memory.damage == ()
+        for other in set(range(4)) - {number}:
+            assert (await memory.fetch(f"d{other}")).content == f"text {other}"
+        with pytest.raises(UnknownItemError, match=r"memory\.damage"):
+            await memory.fetch(f"d{number}")
+        assert {error.file for error in memory.damage} == {path}
+        said_once = memory.damage
+        with suppress(UnknownItemError):
+            await memory.fetch(f"d{number}")
+        assert memory.damage == said_once
+    log, _ = SessionLog.open(place, "s")
+    with pytest.raises(CorruptionError):
+        log.archived(f"d{number}")
+
+
+async def test_a_sound_session_has_no_damage() -> None:
+    """Damage is empty, and what is said of a torn tail is in it and among the notices, once."""
+    place = await turns(added("a"), added("b"))
+    async with opened(place, read_only=True) as memory:
+        assert (memory.damage, memory.notices) == ((), ())
+    files = stored(place)
+    path = max(files)
+    async with opened(place_of(files | {path: files[path][:-20]})) as memory:
+        assert [error.file for error in memory.damage] == [path]
+        assert memory.notices == tuple(map(str, memory.damage))

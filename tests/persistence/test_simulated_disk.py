@@ -1,0 +1,289 @@
+"""The simulated disk does what a disk does, and a power loss takes from it what POSIX lets it take."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem.errors import CorruptionError
+from kaosmem.persistence.disk import Disk
+from tests.persistence import power_loss
+from tests.persistence.simulated_disk import SimulatedDisk
+
+WRITE = os.O_RDWR | os.O_CREAT | os.O_APPEND
+EXCLUSIVE = WRITE | os.O_EXCL
+
+names = st.sampled_from(["a", "b", "c"])
+paths = names | st.builds(lambda folder, name: f"{folder}/{name}", names, names)
+flags = st.sampled_from([os.O_RDONLY, WRITE, EXCLUSIVE])
+calls = st.one_of(
+    st.tuples(st.just("open"), paths, flags),
+    st.tuples(st.just("write"), st.integers(0, 3), st.binary(max_size=5)),
+    st.tuples(st.just("truncate"), st.integers(0, 3), st.integers(0, 8)),
+    st.tuples(st.just("read"), st.integers(0, 3), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["size", "sync", "close"]), st.integers(0, 3)),
+    st.tuples(st.just("is_at"), st.integers(0, 3), paths),
+    st.tuples(st.sampled_from(["list", "is_folder", "make_folder", "remove_folder", "sync_folder", "unlink"]), paths),
+    st.builds(
+        lambda folder, old, new: ("replace", folder + old, folder + new), st.sampled_from(["", "a/"]), names, names
+    ),
+)
+
+
+def disk_with(*synced: tuple[str, bytes]) -> SimulatedDisk:
+    return SimulatedDisk(dict(synced))
+
+
+def written(disk: SimulatedDisk, path: str, data: bytes, *, sync: bool = False) -> int:
+    descriptor = disk.open(path, WRITE)
+    disk.write(descriptor, data)
+    if sync:
+        disk.sync(descriptor)
+    return descriptor
+
+
+def contents(disk: SimulatedDisk, path: str) -> set[bytes | None]:
+    """What a file may hold after a power loss now; None where it is gone."""
+    return {image.get(path) for image in power_loss.states(disk)}
+
+
+def test_it_has_the_calls_of_a_disk() -> None:
+    for name, call in inspect.getmembers(Disk, inspect.isfunction):
+        mine = inspect.signature(getattr(SimulatedDisk, name)).parameters
+        assert len(mine) == len(inspect.signature(call).parameters), name
+
+
+def answer(root: str, opened: list[int], disk: Any, call: tuple[Any, ...]) -> Any:
+    """What a call answers or how it fails; paths are below `root`, descriptors by their order."""
+    name, first, *rest = call
+    if isinstance(first, int):
+        if first >= len(opened):
+            return "not open"
+        first = opened[first]
+    else:
+        first = f"{root}/{first}"
+    rest = [f"{root}/{value}" if isinstance(value, str) else value for value in rest]
+    try:
+        result = getattr(disk, name)(first, *rest)
+    except CorruptionError:
+        return "irregular"
+    except OSError as error:
+        return error.errno
+    if name == "open":
+        opened.append(result)
+        return "opened"
+    if name == "close":
+        opened.remove(first)
+    return sorted(result) if name == "list" else result
+
+
+@settings(max_examples=150, deadline=None)
+@given(sequence=st.lists(calls, max_size=25))
+def test_it_answers_as_the_real_disk_does(sequence: list[tuple[Any, ...]]) -> None:
+    """Any calls give the same answers, errors included, and leave the same files."""
+    real, simulated = Disk(), SimulatedDisk({"/r": None})
+    with tempfile.TemporaryDirectory() as root:
+        ours: list[int] = []
+        theirs: list[int] = []
+        try:
+            for call in sequence:
+                assert answer("/r", ours, simulated, call) == answer(root, theirs, real, call), call
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        found = {
+            f"/r/{path.relative_to(root)}": None if path.is_dir() else path.read_bytes()
+            for path in Path(root).rglob("*")
+        }
+        assert simulated.image == {"/r": None, **found}
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_what_is_synced_survives_every_power_loss(data: st.DataObject) -> None:
+    """A synced file under a synced name is in every state, whatever is done to others; and all there is is a state."""
+    disk = SimulatedDisk({"/a": None, "/a/old": b"old", "/b": None})
+    disk.close(written(disk, "/a/kept", data.draw(st.binary(max_size=1500)), sync=True))
+    disk.sync_folder("/a")
+    kept = disk.image["/a/kept"]
+    opened: list[int] = []
+    for call in data.draw(st.lists(calls.filter(lambda call: call[0] != "replace" or "a" not in call), max_size=6)):
+        answer("", opened, disk, call)
+    found = power_loss.states(disk)
+    assert all(image["/a/kept"] == kept and image["/a/old"] == b"old" for image in found)
+    assert dict(disk.image) in [dict(image) for image in found]
+    assert len(found) == len({frozenset(image.items()) for image in found})
+
+
+def test_unsynced_data_is_lost_kept_torn_or_filled_with_nuls() -> None:
+    disk = disk_with(("/f", b"old\n"))
+    written(disk, "/f", b"one\ntwo\n")
+    found = contents(disk, "/f")
+    assert {
+        b"old\n",
+        b"old\none\ntwo\n",
+        b"old\none\n",
+        b"old\none",
+        b"old\none\ntwo",
+        b"old\none\ntw",
+        b"old\non",
+        b"old\no",
+        b"old\n" + bytes(8),
+        b"old\none\n" + bytes(4),
+        b"old\none" + bytes(5),
+    } <= found
+    assert all(content is not None and content.startswith(b"old\n") for content in found)
+    assert None not in found
+
+
+def test_sectors_reach_the_disk_in_any_order() -> None:
+    """A later sector may be there while an earlier one reads as NULs; durable bytes of a shared sector stay."""
+    disk = disk_with(("/f", b"o" * 500))
+    written(disk, "/f", b"a" * 12 + b"b" * 512 + b"c" * 100)
+    found = contents(disk, "/f")
+    durable = b"o" * 500
+    assert durable + bytes(12) + b"b" * 512 + b"c" * 100 in found
+    assert durable + b"a" * 12 + bytes(512) + b"c" * 100 in found
+    assert durable + bytes(12 + 512) + b"c" * 100 in found
+    assert durable + bytes(12) + b"b" * 512 in found
+    assert durable + b"a" * 12 in found
+
+
+@pytest.mark.parametrize("size", [512 * 9, 512 * 40 + 7])
+def test_of_many_sectors_any_single_one_near_an_end_may_be_missing_or_alone(size: int) -> None:
+    disk = SimulatedDisk({"/f": b""})
+    written(disk, "/f", b"x" * size)
+    found = contents(disk, "/f")
+    assert b"x" * 512 + bytes(512) + b"x" * (size - 1024) in found
+    assert bytes(512) + b"x" * 512 + bytes(size - 1024) in found
+    assert bytes(size - size % 512 - 512) + b"x" * (size % 512 + 512) in found or size % 512 == 0
+    assert len(found) < 120
+
+
+def test_of_several_writes_any_subset_is_there() -> None:
+    disk = disk_with(("/f", b""))
+    descriptor = written(disk, "/f", b"11")
+    disk.write(descriptor, b"22")
+    disk.write(descriptor, b"33")
+    assert {b"", b"11", b"\0\x0022", b"\0\0\0\x0033", b"1122", b"11\0\x0033", b"\0\x002233", b"112233"} <= contents(
+        disk, "/f"
+    )
+
+
+def test_of_several_writes_one_is_there_in_part_whatever_became_of_the_others() -> None:
+    disk = disk_with(("/f", b""))
+    disk.write(written(disk, "/f", b"1111"), b"2222")
+    assert {b"11", b"11\0\x002222", b"111122", bytes(4) + b"22"} <= contents(disk, "/f")
+
+
+def test_an_unsynced_truncate_is_kept_or_lost() -> None:
+    disk = disk_with(("/f", b"whole and torn"))
+    descriptor = disk.open("/f", WRITE)
+    disk.truncate(descriptor, 5)
+    assert contents(disk, "/f") == {b"whole", b"whole and torn"}
+    disk.write(descriptor, b" new")
+    assert {b"whole new torn", b"whole new", b"whole", b"whole and torn"} <= contents(disk, "/f")
+    disk.sync(descriptor)
+    assert contents(disk, "/f") == {b"whole new"}
+
+
+def test_a_synced_file_whose_name_is_not_synced_may_be_gone() -> None:
+    disk = disk_with(("/d", None))
+    written(disk, "/d/f", b"data", sync=True)
+    assert contents(disk, "/d/f") == {None, b"data"}
+    disk.sync_folder("/d")
+    assert contents(disk, "/d/f") == {b"data"}
+
+
+def test_a_synced_name_whose_data_is_not_synced_may_be_empty() -> None:
+    disk = SimulatedDisk()
+    written(disk, "/f", b"data")
+    disk.sync_folder("/")
+    assert {b"", b"data", bytes(4), b"da"} <= contents(disk, "/f")
+    assert None not in contents(disk, "/f")
+
+
+def test_a_file_in_a_folder_that_is_not_synced_may_be_gone() -> None:
+    """Syncing a file and its folder does not make the folder findable in the one above."""
+    disk = SimulatedDisk()
+    disk.make_folder("/d")
+    written(disk, "/d/f", b"data", sync=True)
+    disk.sync_folder("/d")
+    assert {frozenset(image) for image in power_loss.states(disk)} == {frozenset(), frozenset({"/d", "/d/f"})}
+
+
+def test_a_folder_made_and_removed_since_may_be_there_with_what_was_in_it() -> None:
+    disk = SimulatedDisk()
+    disk.make_folder("/d")
+    written(disk, "/d/f", b"data", sync=True)
+    disk.unlink("/d/f")
+    disk.remove_folder("/d")
+    assert {"/d": None, "/d/f": b"data"} in [dict(image) for image in power_loss.states(disk)]
+
+
+def test_a_rename_is_lost_done_or_half_done() -> None:
+    disk = disk_with(("/new", b"old"), ("/tmp", b"new"))
+    disk.replace("/tmp", "/new")
+    assert [dict(image) for image in power_loss.states(disk)] == [
+        {"/new": b"old", "/tmp": b"new"},
+        {"/new": b"new", "/tmp": b"new"},
+        {"/new": b"new"},
+    ]
+    disk.sync_folder("/")
+    assert [dict(image) for image in power_loss.states(disk)] == [{"/new": b"new"}]
+
+
+def test_of_several_changes_of_entries_any_subset_is_there() -> None:
+    disk = disk_with(("/a", b"a"), ("/d", None), ("/d/b", b"b"))
+    disk.unlink("/a")
+    disk.unlink("/d/b")
+    disk.make_folder("/e")
+    found = {frozenset(image) - {"/d"} for image in power_loss.states(disk)}
+    assert len(found) == 8
+    assert frozenset({"/a", "/e"}) in found
+    assert frozenset({"/d/b"}) in found
+
+
+def test_pages_that_a_failed_sync_lost_are_never_written() -> None:
+    """A sync that fails and leaves the pages clean is followed by one that succeeds and writes only what came after."""
+    disk = disk_with(("/f", b"old"))
+    descriptor = written(disk, "/f", b"lost")
+    disk.lose_pages(descriptor)
+    disk.write(descriptor, b"new")
+    disk.sync(descriptor)
+    assert disk.read(descriptor, 0) == b"oldlostnew"
+    assert contents(disk, "/f") == {b"old" + bytes(4) + b"new"}
+
+
+def test_a_restart_closes_files_and_frees_locks() -> None:
+    disk = disk_with(("/lock", b""))
+    disk.lock(disk.open("/lock", WRITE))
+    again = SimulatedDisk(disk.image)
+    again.lock(again.open("/lock", WRITE))
+    assert len(disk.descriptors) == len(again.descriptors) == 1
+    with pytest.raises(AssertionError, match="wait for itself"):
+        disk.lock(disk.open("/lock", WRITE))
+
+
+@pytest.mark.parametrize(
+    ("act", "changes"),
+    [
+        (lambda disk: disk.list("/"), 0),
+        (lambda disk: disk.read(disk.open("/f", os.O_RDONLY), 0), 0),
+        (lambda disk: written(disk, "/new", b"x", sync=True), 3),
+        (lambda disk: disk.replace("/f", "/g"), 1),
+    ],
+)
+def test_each_call_that_changes_something_is_a_crash_point(act: Callable[[SimulatedDisk], None], changes: int) -> None:
+    seen: list[str] = []
+    disk = SimulatedDisk({"/f": b""}, seen.append)
+    act(disk)
+    assert len(seen) == disk.calls == changes

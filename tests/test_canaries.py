@@ -1,0 +1,308 @@
+"""What a session holds, is asked or is opened with stays out of logs, errors and reprs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem import (
+    ChatMessage,
+    DocumentBlock,
+    Entity,
+    ImageBlock,
+    Item,
+    Relationship,
+    SectionSpec,
+    SessionMemory,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    delete_session,
+    list_sessions,
+)
+from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.sections import Archived
+from kaosmem.session.hydration import hydrate
+from kaosmem.tokens import EstimateCounter
+from tests.persistence.forgery import encoded, seal
+from tests.persistence.worlds import snapshot
+from tests.telling import CONTENT, SECRET, URLS, refusal, told
+
+SPECS = (
+    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", 1_000, placement="history", low_water=0.5),
+    SectionSpec("findings", 60, eviction="priority"),
+    SectionSpec("small", 5, eviction="refuse"),
+)
+COUNTER = EstimateCounter()
+BLOCKS = (
+    TextBlock(CONTENT),
+    ThinkingBlock(CONTENT, CONTENT, CONTENT),
+    ToolUseBlock("c", "f", CONTENT),
+    ToolResultBlock("c", (TextBlock(CONTENT),)),
+    ImageBlock(CONTENT),
+    DocumentBlock(CONTENT, CONTENT),
+)
+
+
+def filled() -> SessionMemory:
+    memory = SessionMemory.test_mode(sections=SPECS, counter=COUNTER)
+    memory.add("role", CONTENT)
+    for number in range(9):
+        memory.add("messages", f"{CONTENT} {number} " * 4, metadata={"source": CONTENT}, key=CONTENT, tags=[CONTENT])
+    memory.add("messages", BLOCKS, role="assistant", id="blocks")
+    memory.add("findings", CONTENT, id="live")
+    return memory
+
+
+async def with_graph() -> SessionMemory:
+    memory = SessionMemory.test_mode(counter=COUNTER)
+    memory.graph.add(
+        [Entity("a", CONTENT, description=CONTENT, aliases=(CONTENT,)), {"id": "b"}],
+        [Relationship("a", "b", "knows", CONTENT)],
+    )
+    return memory
+
+
+MEMORY = filled()
+STORED = MEMORY["findings"].peek("live").to_dict()
+DEEP: list[Any] = [CONTENT]
+for _ in range(70):
+    DEEP = [DEEP]
+
+BAD_INPUTS: dict[str, Callable[[], Any]] = {
+    "a surrogate after text": lambda: MEMORY.add("messages", CONTENT + "\ud800"),
+    "a surrogate in a block": lambda: MEMORY.add("messages", [TextBlock(CONTENT + "\ud800")]),
+    "content of no kind": lambda: MEMORY.add("messages", {CONTENT: CONTENT}),
+    "bytes": lambda: MEMORY.add("messages", CONTENT.encode()),
+    "a block of no kind": lambda: MEMORY.add("messages", [{"type": "text", "text": [CONTENT]}]),
+    "a block with too much": lambda: MEMORY.add("messages", [{"type": "text", "text": CONTENT, "more": CONTENT}]),
+    "a block of the wrong type": lambda: MEMORY.add("messages", [TextBlock({CONTENT})]),  # type: ignore[arg-type]
+    "an update": lambda: MEMORY.update("live", [CONTENT]),  # type: ignore[list-item]
+    "metadata that is text": lambda: MEMORY.add("messages", "x", metadata=CONTENT),  # type: ignore[arg-type]
+    "metadata with a set": lambda: MEMORY.add("messages", "x", metadata={"a": {CONTENT}}),
+    "metadata with a surrogate": lambda: MEMORY.add("messages", "x", metadata={"a": [CONTENT + "\udc00"]}),
+    "deep metadata": lambda: MEMORY.add("messages", "x", metadata={"a": DEEP}),
+    "a key that is no text": lambda: MEMORY.add("messages", "x", key=[CONTENT]),  # type: ignore[arg-type]
+    "a tag that is no text": lambda: MEMORY.add("messages", "x", tags=[{CONTENT}]),  # type: ignore[list-item]
+    "a priority that is text": lambda: MEMORY.add("messages", "x", priority={CONTENT}),  # type: ignore[arg-type]
+    "trust that is text": lambda: MEMORY.add("messages", CONTENT, trust=9),  # type: ignore[arg-type]
+    "what is too large": lambda: MEMORY.add("messages", CONTENT * 5_000),
+    "what has no room": lambda: (MEMORY.add("small", CONTENT[:9]), MEMORY.add("small", CONTENT)),
+    "an id that is taken": lambda: MEMORY.add("messages", CONTENT, id="live"),
+    "an unknown section": lambda: MEMORY.add("nowhere", CONTENT),
+    "a query with a surrogate": lambda: MEMORY.search(CONTENT + "\ud800"),
+    "a query of another type": lambda: MEMORY.search([CONTENT]),  # type: ignore[arg-type]
+    "a window that is too small": lambda: MEMORY.assemble_context(CONTENT, budget=3),
+    "a budget that is none": lambda: MEMORY.assemble_context(CONTENT, budget=-1),
+    "a filter that is text": lambda: MEMORY.assemble_context(budget=9, filter=CONTENT),  # type: ignore[arg-type]
+    "a filter with a list": lambda: MEMORY.assemble_context(budget=9, filter={"$or": CONTENT}),
+    "a filter in no order": lambda: MEMORY.assemble_context(budget=9, filter={"a": {"$gt": [CONTENT]}}),
+    "a filter that exists": lambda: MEMORY.assemble_context(budget=9, filter={"a": {"$exists": CONTENT}}),
+    "openai text": lambda: MEMORY.add_message(CONTENT, format="openai"),
+    "openai content": lambda: MEMORY.add_message({"role": "user", "content": {CONTENT: CONTENT}}, format="openai"),
+    "openai part": lambda: MEMORY.add_message({"role": "user", "content": [CONTENT]}, format="openai"),
+    "openai role": lambda: MEMORY.add_message({"role": [CONTENT], "content": CONTENT}, format="openai"),
+    "openai call": lambda: MEMORY.add_message({"role": "assistant", "tool_calls": [{"id": CONTENT}]}, format="openai"),
+    "openai arguments": lambda: MEMORY.add_message(
+        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": [CONTENT]}}]},
+        format="openai",
+    ),
+    "openai result": lambda: MEMORY.add_message(
+        {"role": "tool", "tool_call_id": [CONTENT], "content": CONTENT}, format="openai"
+    ),
+    "openai audio": lambda: MEMORY.add_message(
+        {"role": "assistant", "audio": {"transcript": [CONTENT]}}, format="openai"
+    ),
+    "anthropic text": lambda: MEMORY.add_message(CONTENT, format="anthropic"),
+    "anthropic block": lambda: MEMORY.add_message(
+        {"role": "user", "content": [{"type": [CONTENT], "text": CONTENT}]}, format="anthropic"
+    ),
+    "anthropic input": lambda: MEMORY.add_message(
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {CONTENT}}]},
+        format="anthropic",
+    ),
+    "anthropic source": lambda: MEMORY.add_message(
+        {"role": "user", "content": [{"type": "image", "source": {"type": {"a": CONTENT}, "data": CONTENT}}]},
+        format="anthropic",
+    ),
+    "an entity of another type": lambda: Entity.of([CONTENT]),  # type: ignore[arg-type]
+    "an entity without an id": lambda: Entity.of({"name": CONTENT}),
+    "an entity with too much": lambda: Entity.of({"id": "a", "name": CONTENT, "more": CONTENT}),
+    "aliases that are text": lambda: Entity("a", aliases=CONTENT),  # type: ignore[arg-type]
+    "a name that is no text": lambda: Entity("a", name=[CONTENT]),  # type: ignore[arg-type]
+    "a relationship without an end": lambda: Relationship.of({"source": "a", "description": CONTENT}),
+    "a change that is no JSON": lambda: SessionLog.open(IsolatedMemoryFileSystem(), "s")[0].commit(
+        [Change("", "open", {"version": 1, "a": [CONTENT, {CONTENT}]})]
+    ),
+    "a change with a surrogate": lambda: SessionLog.open(IsolatedMemoryFileSystem(), "s")[0].commit(
+        [Change("", "open", {"version": 1, "a": CONTENT + "\ud800"})]
+    ),
+    "a session made a pickle": lambda: pickle.dumps(MEMORY),
+    "a stored time that is none": lambda: Item.from_dict({**STORED, "created_at": CONTENT}, "messages"),
+    "a stored trust that is none": lambda: Item.from_dict({**STORED, "trust": CONTENT}, "messages"),
+    "stored blocks that are none": lambda: Item.from_dict({**STORED, "content": [{"type": CONTENT}]}, "messages"),
+    "a stored version that is none": lambda: Archived.from_dict({**STORED, "tokens": CONTENT}, "messages"),
+}
+
+
+@pytest.mark.parametrize("act", BAD_INPUTS.values(), ids=BAD_INPUTS)
+async def test_bad_input_is_refused_without_being_shown(act: Callable[[], Any]) -> None:
+    """An error that bad input raises says what is wrong with it and not what it says."""
+    shown = told(await refusal(act))
+    assert CONTENT not in shown
+    assert CONTENT[1:-1] not in shown
+
+
+async def test_a_relationship_that_is_not_there_is_not_described() -> None:
+    """The error for an unknown relationship names its ends, not what is said of it."""
+    memory = await with_graph()
+    shown = told(await refusal(lambda: memory.graph.remove(relationships=[Relationship("a", "c", "knows", CONTENT)])))
+    assert "knows" in shown
+    assert CONTENT not in shown
+
+
+async def stored_lines() -> dict[str, list[bytes]]:
+    """A session's log, with an item of every kind of field."""
+    memory = SessionMemory.test_mode(session_id="s", sections=SPECS, counter=COUNTER)
+    memory.add("messages", CONTENT, metadata={"a": CONTENT}, key=CONTENT, tags=[CONTENT], id="i", sources=["z"])
+    memory.add("messages", BLOCKS[:1], role="assistant", id="j")
+    await memory.save()
+    ((path, file),) = memory.fs.store.items()
+    return {path.removeprefix("/default/s/"): file.getvalue().split(b"\n")[:-1]}
+
+
+def place_of(files: dict[str, bytes]) -> IsolatedMemoryFileSystem:
+    filesystem = IsolatedMemoryFileSystem()
+    for path, data in files.items():
+        filesystem.pipe_file(f"/default/s/{path}", data)
+    return filesystem
+
+
+async def test_damage_is_described_without_what_is_damaged() -> None:
+    """Errors and notices of damaged files, and of files whose checksums fit and whose values don't, show no value."""
+    lines = await stored_lines()
+    (path,) = lines
+    broken: list[dict[str, bytes]] = []
+    whole = seal(lines)
+    for at in range(0, len(whole[path]), 7):
+        broken += [{path: whole[path][:at] + byte + whole[path][at + 1 :]} for byte in (b"\0", b"\xff", b"x")]
+    for at, line in enumerate(lines[path][1:], 1):
+        fields = json.loads(line)
+        for name in fields["d"]["item"]:
+            for value in (CONTENT, [CONTENT], {CONTENT: [CONTENT]}, [{"type": CONTENT, "text": CONTENT}]):
+                item = fields["d"]["item"] | {name: value}
+                forged = encoded(fields | {"d": fields["d"] | {"item": item}})
+                broken.append(seal({path: [*lines[path][:at], forged, *lines[path][at + 1 :]]}))
+        for raw in (b"NaN", b"1e999", b'"\\ud800"', b'{"a":1,"a":2}', b"[" * 100, b'"\xff"'):
+            forged = line.replace(b'"created_at":', b'"x":' + raw + b',"created_at":')
+            broken.append(seal({path: [*lines[path][:at], forged, *lines[path][at + 1 :]]}))
+    refused = 0
+    for files in broken:
+        for read_only in (False, True):
+            try:
+                async with SessionMemory.open(
+                    place_of(files), "s", sections=SPECS, counter=COUNTER, read_only=read_only
+                ) as memory:
+                    assert CONTENT not in "\n".join(memory.notices)
+            except Exception as error:
+                refused += 1
+                assert CONTENT[1:-1] not in told(error)
+    assert refused > len(broken) / 4
+
+
+async def test_reprs_hold_no_content() -> None:
+    """Items and all that holds them tell what they are and how large, not what they say."""
+    memory, graph = filled(), await with_graph()
+    context = await memory.assemble_context(CONTENT, budget=150)
+    chat = await memory.assemble_context(CONTENT, budget=150, format="openai")
+    await memory.save()
+    log, recovered = SessionLog.open(memory.fs, "test")
+    items = [item for spec in SPECS for item in memory[spec.name]]
+    held = [
+        *items, *BLOCKS, *(item.message for item in items), *map(Archived, items), ChatMessage("user", CONTENT),
+        memory, *(memory[spec.name] for spec in SPECS), graph.graph, *graph.graph, graph.graph.neighbors("a"),
+        context, context.rendered, chat, chat.rendered, *context.decisions, context.by_section, context.items,
+        log, recovered, *recovered.records, hydrate(recovered, SPECS, COUNTER, None),
+        memory["findings"].propose(CONTENT, cap=100), memory.search(CONTENT), vars(memory),
+        Change("", "add", {"a": CONTENT}),
+    ]  # fmt: skip
+    for each in held:
+        assert CONTENT not in repr(each)
+        assert CONTENT not in str(each)
+        assert CONTENT not in f"{each}"
+
+
+@pytest.fixture
+def records() -> Iterator[list[logging.LogRecord]]:
+    """All that any logger is told, from DEBUG up."""
+    seen: list[logging.LogRecord] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(record)
+
+    root, handler = logging.getLogger(), Handler(0)
+    named = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
+    before = [(logger, logger.level, logger.disabled, logger.propagate) for logger in (root, *named)]
+    for logger in (root, *named):
+        logger.setLevel(1)
+        logger.disabled, logger.propagate = False, True
+    root.addHandler(handler)
+    yield seen
+    root.removeHandler(handler)
+    for logger, level, disabled, propagate in before:
+        logger.setLevel(level)
+        logger.disabled, logger.propagate = disabled, propagate
+
+
+@asynccontextmanager
+async def debugged() -> Any:
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    yield
+    loop.set_debug(False)
+
+
+async def test_nothing_is_logged_of_what_a_session_holds(tmp_path: Path, records: list[logging.LogRecord]) -> None:
+    """With every logger at its lowest level, a session's life, errors included, logs neither content nor secret."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(f"# {CONTENT}\n\n{CONTENT}\n")
+    (tmp_path / "docs" / "b.jsonl").write_text('{"text": "' + CONTENT)
+    logging.getLogger("tests").debug("heard")
+    secretive = IsolatedMemoryFileSystem(secret=SECRET)
+    async with debugged():
+        for place in (tmp_path / "root", secretive):
+            async with SessionMemory.open(place, "s", counter=COUNTER) as memory:
+                report = await memory.ingest(tmp_path / "docs")
+                assert CONTENT not in repr(report)
+                for number in range(9):
+                    memory.add("messages", f"{CONTENT} {number}", metadata={"a": CONTENT})
+                await memory.save()
+                await memory.assemble_context(CONTENT, budget=900, format="anthropic")
+                memory.search(CONTENT)
+                for act in BAD_INPUTS.values():
+                    await refusal(act)
+                log, _ = SessionLog.open(place, "s")
+                snapshot(log, ["a"], archived=["b"])
+            with suppress(Exception):
+                async with SessionMemory.open(place, "s", counter=COUNTER, read_only=True) as memory:
+                    await memory.assemble_context(CONTENT, budget=900)
+            await delete_session(place, "s")
+        for url in URLS:
+            await refusal(lambda url=url: list_sessions(url.format(SECRET, SECRET)))  # type: ignore[misc]
+    assert "heard" in [record.getMessage() for record in records]
+    for record in records:
+        shown = f"{record.getMessage()} {record.args!r} {record.exc_text} {vars(record)!r}"
+        assert CONTENT not in shown
+        assert SECRET not in shown

@@ -1,0 +1,343 @@
+"""Rescuing a damaged session into a new one, by the API and the command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+
+from kaosmem import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
+from kaosmem.cli import main
+from kaosmem.errors import (
+    ConflictError,
+    CorruptionError,
+    InvalidNameError,
+    KaosmemError,
+    UnknownSessionError,
+    UnsupportedVersionError,
+)
+from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from tests.persistence.damaged import LONG, SPECS, Case, Held, cases, held, opened, place_of, stored
+from tests.persistence.turns import FIRST, added, forged, newer, turns, whole_log
+
+
+def contents(place: Any) -> dict[str, bytes]:
+    if isinstance(place, IsolatedMemoryFileSystem):
+        return {path: file.getvalue() for path, file in place.store.items()}
+    return {path.as_posix(): path.read_bytes() for path in Path(place).rglob("*") if path.is_file()}
+
+
+async def filled(place: Any, session_id: str = "s") -> Held:
+    """Store a session with a snapshot, an archive and a long text, and return what it holds."""
+    with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 3_000):
+        for number in range(12):
+            async with opened(place, session_id) as memory:
+                memory.add("documents", f"text {number}", id=f"d{number}", metadata={"source": f"{number}.md"})
+                memory.add("messages", "word " * 12, id=f"m{number}", role="user")
+                if number % 3 == 2:
+                    memory.update(f"d{number - 1}", f"newer {number}")
+                    memory.remove(f"d{number - 2}")
+        async with opened(place, session_id) as memory:
+            memory.add("documents", LONG, id="long")
+            memory.add("documents", "end", id="end")
+            return held(memory)
+
+
+def break_log(place: Any, session_id: str = "s") -> None:
+    """Damage the last record but one, of the long text."""
+    path = max(path for path in contents(place) if f"/{session_id}/log/" in path)
+    data = bytearray(contents(place)[path])
+    data[data.rindex(b'"long"') + 1] ^= 1
+    if isinstance(place, IsolatedMemoryFileSystem):
+        place.pipe_file(path, bytes(data))
+    else:
+        Path(path).write_bytes(bytes(data))
+
+
+@pytest.fixture(params=["local", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return tmp_path / "root" if request.param == "local" else IsolatedMemoryFileSystem()
+
+
+async def archived(place: Any, session_id: str, item_ids: list[str]) -> list[Any]:
+    async with opened(place, session_id, read_only=True) as memory:
+        return [(await memory.fetch(item_id)).content for item_id in item_ids]
+
+
+async def test_all_that_is_intact_is_in_the_new_session(place: Any) -> None:
+    """Items with their places, archived versions and evicted ones; the damaged session is left as it is."""
+    whole = await filled(place)
+    before_damage = await archived(place, "s", ["d0", "d3", "m0", "m1"])
+    break_log(place)
+    damaged = contents(place)
+    report = await repair_session(place, "s")
+    assert (report.session_id, report.into) == ("s", "s-repaired")
+    assert damaged.items() <= contents(place).items()
+    assert await list_sessions(place) == ["s", "s-repaired"]
+    async with opened(place, "s-repaired") as memory:
+        assert held(memory) == {key: content for key, content in whole.items() if key[1] != "long"}
+        assert (memory.damage, memory.notices) == ((), ())
+        assert report.items == {spec.name: len(memory[spec.name]) for spec in memory.sections if memory[spec.name]}
+        assert report.archived == {
+            spec.name: len(memory[spec.name].archive) for spec in memory.sections if len(memory[spec.name].archive)
+        }
+        memory.add("documents", "goes on", id="next")
+    assert await archived(place, "s-repaired", ["d0", "d3", "m0", "m1"]) == before_damage
+    assert [error.seq for error in report.damage] == [report.damage[0].seq]
+    assert report.damage[0].file is not None
+    again = await repair_session(place, "s-repaired")
+    assert (again.into, again.damage) == (None, ())
+
+
+async def test_long_texts_are_rescued(place: Any) -> None:
+    """A text in a file of its own is in the new session, which needs nothing of the old one."""
+    await filled(place)
+    async with opened(place) as memory:
+        memory.remove("end")
+        memory.add("documents", "after", id="after")
+    path = max(path for path in contents(place) if "/s/log/" in path)
+    data = contents(place)[path].replace(b'"after"', b'"aftex"')
+    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).write_bytes(data)
+    await repair_session(place, "s", "new")
+    await delete_session(place, "s")
+    assert await archived(place, "new", ["long"]) == [LONG]
+
+
+async def test_a_sound_session_is_left_alone(place: Any) -> None:
+    """Nothing is written, with a torn tail neither, which the next commit cuts; what there is is reported."""
+    whole = await filled(place)
+    before = contents(place)
+    report = await repair_session(place, "s", "new")
+    assert (report.into, report.damage) == (None, ())
+    assert sum(report.items.values()) == len(whole)
+    path = max(path for path in before if "/s/log/" in path)
+    torn = before[path][:-30]
+    place.pipe_file(path, torn) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).write_bytes(torn)
+    report = await repair_session(place, "s", "new")
+    assert report.into is None
+    assert "unfinished" in str(report.damage[0])
+    assert contents(place) == before | {path: torn}
+
+
+async def test_damage_in_the_archive_alone_is_repaired(place: Any) -> None:
+    """A session whose live items are whole is damaged all the same, as its archive lacks something."""
+    whole = await filled(place)
+    path = min(path for path in contents(place) if "/s/archive/" in path)
+    data = contents(place)[path]
+    data = data[:-200] + b"x" + data[-199:]
+    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).write_bytes(data)
+    report = await repair_session(place, "s")
+    assert {error.file for error in report.damage} == {f"archive/{path.rpartition('/')[2]}"}
+    async with opened(place, "s-repaired") as memory:
+        assert held(memory) == whole
+    gone = await filled(place, "t")
+    path = min(path for path in contents(place) if "/t/archive/" in path)
+    place.rm_file(path) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).unlink()
+    report = await repair_session(place, "t")
+    assert report.into == "t-repaired"
+    assert any("in no file" in str(error) for error in report.damage)
+    async with opened(place, "t-repaired") as memory:
+        assert held(memory) == gone
+
+
+async def test_nothing_is_overwritten(place: Any) -> None:
+    """A taken default id is numbered, a taken one that was given is refused, the session's own included."""
+    await filled(place)
+    break_log(place)
+    for into in ("s-repaired", "s-repaired-2", "s-repaired-3"):
+        assert (await repair_session(place, "s")).into == into
+    before = contents(place)
+    for into in ("s", "s-repaired"):
+        with pytest.raises(ConflictError, match="another id"):
+            await repair_session(place, "s", into)
+    assert contents(place) == before
+    long = "l" * 128
+    await filled(place, long)
+    break_log(place, long)
+    assert (await repair_session(place, long)).into == "l" * 119 + "-repaired"
+
+
+async def test_an_interrupted_repair_is_taken_up_by_the_next(place: Any) -> None:
+    """Wherever it is cut short, a repair leaves a session that holds nothing, and the next puts all into that."""
+    await filled(place)
+    break_log(place)
+
+    class KilledError(Exception):
+        pass
+
+    def killed(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with patch.object(SessionLog, "snapshot", killed), pytest.raises(KilledError):
+        await repair_session(place, "s")
+    async with opened(place, "s-repaired", read_only=True) as memory:
+        assert held(memory) == {}
+    report = await repair_session(place, "s")
+    assert (report.into, await list_sessions(place)) == ("s-repaired", ["s", "s-repaired"])
+    async with opened(place, "s-repaired") as memory:
+        assert len(held(memory)) == sum(report.items.values()) > 0
+
+
+async def test_what_is_no_session_or_a_newer_one_is_refused(place: Any) -> None:
+    """A missing session, bad names, a newer version and a session of which nothing is intact are typed errors."""
+    await filled(place)
+    with pytest.raises(UnknownSessionError, match="no session 'gone'"):
+        await repair_session(place, "gone")
+    for names in (("..", None), ("s", "a/b")):
+        with pytest.raises(InvalidNameError):
+            await repair_session(place, *names)
+    with pytest.raises(InvalidNameError):
+        await repair_session(place, "s", namespace="../x")
+    memory = place_of({f"log/{1:020d}.jsonl": b"nothing of ours\n" * 3})
+    with pytest.raises(CorruptionError):
+        await repair_session(memory, "s")
+    files = {FIRST: b"".join(whole_log(stored(await turns(added("a"), added("b")))))}
+    for field, seq in (("version", 1), ("open", 3), ("v", 2)):
+        newer_place = place_of(forged(files, FIRST, newer(field, seq)))
+        with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
+            await repair_session(newer_place, "s")
+        assert await list_sessions(newer_place) == ["s"]
+
+
+async def test_a_session_with_its_own_counter_and_sections_keeps_them(tmp_path: Path) -> None:
+    """Specs are those that were stored, and nothing is counted again by a counter that is not here."""
+
+    def words(text: str) -> int:
+        return len(text.split())
+
+    async with SessionMemory.open(tmp_path, "s", sections=SPECS, counter=words) as memory:
+        for number in range(3):
+            memory.add("documents", "three words here", id=f"d{number}")
+        memory.add("documents", LONG, id="long")
+    break_log(tmp_path)
+    report = await repair_session(tmp_path, "s")
+    assert report.items == {"documents": 3}
+    async with SessionMemory.open(tmp_path, "s-repaired", sections=SPECS, counter=words) as memory:
+        assert memory["documents"].used == 9
+        assert memory.notices == ()
+    log, recovered = SessionLog.open(tmp_path, "s-repaired")
+    assert recovered.header is not None
+    assert recovered.header["sections"] == {spec.name: spec.to_dict() for spec in SPECS}
+    log.close()
+
+
+async def check(case: Case) -> None:
+    place = place_of(case.files)
+    before = contents(place)
+    try:
+        async with opened(place, read_only=True) as memory:
+            found = held(memory)
+    except KaosmemError:
+        return
+    try:
+        report = await repair_session(place, "s")
+    except UnknownSessionError:
+        assert not found
+        return
+    assert before.items() <= contents(place).items()
+    if report.into is None:
+        assert contents(place) == before
+        return
+    assert report.damage
+    async with opened(place, report.into) as memory:
+        assert (held(memory), memory.damage) == (found, ())
+        assert sum(report.items.values()) == len(found)
+        for spec in memory.sections:
+            assert len(memory[spec.name].archive) == report.archived.get(spec.name, 0)
+    assert (await repair_session(place, report.into)).into is None
+
+
+@settings(max_examples=100)
+@given(case=cases())
+def test_what_can_be_read_can_be_rescued(case: Case) -> None:
+    """The new session opens strictly with just what the damaged one showed read-only, and needs no repair."""
+    asyncio.run(check(case))
+
+
+# the command
+
+ROOT = "kept"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    handler = signal.getsignal(signal.SIGINT)
+    yield tmp_path / ROOT
+    signal.signal(signal.SIGINT, handler)
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    """Run the command as its script does, in this process."""
+    capsys.readouterr()
+    with patch.object(sys, "argv", ["kaosmem", *args]), pytest.raises(SystemExit) as ended:
+        main()
+    return int(str(ended.value.code)), *capsys.readouterr()
+
+
+def test_the_command_prints_what_was_rescued_and_what_is_missing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table of sections, a line for each damage, exit code 0; `show` says the damage, and names the remedy."""
+    asyncio.run(filled(folder))
+    break_log(folder)
+    code, out, err = run(capsys, "show", f"{ROOT}/s", "--limit", "1")
+    assert (code, err) == (0, "")
+    assert "is lost" in out
+    shown = json.loads(run(capsys, "show", f"{ROOT}/s", "--json")[1])
+    assert [set(each) for each in shown["damage"]] == [{"file", "byte", "seq", "message"}]
+    code, _, err = run(capsys, "assemble", "x", "-q", "x", "--session", f"{ROOT}/s")
+    assert (code, "kaosmem repair" in err) == (2, True)
+    code, out, err = run(capsys, "repair", f"{ROOT}/s")
+    assert (code, err) == (0, "")
+    assert "session s is damaged, and left as it is; session s-repaired has all that is intact" in out
+    assert "rescued: " in out
+    assert "documents" in out
+    assert f"damage: {shown['damage'][0]['message']}" in out
+    assert run(capsys, "show", f"{ROOT}/s-repaired")[0] == 0
+
+
+def test_the_command_gives_json_and_takes_an_id(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For programs: where it went, what is in it by section, what is damaged."""
+    asyncio.run(filled(folder))
+    break_log(folder)
+    report = json.loads(run(capsys, "repair", f"{ROOT}/s", "--into", "new", "--json")[1])
+    assert (report["session"], report["into"]) == ("s", "new")
+    assert set(report["items"]) == {"documents", "messages"}
+    assert report["damage"][0]["seq"] > 1
+    code, out, err = run(capsys, "repair", f"{ROOT}/s", "--into", "new")
+    assert (code, out) == (2, "")
+    assert "another id" in err
+
+
+def test_the_command_on_a_sound_missing_or_newer_session(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing to repair is said with exit code 0; what can't be repaired is one line on stderr, exit code 2."""
+    asyncio.run(filled(folder))
+    before = contents(folder)
+    assert run(capsys, "repair", f"{ROOT}/s") == (0, "session s: nothing to repair, and nothing was written\n", "")
+    assert json.loads(run(capsys, "repair", f"{ROOT}/s", "--json")[1])["into"] is None
+    code, out, err = run(capsys, "repair", f"{ROOT}/gone")
+    assert (code, out) == (2, "")
+    assert "there are 's'" in err
+    log = SessionLog.open(folder, "new")[0]
+    log.commit([Change("", "open", {"version": 1, "counter": "x", "sections": {}})])
+    log.commit([Change("", "open", {"version": 2, "counter": "x", "sections": {}})])
+    log.close()
+    code, _, err = run(capsys, "repair", f"{ROOT}/new")
+    assert (code, "newer kaosmem" in err) == (2, True)
+    assert before.items() <= contents(folder).items()
+
+
+def test_reports_show_no_content() -> None:
+    """The repr of a report has names and counts."""
+    report = RepairReport("s", "t", {"documents": 1}, {}, (CorruptionError("secret"),))
+    assert "secret" not in repr(report)
