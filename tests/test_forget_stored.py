@@ -182,7 +182,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
 async def test_a_forgetting_that_fails_is_finished_later(
     tmp_path: Path, failing: type[Failing], kind: str, again: str
 ) -> None:
-    """It is not acknowledged; once it is in the log, the next save of whoever opens the session brings it to its end."""
+    """It is not acknowledged; once it is in the log, the next save of whoever opens the session finishes it."""
 
     def refused(step: Step) -> bool:
         if kind == "tombstone":

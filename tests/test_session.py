@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     DEFAULT_SECTIONS,
-    ConflictError,
     CorruptionError,
     DuplicateItemError,
     EvictionPolicy,

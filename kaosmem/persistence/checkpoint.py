@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
+from kaosmem.errors import ConflictError
 from kaosmem.persistence.commit import check_last, check_same_log, look
 from kaosmem.persistence.items import decode_items
 from kaosmem.persistence.layout import (
@@ -51,13 +52,13 @@ def store_snapshot(
     for path, each in {**files, snapshot_file(seq): lines}.items():
         drafts.append((path, (yield Draft(path, each))))
     yield Lock(create=False)
-    is_newest = False
     try:
         is_newest = yield from _is_newest(head, seq)
-    finally:
-        if not is_newest:
-            yield from (Discard(path, draft) for path, draft in drafts)
+    except (ConflictError, OSError):
+        yield from (Discard(path, draft) for path, draft in drafts)
+        raise
     if not is_newest:
+        yield from (Discard(path, draft) for path, draft in drafts)
         return False
     failure = None
     try:

@@ -76,18 +76,36 @@ def create(head: Head, torn: bytes, commit: Commit, *, look_first: bool) -> Step
     The name of the segment is the compare-and-swap: whoever creates it first has the next record.
     torn: what recovery found after the head in its segment.
     look_first: so much time has passed that the name may have been taken and be free again.
-    Raises ConflictError if another was first.
+    Raises ConflictError if another was first, or the session was deleted meanwhile.
     """
     if look_first:
         check_unmoved(head, (yield from look(head)))
     yield from _store_blobs(commit)
     yield from _cut(head, torn) if torn else ()
-    head = replace(head, segment=head.seq + 1)
+    path = log_file(head.seq + 1)
     try:
-        yield Create(log_file(head.segment), commit.data)
+        yield Create(path, commit.data)
     except TakenError:
         raise conflict(head) from None
-    return _after(head, commit, len(commit.data))
+    if not (yield from _is_still_there(head)):
+        yield Delete(path, at_once=True)
+        raise _replaced()
+    return _after(replace(head, segment=head.seq + 1), commit, len(commit.data))
+
+
+def _is_still_there(head: Head) -> Steps[bool]:
+    """Return whether what a commit follows is still stored, where nothing keeps a deletion apart from commits."""
+    if not head.seq:
+        return True
+    if head.size:
+        try:
+            before: bytes = yield Read(log_file(head.segment), head.last)
+        except FileNotFoundError:
+            return False
+        if before:  # else it is blank, as something was forgotten
+            return _is_last(before, head)
+    is_in_log = any(first <= head.seq for first in segment_numbers((yield List(LOG))))
+    return is_in_log or head.seq in numbers((yield List(SNAP)))
 
 
 def catch_up(head: Head, unsettled: Commit | None) -> Steps[News]:
@@ -186,7 +204,7 @@ def check_same_log(head: Head, sight: Sight) -> None:
         is_same = head.seq in sight.snapshots or head.segment in sight.segments
     else:
         is_same = head.segment in sight.segments
-        is_same &= head.last == head.size or sight.tail.startswith(b'{"crc":"%08x",' % head.crc)
+        is_same &= _is_last(sight.tail, head)
     if not is_same:
         raise _replaced()
 
@@ -210,6 +228,11 @@ def conflict(head: Head) -> ConflictError:
         f"another writer has committed after record {head.seq}, so nothing was written; "
         "open the session again and repeat the change"
     )
+
+
+def _is_last(line: bytes, head: Head) -> bool:
+    """Return whether what stands at `head.last` begins as the last record does, as far as one stands there."""
+    return head.last == head.size or line.startswith(b'{"crc":"%08x",' % head.crc)
 
 
 def _replaced() -> ConflictError:

@@ -18,7 +18,22 @@ from typing import Any
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.disk import Disk, irregular
 from kaosmem.persistence.layout import FOLDERS, LOCK, LOG, PURGE, SNAP
-from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Step, Sweep, Sync, Truncate, Write
+from kaosmem.persistence.steps import (
+    Append,
+    Create,
+    Delete,
+    Discard,
+    Draft,
+    List,
+    Lock,
+    Publish,
+    Read,
+    Step,
+    Sweep,
+    Sync,
+    Truncate,
+    Write,
+)
 
 _ABANDONED_S = 3600.0
 _KEEPS_OPEN = sys.platform != "win32"  # where an open file can be neither deleted nor renamed
@@ -60,6 +75,12 @@ class LocalStorage:
                 return self._sweep_all(self._path(folder))
             case Write(path, chunks):
                 return self._write(self._path(path), chunks)
+            case Draft(path, chunks):
+                return self._draft(self._path(path), chunks)
+            case Publish(path, draft):
+                return self._publish(self._path(path), draft)
+            case Discard(_, draft):
+                return self._discard(draft)
             case Truncate(path, size):
                 return self._truncate(self._path(path), size)
             case Delete(path):
@@ -182,25 +203,39 @@ class LocalStorage:
             self._sync_folders(path.rpartition("/")[0])
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
+        self._publish(path, self._draft(path, chunks))
+
+    def _draft(self, path: str, chunks: Iterable[bytes]) -> str:
+        """Write a file under a name of its own beside the path, and return that."""
         folder, _, name = path.rpartition("/")
         self._make_folder(folder)
         self._sweep(folder)
-        temporary = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp"
+        draft = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp"
         try:
-            descriptor = self._disk.open(temporary, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            descriptor = self._disk.open(draft, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
             try:
                 for chunk in _gathered(chunks):
                     self._write_all(descriptor, chunk)
                 self._disk.sync(descriptor)
             finally:
                 self._disk.close(descriptor)
-            self._disk.replace(temporary, path)
         except BaseException:
-            with suppress(OSError):
-                self._disk.unlink(temporary)
+            self._discard(draft)
             raise
-        self._disk.sync_folder(folder)
+        return draft
+
+    def _publish(self, path: str, draft: str) -> None:
+        try:
+            self._disk.replace(draft, path)
+        except BaseException:
+            self._discard(draft)
+            raise
+        self._disk.sync_folder(path.rpartition("/")[0])
         self._disk.sync_folder(self._folder)  # another may have made the folder, and been killed
+
+    def _discard(self, draft: str) -> None:
+        with suppress(OSError):
+            self._disk.unlink(draft)
 
     def _sync_folders(self, folder: str) -> None:
         """Make a file findable: who made it, or the folders that it is in, may have been killed before that."""

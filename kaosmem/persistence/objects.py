@@ -17,8 +17,11 @@ from kaosmem.persistence.steps import (
     Append,
     Create,
     Delete,
+    Discard,
+    Draft,
     List,
     Lock,
+    Publish,
     Read,
     Step,
     Sweep,
@@ -66,19 +69,23 @@ class ObjectStorage:
             case List(folder):
                 return set(self.sizes(folder))
             case Read(path, start):
-                return self._read(path)[start:]
-            case Lock() | Sync() | Sweep():
+                return self._read(path, start)
+            case Lock() | Sync() | Sweep() | Discard():
                 return None  # the name of a commit is the compare-and-swap, and what is stored is durable
+            case Draft(_, chunks):
+                return b"".join(chunks)
             case _:
                 return self._change(step)
 
-    def _change(self, step: Create | Write | Truncate | Delete | Append) -> None:
+    def _change(self, step: Create | Write | Publish | Truncate | Delete | Append) -> None:
         with _as_durability_error(step.path):
             match step:
                 case Create(path, data):
                     self._create(path, data)
                 case Write(path, chunks):
                     self._put(path, b"".join(chunks))
+                case Publish(path, draft):
+                    self._put(path, draft)
                 case Truncate(path, 0):
                     self._filesystem.rm_file(f"{self._prefix}/{path}")
                 case Truncate(path, size):
@@ -106,19 +113,29 @@ class ObjectStorage:
 
     def delete(self) -> None:
         """Delete the session, snapshots first and then the oldest of the log: no part of it looks whole."""
-        for folder in FOLDERS:
-            for name in sorted(self.sizes(folder)):
-                with _as_durability_error(f"{folder}/{name}"):
-                    self._filesystem.rm_file(f"{self._prefix}/{folder}/{name}")
+        # As long as something is there: writers who do not know of it go on storing.
+        for _ in range(_TRIES):
+            paths = [f"{folder}/{name}" for folder in FOLDERS for name in sorted(self.sizes(folder))]
+            for path in paths:
+                with _as_durability_error(path), suppress(FileNotFoundError):
+                    self._filesystem.rm_file(f"{self._prefix}/{path}")
+            if not paths:
+                break
         with _as_durability_error(self._prefix), suppress(FileNotFoundError):
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _read(self, path: str) -> bytes:
-        data: bytes = self._filesystem.cat_file(f"{self._prefix}/{path}")
-        return data
+    def _read(self, path: str, start: int = 0) -> bytes:
+        whole = f"{self._prefix}/{path}"
+        data: bytes
+        if start:
+            with suppress(Exception):  # stores answer a range that is not there in ways of their own
+                data = self._filesystem.cat_file(whole, start=start)
+                return data
+        data = self._filesystem.cat_file(whole)
+        return data[start:]
 
     def _create(self, path: str, data: bytes) -> None:
         """Store a file if nothing is stored there; what is stored afterwards decides, not the answer.

@@ -274,8 +274,8 @@ class _Walk:
             path = log_file(segment)
             data = yield Read(path)
             self.met_blank |= not data and segment == self.head.seq + 1
-            start, last, whole = _skip_lines(data, self.head.seq + 1 - segment)
-            begin = replace(self.head, segment=segment, size=start, last=last, whole=whole)
+            start, last = _skip_lines(data, self.head.seq + 1 - segment)
+            begin = replace(self.head, segment=segment, size=start, last=last, whole=True)
             tail = read_tail(data[start:], begin, start=start, path=path)
             self.records += tail.records
             self.head, self.torn = tail.head, tail.torn
@@ -399,14 +399,12 @@ def is_torn(line: bytes, after: Sequence[bytes], unfinished: Sequence[Record]) -
     return len(txns) <= 1
 
 
-def _skip_lines(data: bytes, count: int) -> tuple[int, int, bool]:
-    """Return where the first line after `count` lines begins, where the last of those did, and if it is whole."""
+def _skip_lines(data: bytes, count: int) -> tuple[int, int]:
+    """Return where the first line after `count` lines begins, and where the last of those did."""
     start = last = 0
-    for number in range(1, count + 1):
+    for _ in range(count):
         end = data.find(b"\n", start) + 1
-        if not end and number == count and (end := data.rfind(b"}", start) + 1):
-            return end, start, False  # its newline may still be on its way
         if not end:
-            return len(data), len(data), True
+            return len(data), len(data)
         start, last = end, start
-    return start, last, True
+    return start, last

@@ -12,7 +12,7 @@ import pytest
 from kaosmem.persistence import commit, recovery
 from kaosmem.persistence.layout import ARCHIVE, BLOB, LOG, QUARANTINE, SNAP
 from kaosmem.persistence.local import LocalStorage
-from kaosmem.persistence.steps import Append, Delete, Write
+from kaosmem.persistence.steps import Append, Delete, Publish, Write
 from tests.persistence.failing_disk import FailingDisk
 from tests.persistence.rewritten_protocols import Patch, last, log_deleted_first, rewriting, without
 from tests.persistence.scenarios import SCENARIOS, SHORT
@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant("a commit is acknowledged before its sync", dropping("sync", "_append"), "a commit", HOLDS_OTHER),
     Mutant("the sync is before the write", sync_before_write, "a commit", HOLDS_OTHER),
     Mutant("a new segment's folder is not synced", dropping("sync_folder", "_sync_folders"), "rolls", HOLDS_OTHER),
-    Mutant("a snapshot is not synced", dropping("sync", "_write", SNAP), "a snapshot", LEAVES_DAMAGE),
-    Mutant("a snapshot's rename is not synced", dropping("sync_folder", "_write", SNAP), "snapshots", OPENS_NOT),
+    Mutant("a snapshot is not synced", dropping("sync", "_draft", SNAP), "a snapshot", LEAVES_DAMAGE),
+    Mutant("a snapshot's rename is not synced", dropping("sync_folder", "_publish", SNAP), "snapshots", OPENS_NOT),
     Mutant(
         "the log goes before its snapshot", rewriting("store_snapshot", log_deleted_first), "a snapshot", HOLDS_OTHER
     ),
@@ -210,11 +210,11 @@ MUTANTS = (
     Mutant("a segment is named after the snapshot", segment_after_snapshot, "late snapshots", IS_STUCK),
     Mutant(
         "the archive is after the snapshot",
-        rewriting("store_snapshot", last(Write, ARCHIVE)),
+        rewriting("store_snapshot", last(Publish, ARCHIVE)),
         "a snapshot",
         LOSES_EVICTED,
     ),
-    Mutant("the archive is not synced", dropping("sync", "_write", ARCHIVE), "a snapshot", OPENS_NOT),
+    Mutant("the archive is not synced", dropping("sync", "_draft", ARCHIVE), "a snapshot", OPENS_NOT),
     Mutant("half a commit is shown", half_commits_visible, "several sections", HOLDS_OTHER),
     Mutant(
         "the log goes before the forgetting snapshot", rewriting("purge", log_deleted_first), "forgotten", HOLDS_OTHER

@@ -9,7 +9,7 @@ import pytest
 
 from kaosmem.persistence import log
 from kaosmem.persistence.layout import LOG, SNAP
-from kaosmem.persistence.steps import Delete, List, Write
+from kaosmem.persistence.steps import Delete, List, Publish, Write
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 Run = Generator[Any, Any, Any]
@@ -57,7 +57,7 @@ def log_deleted_first(run: Run) -> Run:
     """Delete the log before the snapshot that makes it unneeded is stored."""
 
     def instead(step: Any) -> Run:
-        if isinstance(step, Write) and step.path.startswith(SNAP):
+        if isinstance(step, Publish | Write) and step.path.startswith(SNAP):
             names = yield List(LOG)
             yield from (Delete(f"{LOG}/{name}") for name in names)
         return (yield step)

@@ -8,7 +8,21 @@ from typing import Any
 
 from kaosmem.errors import ConflictError
 from kaosmem.persistence.layout import LOCK
-from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Sweep, Sync, Truncate, Write
+from kaosmem.persistence.steps import (
+    Append,
+    Create,
+    Delete,
+    Discard,
+    Draft,
+    List,
+    Lock,
+    Publish,
+    Read,
+    Sweep,
+    Sync,
+    Truncate,
+    Write,
+)
 from tests.persistence.runs import Answer, World
 
 
@@ -127,6 +141,12 @@ class SimulatedObjects:
 
 def _whole(world: World, step: Any) -> tuple[World, Answer]:
     match step:
+        case Draft(_, chunks):
+            return world, Answer(b"".join(chunks))
+        case Publish(path, draft):
+            return _stored(world, path, draft), Answer()
+        case Discard():
+            return world, Answer()
         case List(folder):
             within = f"{folder}/"
             return world, Answer(frozenset(path[len(within) :] for path in world.files if path.startswith(within)))

@@ -53,16 +53,18 @@ def snapshot(log: SessionLog, item_ids: Sequence[str], archived: Sequence[str] =
 
 
 class CountingFileSystem(IsolatedMemoryFileSystem):
-    """Memory that counts the bytes stored and the files read."""
+    """Memory that counts the bytes stored and fetched, and the files read."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.stored = self.reads = 0
+        self.stored = self.reads = self.fetched = 0
 
     def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
         self.stored += len(value)
         super().pipe_file(path, value, **options)
 
     def cat_file(self, path: str, **options: Any) -> bytes:
+        data: bytes = super().cat_file(path, **options)
         self.reads += 1
-        return super().cat_file(path, **options)
+        self.fetched += len(data)
+        return data
