@@ -34,7 +34,7 @@ from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.sections import Archived
 from kaosmem.session.hydration import hydrate
 from kaosmem.tokens import EstimateCounter
-from tests.persistence.forgery import encoded, seal
+from tests.persistence.damage.forgery import encoded, seal
 from tests.persistence.worlds import snapshot
 from tests.telling import CONTENT, SECRET, URLS, refusal, told
 

@@ -26,8 +26,8 @@ from kaosmem.errors import (
 )
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from tests.persistence.damaged import LONG, SPECS, Case, Held, cases, held, opened, place_of, stored
-from tests.persistence.turns import FIRST, added, forged, newer, turns, whole_log
+from tests.persistence.damage.damaged import LONG, SPECS, Case, Held, cases, held, opened, place_of, stored
+from tests.persistence.damage.turns import FIRST, added, forged, newer, turns, whole_log
 
 
 def contents(place: Any) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from typing import Any
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.tokens import EstimateCounter
-from tests.persistence.forgery import encoded, seal
+from tests.persistence.damage.forgery import encoded, seal
 from tests.persistence.worlds import snapshot, started
 
 SPECS = (

@@ -25,7 +25,7 @@ from tests.bad_inputs.stored import (
     segment_of,
     session,
 )
-from tests.persistence.forgery import seal
+from tests.persistence.damage.forgery import seal
 
 
 async def refused(files: dict[str, bytes], error: type[Exception] = CorruptionError) -> Exception:

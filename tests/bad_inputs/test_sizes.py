@@ -14,7 +14,7 @@ import pytest
 from kaosmem import CorruptionError, NothingToIngestError, SectionSpec
 from kaosmem.sections import MAX_SECTIONS, check_specs
 from tests.bad_inputs.stored import LOG, changed, ids_at, in_memory, logged, memory_at
-from tests.persistence.forgery import encoded, seal
+from tests.persistence.damage.forgery import encoded, seal
 
 
 def nested_zip(layers: int) -> bytes:

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from tests.persistence import power_loss
-from tests.persistence.failing_disk import FILLING, FailingDisk, Fault
-from tests.persistence.simulated_disk import SimulatedDisk
+from tests.persistence.crashes import power_loss
+from tests.persistence.crashes.failing_disk import FILLING, FailingDisk, Fault
+from tests.persistence.crashes.simulated_disk import SimulatedDisk
 
 APPEND = os.O_RDWR | os.O_APPEND
 

@@ -10,9 +10,9 @@ from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence import Change, News, Recovered, SessionLog
 from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.storage import Storage
-from tests.persistence.clients import Calls
-from tests.persistence.oracle import item_ids
-from tests.persistence.runs import Acknowledge, Began, Expect, Rest, World
+from tests.persistence.interleavings.clients import Calls
+from tests.persistence.interleavings.oracle import item_ids
+from tests.persistence.interleavings.runs import Acknowledge, Began, Expect, Rest, World
 from tests.persistence.worlds import OPENING, add
 
 _Result = TypeVar("_Result")

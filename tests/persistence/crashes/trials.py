@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from kaosmem.errors import KaosmemError
-from tests.persistence import power_loss
-from tests.persistence.exploration import counted_tokens
-from tests.persistence.failing_disk import FailingDisk, Fault
-from tests.persistence.promises import BrokenPromiseError, Promise, Session, check
-from tests.persistence.scenarios import Act
-from tests.persistence.simulated_disk import Image, SimulatedDisk
+from tests.persistence.crashes import power_loss
+from tests.persistence.crashes.exploration import counted_tokens
+from tests.persistence.crashes.failing_disk import FailingDisk, Fault
+from tests.persistence.crashes.promises import BrokenPromiseError, Promise, Session, check
+from tests.persistence.crashes.scenarios import Act
+from tests.persistence.crashes.simulated_disk import Image, SimulatedDisk
 from tests.persistence.worlds import OPENING, add
 
 Remedy = Callable[[Session, Act], None]

@@ -12,8 +12,8 @@ from typing import Any
 from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.persistence import Change, Recovered, SessionLog
 from kaosmem.persistence.local import LocalStorage
-from tests.persistence import power_loss
-from tests.persistence.simulated_disk import Image, SimulatedDisk
+from tests.persistence.crashes import power_loss
+from tests.persistence.crashes.simulated_disk import Image, SimulatedDisk
 
 ROOT, FOLDER = Path("/root"), "/root/default/s"
 

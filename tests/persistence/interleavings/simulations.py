@@ -23,7 +23,7 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
-from tests.persistence.runs import Answer, World
+from tests.persistence.interleavings.runs import Answer, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import astuple
 
 import pytest
 
-from tests.persistence.exploration import Count, Explorer
-from tests.persistence.scenarios import FORGET, FORGOTTEN, OVERTAKEN, SCENARIOS, SNAPSHOT, adding
-from tests.persistence.tables import print_table
+from tests.persistence.crashes.exploration import Count, Explorer
+from tests.persistence.crashes.scenarios import FORGET, FORGOTTEN, OVERTAKEN, SCENARIOS, SNAPSHOT, adding
+from tests.persistence.crashes.tables import print_table
 
 Table = dict[str, Count]
 

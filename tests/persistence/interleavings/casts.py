@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from kaosmem.errors import KaosmemError
 from kaosmem.persistence.steps import Lock
 from kaosmem.persistence.storage import Storage
-from tests.persistence.actors import Actor, contents, reader, secret
-from tests.persistence.clients import Calls, DiskClient, object_client
-from tests.persistence.interleavings import DAY_S, Medium, Scenario, alone
-from tests.persistence.oracle import item_ids
-from tests.persistence.runs import Files, Process, World
-from tests.persistence.simulations import Remove, SimulatedDisk, SimulatedObjects
+from tests.persistence.interleavings.actors import Actor, contents, reader, secret
+from tests.persistence.interleavings.clients import Calls, DiskClient, object_client
+from tests.persistence.interleavings.model_checker import DAY_S, Medium, Scenario, alone
+from tests.persistence.interleavings.oracle import item_ids
+from tests.persistence.interleavings.runs import Files, Process, World
+from tests.persistence.interleavings.simulations import Remove, SimulatedDisk, SimulatedObjects
 
 Turn = Generator[Any, Any, Any]
 Cast = tuple[World, dict[str, Process]]

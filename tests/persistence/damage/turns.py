@@ -11,8 +11,8 @@ import pytest
 from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, ReadOnlyError
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from tests.persistence.damaged import COUNTER, Files, Held, held, opened, place_of
-from tests.persistence.forgery import encoded, seal
+from tests.persistence.damage.damaged import COUNTER, Files, Held, held, opened, place_of
+from tests.persistence.damage.forgery import encoded, seal
 
 FIRST = f"log/{1:020d}.jsonl"
 

@@ -28,7 +28,7 @@ from kaosmem.persistence.records import MAX_CONTAINERS, MAX_LINE_BYTES, decode_r
 from kaosmem.sections import MAX_SECTIONS, Archived, Section
 from kaosmem.session.hydration import Hydrated, freeze, hydrate
 from kaosmem.tokens import EstimateCounter
-from tests.persistence.forgery import Files, Forger, encoded, seal
+from tests.persistence.damage.forgery import Files, Forger, encoded, seal
 
 SPECS = (
     SectionSpec("role", 400, placement="static", eviction="none", persistence="snapshot"),

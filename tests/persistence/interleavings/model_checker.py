@@ -12,7 +12,18 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from tests.persistence.runs import Acknowledge, Answer, Began, Expect, Files, Point, Process, Rest, World, shown
+from tests.persistence.interleavings.runs import (
+    Acknowledge,
+    Answer,
+    Began,
+    Expect,
+    Files,
+    Point,
+    Process,
+    Rest,
+    World,
+    shown,
+)
 
 DAY_S = 86_400.0
 

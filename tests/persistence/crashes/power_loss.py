@@ -25,7 +25,16 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any
 
-from tests.persistence.simulated_disk import File, Folder, Image, Node, SimulatedDisk, Truncated, Written, set_entries
+from tests.persistence.crashes.simulated_disk import (
+    File,
+    Folder,
+    Image,
+    Node,
+    SimulatedDisk,
+    Truncated,
+    Written,
+    set_entries,
+)
 
 SECTOR = 512
 EDGE = 3

@@ -13,8 +13,8 @@ from kaosmem.persistence.layout import QUARANTINE
 from kaosmem.persistence.objects import ObjectStorage
 from kaosmem.persistence.steps import Create, Delete, List, Read, Write
 from kaosmem.persistence.storage import Storage
-from tests.persistence.runs import Answer
-from tests.persistence.simulations import Age, Unlock
+from tests.persistence.interleavings.runs import Answer
+from tests.persistence.interleavings.simulations import Age, Unlock
 
 _Result = TypeVar("_Result")
 

@@ -20,7 +20,7 @@ from kaosmem.errors import (
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.records import encode_commit, stated_crc
 from kaosmem.session.remains import Remains
-from tests.persistence.damaged import (
+from tests.persistence.damage.damaged import (
     COUNTER,
     LONG,
     SPECS,
@@ -37,7 +37,7 @@ from tests.persistence.damaged import (
     said,
     stored,
 )
-from tests.persistence.turns import FIRST, added, flip, ids, lost, read, turns, whole_log
+from tests.persistence.damage.turns import FIRST, added, flip, ids, lost, read, turns, whole_log
 
 
 async def check(case: Case) -> None:

@@ -11,9 +11,10 @@ import pytest
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence import checkpoint, commit, recovery
 from kaosmem.persistence import log as log_module
-from tests.persistence import mutants
-from tests.persistence.actors import contents, txns
-from tests.persistence.casts import (
+from tests.persistence.crashes.tables import print_table
+from tests.persistence.interleavings import mutants
+from tests.persistence.interleavings.actors import contents, txns
+from tests.persistence.interleavings.casts import (
     KINDS,
     PLANS,
     SAVES_A,
@@ -27,11 +28,10 @@ from tests.persistence.casts import (
     scenario,
     stored,
 )
-from tests.persistence.clients import object_client
-from tests.persistence.interleavings import Coverage, Scenario, ViolationError, explore
-from tests.persistence.oracle import item_ids
-from tests.persistence.runs import World
-from tests.persistence.tables import print_table
+from tests.persistence.interleavings.clients import object_client
+from tests.persistence.interleavings.model_checker import Coverage, Scenario, ViolationError, explore
+from tests.persistence.interleavings.oracle import item_ids
+from tests.persistence.interleavings.runs import World
 
 Table = dict[str, Coverage]
 

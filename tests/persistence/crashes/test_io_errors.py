@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.persistence.failing_disk import LASTING, ONCE
-from tests.persistence.scenarios import SCENARIOS
-from tests.persistence.tables import print_table
-from tests.persistence.trials import REMEDIES, Remedy, try_all
+from tests.persistence.crashes.failing_disk import LASTING, ONCE
+from tests.persistence.crashes.scenarios import SCENARIOS
+from tests.persistence.crashes.tables import print_table
+from tests.persistence.crashes.trials import REMEDIES, Remedy, try_all
 
 Table = dict[str, int]
 

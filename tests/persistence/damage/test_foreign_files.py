@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
-from tests.persistence.damaged import held, opened, place_of, stored
-from tests.persistence.turns import FIRST, added, forged, ids, lost, newer, turns, whole_log
+from tests.persistence.damage.damaged import held, opened, place_of, stored
+from tests.persistence.damage.turns import FIRST, added, forged, ids, lost, newer, turns, whole_log
 
 
 @pytest.mark.parametrize(

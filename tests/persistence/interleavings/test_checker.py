@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, TakenError, Write, run
-from tests.persistence.clients import Calls, DiskClient, object_client
-from tests.persistence.interleavings import Coverage, Scenario, ViolationError, explore
-from tests.persistence.runs import Acknowledge, Began, Expect, Files, Process, Rest, World
-from tests.persistence.simulations import SimulatedDisk, SimulatedObjects, Unlock
+from tests.persistence.interleavings.clients import Calls, DiskClient, object_client
+from tests.persistence.interleavings.model_checker import Coverage, Scenario, ViolationError, explore
+from tests.persistence.interleavings.runs import Acknowledge, Began, Expect, Files, Process, Rest, World
+from tests.persistence.interleavings.simulations import SimulatedDisk, SimulatedObjects, Unlock
 
 Protocol = Generator[Any, Any, Any]
 COUNTER = World(Files.of({"n": (b"0", 0.0)}))

@@ -12,9 +12,9 @@ from itertools import count
 import pytest
 
 from kaosmem.errors import KaosmemError
-from tests.persistence.promises import BrokenPromiseError, Promise, Session, Witness, check
-from tests.persistence.scenarios import Act, committing
-from tests.persistence.simulated_disk import Image, SimulatedDisk
+from tests.persistence.crashes.promises import BrokenPromiseError, Promise, Session, Witness, check
+from tests.persistence.crashes.scenarios import Act, committing
+from tests.persistence.crashes.simulated_disk import Image, SimulatedDisk
 from tests.persistence.worlds import OPENING, add
 
 WIDER_THAN_A_SECTOR = "text " * 110

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kaosmem.persistence import Change
-from tests.persistence.promises import Session, evict
+from tests.persistence.crashes.promises import Session, evict
 from tests.persistence.worlds import OPENING, add
 
 Act = Callable[[Session], None]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.persistence.crash_mutants import LIVES, MUTANTS, Mutant
-from tests.persistence.exploration import Explorer
-from tests.persistence.failing_disk import LASTING, ONCE
-from tests.persistence.promises import BrokenPromiseError
-from tests.persistence.scenarios import FORGET, FORGOTTEN, OVERTAKEN, SHORT
-from tests.persistence.trials import retry, try_all
+from tests.persistence.crashes.crash_mutants import LIVES, MUTANTS, Mutant
+from tests.persistence.crashes.exploration import Explorer
+from tests.persistence.crashes.failing_disk import LASTING, ONCE
+from tests.persistence.crashes.promises import BrokenPromiseError
+from tests.persistence.crashes.scenarios import FORGET, FORGOTTEN, OVERTAKEN, SHORT
+from tests.persistence.crashes.trials import retry, try_all
 
 
 def find(mutant: Mutant) -> None:
