@@ -1,11 +1,35 @@
-"""How many examples the properties are tried on: `--hypothesis-profile soak` takes minutes."""
+"""How many examples the properties are tried on, and tables: `--hypothesis-profile soak` takes minutes."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.tables import TABLES
 
 settings.register_profile(
     "default", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 settings.register_profile("soak", settings.get_profile("default"), max_examples=2_000)
 settings.load_profile("default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[TABLES] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # one process of several
+        session.config.workeroutput["tables"] = session.config.stash[TABLES]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[TABLES] += getattr(node, "workeroutput", {}).get("tables", ())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for table in config.stash[TABLES]:
+        terminalreporter.write_line(f"\n{table}")

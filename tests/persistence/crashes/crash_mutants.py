@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem.persistence import commit, recovery
+from kaosmem.persistence import commit, tail
 from kaosmem.persistence.layout import ARCHIVE, BLOB, LOG, QUARANTINE, SNAP
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Append, Delete, Publish, Write
@@ -113,12 +113,12 @@ def segment_after_snapshot(patch: pytest.MonkeyPatch) -> None:
 
 
 def half_commits_visible(patch: pytest.MonkeyPatch) -> None:
-    original = recovery.decode_records
+    original = tail.decode_records
 
     def mutant(*given: Any, **named: Any) -> Any:
         return ((record._replace(k=0), crc) for record, crc in original(*given, **named))
 
-    patch.setattr(recovery, "decode_records", mutant)
+    patch.setattr(tail, "decode_records", mutant)
 
 
 def truncated_before_quarantine(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.persistence.crashes.exploration import Count, Explorer
 from tests.persistence.crashes.scenarios import FORGET, FORGOTTEN, OVERTAKEN, SCENARIOS, SNAPSHOT, adding
-from tests.persistence.crashes.tables import print_table
+from tests.tables import add_table
 
 Table = dict[str, Count]
 
@@ -23,7 +23,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[Table]:
     yield counts
     rows = {**counts, "all": sum(counts.values(), Count())}
     header = ("crashes", "moments", "states", "moments after it", "states after it", "lost")
-    print_table(request, header, {name: (*astuple(count), 0) for name, count in rows.items()})
+    add_table(request.config, header, {name: (*astuple(count), 0) for name, count in rows.items()})
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

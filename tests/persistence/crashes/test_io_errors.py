@@ -8,8 +8,8 @@ import pytest
 
 from tests.persistence.crashes.failing_disk import LASTING, ONCE
 from tests.persistence.crashes.scenarios import SCENARIOS
-from tests.persistence.crashes.tables import print_table
 from tests.persistence.crashes.trials import REMEDIES, Remedy, try_all
+from tests.tables import add_table
 
 Table = dict[str, int]
 
@@ -20,7 +20,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[Table]:
     counts: Table = {}
     yield counts
     rows = {name: (count, 0) for name, count in {**counts, "all": sum(counts.values())}.items()}
-    print_table(request, ("error of each call in turn", "errors", "lost"), rows)
+    add_table(request.config, ("error of each call in turn", "errors", "lost"), rows)
 
 
 FAULTS = {**{f"once: {fault.name}": fault for fault in ONCE}, **{f"lasting: {fault.name}": fault for fault in LASTING}}

@@ -11,7 +11,6 @@ import pytest
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence import checkpoint, commit, recovery
 from kaosmem.persistence import log as log_module
-from tests.persistence.crashes.tables import print_table
 from tests.persistence.interleavings import mutants
 from tests.persistence.interleavings.actors import contents, txns
 from tests.persistence.interleavings.casts import (
@@ -32,6 +31,7 @@ from tests.persistence.interleavings.clients import object_client
 from tests.persistence.interleavings.model_checker import Coverage, Scenario, ViolationError, explore
 from tests.persistence.interleavings.oracle import item_ids
 from tests.persistence.interleavings.runs import World
+from tests.tables import add_table
 
 Table = dict[str, Coverage]
 
@@ -86,7 +86,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[Table]:
     yield counts
     rows = {**counts, "all": Coverage(*map(sum, zip((0, 0), *counts.values(), strict=True)))}
     header = ("interleavings", "states", f"{'schedules':>26}", "violations")
-    print_table(request, header, {name: (*count, 0) for name, count in rows.items()})
+    add_table(request.config, header, {name: (*count, 0) for name, count in rows.items()})
 
 
 def title(storage: str, name: str, faults: Mapping[str, int]) -> str:
