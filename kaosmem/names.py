@@ -91,15 +91,23 @@ def shown_name(name: object) -> str:
 
 
 def shown_location(location: object) -> str:
-    """Return where something is, for messages: of a URL without what may be credentials, of a filesystem its type."""
+    """Return where something is, in 80 characters: of a URL without what may be credentials, of a filesystem its type.
+
+    What is longer keeps its beginning and its end, which names it.
+    """
     if not isinstance(location, str | os.PathLike):
         return f"<{type(location).__name__}>"
     path = str(location)
     scheme, separator, rest = path.rpartition("://")
     if not separator:
-        return shown(path)
+        return _ends(path)
     rest = rest.rpartition("@")[2]
-    return shown(f"{scheme.rpartition('@')[2]}://{_QUERY.split(rest)[0]}")
+    return _ends(f"{scheme.rpartition('@')[2]}://{_QUERY.split(rest)[0]}")
+
+
+def _ends(path: str) -> str:
+    text = repr(path)
+    return text if len(text) <= 80 else f"{text[:30]}...{text[-47:]}"
 
 
 def shown(value: object) -> str:

@@ -170,6 +170,7 @@ def test_a_file_too_large_is_not_opened(tmp_path: Path) -> None:
         ("images", "'1.png' is skipped (unknown kind '.png')"),
         ("images/1.png", "unknown kind '.png'"),
         ("nul\0byte", "embedded null"),
+        ("long/" * 40 + "name", "long/name' does not exist"),
     ],
 )
 def test_nothing_to_ingest_says_what_was_looked_for(tmp_path: Path, name: str, message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaosmem.ingest.kinds import Kind
@@ -70,6 +70,7 @@ def piece_with(text: str, kind: Kind, marker: str) -> Piece:
 
 
 @given(text=texts, kind=st.sampled_from(CUT_KINDS))
+@example(text="\x0c", kind=Kind.PYTHON)
 def test_every_line_is_in_exactly_one_piece(text: str, kind: Kind) -> None:
     """Pieces are the lines they name, unchanged, in order, and only blank lines lie between them."""
     text_lines = text.split("\n")

@@ -79,6 +79,8 @@ def code_segments(text: str, *, braces: bool = False, triple_quotes: bool = Fals
 
 def _blocks(text: str) -> Iterator[_Block]:
     """Yield what blank lines separate."""
+    if not text.strip():
+        return
     start = text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
     stop = text.find("\n", len(text.rstrip()))
     stop = len(text) if stop < 0 else stop
