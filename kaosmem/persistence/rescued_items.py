@@ -32,9 +32,12 @@ def rescue_items(data: bytes, path: str, seq: int) -> RescuedItems:
     found = fragments(data, path)
     vouch(found, [0])
     vouch_anywhere(found)
-    file, has_header = _header(found, seq)
+    header = next((fragment for fragment in found if fragment.is_sound and _is_header(fragment, seq)), None)
+    file = header_of(header.fields or {}) if header else ItemFile(seq, 0, (), "", 0, {})
     count = _count(found)
-    lines = found[1 if found and found[0].start == 0 else 0 : None if count is None else -1]
+    lines = [fragment for fragment in found[: None if count is None else -1] if fragment is not header]
+    if header is None and lines and not _is_item(lines[0]):
+        del lines[0]  # which was the header
     missing = None if count is None else count - len(lines)
     damage = [mended(fragment) for fragment in found if fragment.is_mended]
     for before, fragment in zip((None, *found), found, strict=False):
@@ -49,11 +52,11 @@ def rescue_items(data: bytes, path: str, seq: int) -> RescuedItems:
         size = sum(fragment.size for fragment in stretch)
         damage.append(_said_at(stretch[0], f"{size} bytes are not what was written"))
     lost = None if count is None else count - len(file.items)
-    if lost != 0 or not has_header:
-        damage.append(_lack(path, lost, has_header=has_header, kept=len(file.items)))
+    if lost != 0 or not header:
+        damage.append(_lack(path, lost, has_header=header is not None, kept=len(file.items)))
     if not damage:
         damage.append(CorruptionError(f"{path!r} is damaged, but none of its items is lost", file=path, byte=0))
-    return RescuedItems(file, has_header, lost, sorted(damage, key=lambda error: error.byte or 0))
+    return RescuedItems(file, header is not None, lost, sorted(damage, key=lambda error: error.byte or 0))
 
 
 def _count(found: Sequence[Fragment]) -> int | None:
@@ -69,29 +72,27 @@ def _count(found: Sequence[Fragment]) -> int | None:
     return count
 
 
-def _header(found: Sequence[Fragment], seq: int) -> tuple[ItemFile, bool]:
-    first = found[0] if found else None
-    if first is not None and first.start == 0 and first.is_sound and first.fields is not None:
-        try:
-            header = header_of(first.fields)
-        except CorruptionError:
-            first.is_sound = False
-        else:
-            if header.seq == seq:
-                return header, True
-    return ItemFile(seq, 0, (), "", 0, {}), False
+def _is_header(fragment: Fragment, seq: int) -> bool:
+    try:
+        return header_of(fragment.fields or {}).seq == seq
+    except CorruptionError:
+        return False
+
+
+def _is_item(fragment: Fragment) -> bool:
+    try:
+        return bool(item_of(fragment.fields or {}))
+    except CorruptionError:
+        return False
 
 
 def _is_uncheckable(fragment: Fragment, before: Fragment | None, missing: int | None) -> bool:
     """Return whether a whole line may only lack the checksum that its own builds on."""
-    try:
-        item_of(fragment.fields or {})
-    except CorruptionError:
+    if not _is_item(fragment):
         return False
-    if missing is not None and missing > 0:
+    if before is None or (missing is not None and missing > 0):
         return True
-    is_after_damage = before is not None and not before.is_sound
-    return is_after_damage and (missing is None or (before is not None and before.stated is None))
+    return not before.is_sound and (missing is None or before.stated is None)
 
 
 def _take(fragment: Fragment, file: ItemFile) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from kaosmem import SessionMemory
 from kaosmem.errors import (
@@ -18,7 +18,8 @@ from kaosmem.errors import (
     WindowTooSmallError,
 )
 from kaosmem.persistence import Change, SessionLog
-from kaosmem.persistence.records import encode_commit, stated_crc
+from kaosmem.persistence.lines import stated_crc
+from kaosmem.persistence.records import encode_commit
 from kaosmem.session.remains import Remains
 from tests.persistence.damage.damaged import (
     COUNTER,
@@ -74,6 +75,8 @@ async def check_reading(memory: SessionMemory, each: Life) -> None:
 
 @settings(max_examples=300)
 @given(case=cases())
+@example(Case(7, [("swap", "snap/00000000000000000012.jsonl", 178932668)]))  # the header and an item
+@example(Case(7, [("line", "snap/00000000000000000012.jsonl", 178932668)]))
 def test_what_is_intact_is_served(case: Case) -> None:
     """Whatever is done to the files, no item is served that never was, and none that is intact is missing unsaid."""
     asyncio.run(check(case))
