@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -15,7 +16,7 @@ from benchmarks.corpus import seeded_texts
 from kaosmem import SessionMemory
 from kaosmem.persistence import FORMAT_VERSION, Change, SessionLog
 from kaosmem.persistence.local import LocalStorage
-from kaosmem.persistence.steps import Append, Step, Write
+from kaosmem.persistence.steps import Append, Draft, Step, Write
 
 ROUNDS = 300
 MESSAGE = seeded_texts(1, seed=1, words=100)[0][:500]
@@ -77,10 +78,10 @@ class CountedWrites:
             if isinstance(step, Append):
                 self.log += len(step.data)
                 self.all += len(step.data)
-            elif isinstance(step, Write):
+            elif isinstance(step, Write | Draft):
                 chunks = list(step.chunks)
                 self.all += sum(map(len, chunks))
-                step = Write(step.path, chunks)
+                step = replace(step, chunks=chunks)
             return perform(storage, step)
 
         monkeypatch.setattr(LocalStorage, "perform", counted)

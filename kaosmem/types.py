@@ -23,6 +23,9 @@ JSONValue: TypeAlias = Any
 
 MAX_JSON_DEPTH = 64
 MAX_INTEGER = 2**63 - 1
+MAX_LINE_TEXT_CHARS = 2**16
+MAX_STRUCTURE_CHARS = 2**24
+MAX_STRUCTURE_CONTAINERS = 400_000
 _MAX_REASON_CHARS = 200
 
 # How pydantic reads the blocks below: it is imported when the first block is checked, not with kaosmem.
@@ -387,6 +390,34 @@ def check_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONVa
         raise InvalidContentError(f"metadata is a {type(metadata).__name__}; give a mapping with str keys")
     copy: dict[str, JSONValue] = check_json(metadata, "metadata")
     return copy
+
+
+def check_extent(item: Item) -> None:
+    """Raise InvalidContentError for an item that has more beside a text than can be stored and read back."""
+    beside = (*item.tags, *item.sources, *item.metadata.values())
+    if isinstance(item.content, str) and len(beside) < 1_000 and all(map(_is_short, beside)):
+        return
+    chars = containers = 0
+    left: list[JSONValue] = [item.to_dict()]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            chars += len(value) if len(value) <= MAX_LINE_TEXT_CHARS else 0  # a longer one has a place of its own
+        elif isinstance(value, dict):
+            left += (*value, *value.values())
+            containers += 1
+        elif isinstance(value, list | tuple):
+            left += value
+            containers += 1
+    if chars > MAX_STRUCTURE_CHARS or containers > MAX_STRUCTURE_CONTAINERS:
+        raise InvalidContentError(
+            f"item {shown(item.id)} has {chars} characters and {containers} objects and lists in its blocks and "
+            f"metadata, more than {MAX_STRUCTURE_CHARS} or {MAX_STRUCTURE_CONTAINERS}; split it, or store one text"
+        )
+
+
+def _is_short(value: JSONValue) -> bool:
+    return len(value) < 1_000 if isinstance(value, str) else value is None or isinstance(value, int | float)
 
 
 def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:

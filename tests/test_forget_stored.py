@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from kaosmem import (
     SessionMemory,
     UnknownItemError,
     list_sessions,
+    repair_session,
 )
+from kaosmem.persistence.layout import PURGE
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from kaosmem.persistence.steps import Delete, Step, Write
+from kaosmem.persistence.objects import ObjectStorage
+from kaosmem.persistence.steps import Append, Delete, Step, Write
 
 CANARY = "quetzalcoatl"
 LONG = "a long report on much else " * 4_000
@@ -214,6 +218,111 @@ async def test_a_forgetting_that_fails_is_finished_later(
             await memory.save()
         assert not holding(tmp_path, f"{CANARY}, version")
         assert "h0" in {(await memory.fetch("h0")).id}
+
+
+def _is_tombstone(step: Step) -> bool:
+    return isinstance(step, Append) and b'"op":"forget"' in step.data
+
+
+async def test_what_is_asked_for_after_a_failure_is_forgotten_too(tmp_path: Path, failing: type[Failing]) -> None:
+    """A tombstone tried again speaks for what it was made for, and not for what was asked for since."""
+    async with opened(tmp_path) as memory:
+        memory.add("documents", CANARY, id="first")
+        memory.add("documents", f"more {CANARY}", id="second")
+        await memory.save()
+        failing.refused = staticmethod(_is_tombstone)
+        with pytest.raises(DurabilityError):
+            await memory.forget("first")
+        failing.refused = staticmethod(lambda step: False)
+        await memory.forget("second")
+        assert list(memory["documents"]) == []
+        assert holding(tmp_path) == []
+
+
+async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
+    tmp_path: Path, failing: type[Failing]
+) -> None:
+    """Two may be forgotten at once, the second while the disk is at work on the first."""
+    loop, asked = asyncio.get_running_loop(), []
+
+    async def forget_second() -> None:
+        asked.append(asyncio.create_task(memory.forget("second")))
+        await asyncio.sleep(0)  # until it waits for its turn
+
+    def ask(step: Step) -> bool:
+        if _is_tombstone(step) and not asked:
+            asyncio.run_coroutine_threadsafe(forget_second(), loop).result(30)
+        return False
+
+    async with opened(tmp_path) as memory:
+        memory.add("documents", CANARY, id="first")
+        memory.add("documents", f"more {CANARY}", id="second")
+        await memory.save()
+        failing.refused = staticmethod(ask)
+        await memory.forget("first")
+        await asyncio.gather(*asked)
+        assert list(memory["documents"]) == []
+        assert holding(tmp_path) == []
+
+
+async def test_forgetting_before_anything_is_stored_ends(place: Any) -> None:
+    """There is no file to rewrite, and none is made."""
+    async with SessionMemory.open(place, sections=[SectionSpec("scratch", persistence="none")]) as memory:
+        memory.add("scratch", CANARY, id="note")
+        await asyncio.wait_for(memory.forget("note"), 30)
+        assert len(memory["scratch"]) == 0
+    assert files(place) == {}
+
+
+async def test_the_newest_version_stays_the_newest(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was archived, and archived again alike, is found as it last was when something else is forgotten."""
+    async with opened(place) as memory:
+        memory.add("documents", "first", id="plan")
+        memory.add("documents", CANARY, id="secret")
+        await memory.save()
+        monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
+        memory.update("plan", "second")
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 2**20)
+    async with opened(place) as memory:
+        memory.update("plan", "first")
+        memory.remove("plan")
+        await memory.forget("secret")
+        assert (await memory.fetch("plan")).text == "first"
+    async with opened(place) as memory:
+        assert (await memory.fetch("plan")).text == "first"
+        assert len(memory["documents"].archive) == 2
+    assert (await repair_session(place, "default")).damage == ()
+
+
+@pytest.mark.parametrize("late", ["opens", "goes on"])
+async def test_a_long_text_forgotten_by_another_can_be_added_again(late: str) -> None:
+    """Where nothing locks, a writer that has seen the tombstone does not count on texts that are being deleted."""
+    place, refused = IsolatedMemoryFileSystem(), OSError(28, "no space left on device")
+    async with opened(place) as first:
+        first.add("documents", LONG, id="report")
+        first.add("documents", "a contract", id="contract")
+        await first.save()
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(DurabilityError):
+            patch.setattr(ObjectStorage, "_put", _raising_for(PURGE, refused))
+            await first.forget("report")
+        async with opened(place) as second:
+            finisher, other = (first, second) if late == "opens" else (second, first)
+            await finisher.save()
+            other.add("documents", LONG, id="again")
+            await other.save()
+    async with opened(place) as memory:
+        assert [item.text for item in memory["documents"]] == ["a contract", LONG]
+
+
+def _raising_for(name: str, error: OSError) -> Any:
+    put = ObjectStorage._put
+
+    def raising(self: ObjectStorage, path: str, data: bytes, **options: str) -> None:
+        if path.startswith(name):
+            raise error
+        put(self, path, data, **options)
+
+    return raising
 
 
 async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> None:

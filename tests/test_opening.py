@@ -14,7 +14,7 @@ import pytest
 
 from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
 from kaosmem.errors import InvalidContentError
-from kaosmem.persistence.records import encode_line
+from kaosmem.persistence.lines import encode_line
 from kaosmem.session.opening import Opening
 
 STORED: Mapping[str, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -180,6 +181,44 @@ async def test_what_cannot_follow_is_a_conflict(place: Any, ours: Any, theirs: A
         raise _DroppedError
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [("documents", "role"), ("role", "documents"), ("documents", "messages")])
+@pytest.mark.parametrize("is_forgetting", [False, True])
+async def test_one_id_in_two_sections_is_a_conflict(place: Any, ours: str, theirs: str, is_forgetting: bool) -> None:
+    """An id is of one live item, in whichever sections two writers give it, and however much the log still tells."""
+    async with writers(place) as (one, other):
+        other.add(ours, "mine", id="same")
+        one.add(theirs, "theirs", id="same")
+        await (one.forget("contract") if is_forgetting else one.save())
+        with pytest.raises(ConflictError, match=r"open .* again"):
+            await other.save()
+        async with SessionMemory.open(place, sections=SPECS) as memory:
+            assert [spec.name for spec in memory.sections if "same" in memory[spec.name]] == [theirs]
+        raise _DroppedError
+
+
+async def test_what_is_never_stored_goes_with_what_another_forgets(place: Any) -> None:
+    """A note of one's own on what another writer has forgotten goes with the next save."""
+    async with writers(place) as (one, other):
+        other.add("scratch", "on the contract", id="mine", sources=["contract"])
+        other.add("scratch", "on that", id="more", sources=["mine"])
+        other.add("scratch", "on the note", id="other", sources=["note"])
+        await one.forget("contract")
+        other.add("documents", "an annex")
+        await other.save()
+        assert [item.id for item in other["scratch"]] == ["other"]
+
+
+async def test_what_others_count_otherwise_is_counted_again(place: Any) -> None:
+    """A session counted anew since it was opened counts what others add in their way, too."""
+    async with writers(place, 1) as (one,), SessionMemory.open(place, sections=SPECS, counter=len) as other:
+        one.add("documents", "an annex", id="annex")
+        await one.save()
+        other.add("messages", "hello")
+        await other.save()
+        assert other["documents"].peek("annex").tokens == len("an annex")
+        assert other["documents"].used == len("a contract") + len("an annex")
+
+
 async def test_other_items_and_uses_are_no_conflict(place: Any) -> None:
     """Updates of different items, updates beside additions, and uses go together."""
     async with writers(place) as (one, other):
@@ -250,6 +289,34 @@ async def test_a_cancelled_save_is_finished(place: Any) -> None:
         await memory.save()
         assert held(memory) == await stored(place)
         assert len(memory["documents"]) == 7
+
+
+async def test_closing_that_is_cancelled_can_be_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a snapshot being written nor the close after it is cut short by it."""
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
+    written, snapshot = threading.Event(), log_module.SessionLog.snapshot
+
+    def slow(*args: Any, **options: Any) -> bool:
+        written.wait(30)
+        return snapshot(*args, **options)
+
+    monkeypatch.setattr(log_module.SessionLog, "snapshot", slow)
+    written.set()
+    async with writers(tmp_path, 0):
+        pass
+    written.clear()
+    manager = SessionMemory.open(tmp_path, sections=SPECS)
+    memory = await manager.__aenter__()
+    memory.add("documents", "an annex")
+    await memory.save()
+    closing = asyncio.create_task(memory.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    written.set()
+    await memory.close()
+    assert sorted(path.name for path in tmp_path.rglob("snap/*"))
 
 
 def test_a_conflict_with_versions_survives_pickling() -> None:

@@ -2,13 +2,15 @@
 
 from kaosmem.persistence.archive import Entry
 from kaosmem.persistence.commit import News
-from kaosmem.persistence.log import SessionLog, delete_session, fingerprint, list_sessions
+from kaosmem.persistence.log import TOMBSTONE, SessionLog
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
+from kaosmem.persistence.sessions import delete_session, fingerprint, list_sessions
 from kaosmem.persistence.storage import Location, filesystem_of, same_place
 
 __all__ = [
     "FORMAT_VERSION",
+    "TOMBSTONE",
     "Change",
     "Entry",
     "Location",

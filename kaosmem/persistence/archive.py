@@ -29,18 +29,18 @@ def find_archived(item_id: str, *, since: int) -> Steps[Entry | None]:
 def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str]]]:
     """Return every version in the archives from record `since` on, oldest first, and what names their long texts.
 
-    The names are by SHA-256. Raises CorruptionError.
+    Each name is with the text's SHA-256. Raises CorruptionError.
     """
     entries: list[Entry] = []
-    names: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for seq in (yield from _archives(since)):
         path = archive_file(seq)
         found = decode_items((yield Read(path)), path)
         for data, blobs in found.lacking:
             yield from fill(data, blobs)
-            names |= {blob.sha256: blob.name for blob in blobs}
+            texts |= {blob.name: blob.sha256 for blob in blobs}
         entries += found.items
-    return entries, names
+    return entries, texts
 
 
 def salvage_archive(*, since: int) -> Steps[tuple[list[Entry], list[CorruptionError]]]:

@@ -22,8 +22,8 @@ from kaosmem.persistence.layout import (
     segments,
     snapshot_file,
 )
-from kaosmem.persistence.recovery import Head
 from kaosmem.persistence.steps import Delete, Discard, Draft, List, Lock, Publish, Read, Step, Steps, Sweep, Write
+from kaosmem.persistence.tail import Head
 
 ROLL_UP = 16
 """Segments of as many commits each that are rolled up into one: opening reads at most 15 of each power of 16."""

@@ -11,7 +11,7 @@ from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, quarantine_file
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.records import Commit
-from kaosmem.persistence.recovery import TXNS_KEPT, Head, Recovery, read_tail, recover, recover_since
+from kaosmem.persistence.recovery import Recovery, recover, recover_since
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -26,6 +26,7 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
+from kaosmem.persistence.tail import TXNS_KEPT, Head, read_tail
 
 
 @dataclass(frozen=True, slots=True)

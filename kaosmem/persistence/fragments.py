@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.records import chained_crc, parse_object, stated_crc
+from kaosmem.persistence.lines import chained_crc, parse_object, stated_crc
 
 _BEGINNING = re.compile(rb'\{"crc":"[0-9a-f]{8}",')
 _STATEMENT = re.compile(rb'\{"crc":"[0-9a-f]{8}')

@@ -7,18 +7,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from kaosmem.errors import CorruptionError, UnsupportedVersionError
-from kaosmem.names import shown
+from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import Blob, Place, in_line, spill
-from kaosmem.persistence.records import (
-    FORMAT_VERSION,
-    checksum,
-    decode_line,
-    decode_lines,
-    encode_line,
-    stated_blobs,
-    stated_crc,
-)
+from kaosmem.persistence.lines import checksum, decode_line, decode_lines, encode_line, stated_crc
+from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_version
 from kaosmem.types import JSONValue, json_text
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d
@@ -139,10 +131,7 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
     """Return a file of items without its items, from its first line. Raises as `decode_items`."""
     match fields:
         case {"version": int(version)} if version > FORMAT_VERSION:
-            raise UnsupportedVersionError(
-                f"the session was stored in version {shown(version)} of its format, and {FORMAT_VERSION} is the newest "
-                "known here; open it with a newer kaosmem"
-            )
+            raise unknown_version(version)
         case {
             "version": 1,
             "seq": int(seq),

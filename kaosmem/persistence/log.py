@@ -5,28 +5,30 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, KaosmemError, ReadOnlyError
-from kaosmem.names import check_item_id, name_of
-from kaosmem.persistence import layout
+from kaosmem.errors import ConflictError, CorruptionError, ReadOnlyError
+from kaosmem.names import check_item_id
 from kaosmem.persistence.archive import Entry, find_archived, read_archive, salvage_archive
 from kaosmem.persistence.blobs import Place, in_line
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
 from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
-from kaosmem.persistence.recovery import Head, Recovered, Recovery, recover
+from kaosmem.persistence.recovery import Recovered, Recovery, recover
 from kaosmem.persistence.salvage import salvage
 from kaosmem.persistence.steps import Steps, run
-from kaosmem.persistence.storage import Location, Storage, open_storage, session_folders
+from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
+from kaosmem.persistence.tail import Head
 from kaosmem.types import JSONValue
 
 MIN_LOG_BYTES = 256 * 1024
 """A snapshot is not worth taking for a shorter log."""
+
+TOMBSTONE = "forget"
+"""The op of a change that says what is forgotten, after which texts may be deleted at any time."""
 
 _TRUSTED_S = 60.0
 """For how long what was seen of an object store may be relied on."""
@@ -55,7 +57,10 @@ class SessionLog:
         self._segments = list(recovery.segments)
         self._sound = {recovery.snapshot} - {0}
         self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
-        self._names = dict(recovery.names)
+        self._texts: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._know(recovery.texts)
+        self._may_lose_texts = any(record.op == TOMBSTONE for record in recovery.recovered.records)
         self._snapshot_bytes = recovery.snapshot_bytes
         self._log_bytes = recovery.log_bytes
         # By the last record of each commit since the snapshot: its checksum, and the log's bytes up to it.
@@ -94,7 +99,7 @@ class SessionLog:
                 raise
             recovery = run(salvage(error), storage)
         if not recovery.segments and not recovery.snapshot:
-            _check_no_other(storage)
+            check_no_other(storage)
         return cls(storage, recovery, read_only=read_only, clock=clock), recovery.recovered
 
     @property
@@ -136,7 +141,7 @@ class SessionLog:
         is_retry = self._unsettled is not None and self._unsettled[1] == list(changes)
         commit = self._unsettled[0] if self._unsettled and is_retry else self._encoded(changes)
         self._unsettled = commit, list(changes)
-        with _as_durability_error("the commit"):
+        with as_durability_error("the commit"):
             try:
                 head = run(self.steps_of(commit), self._storage)
             except ConflictError:
@@ -146,6 +151,7 @@ class SessionLog:
                     self._unsettled = None  # elsewhere it may be there, its answer lost, under what others did since
                 raise
         self._unsettled = None
+        self._may_lose_texts |= any(change.op == TOMBSTONE for change in changes)
         self._advance(head, commit)
         return self.seq
 
@@ -160,7 +166,7 @@ class SessionLog:
 
         Raises ConflictError if the log was replaced by another, CorruptionError, DurabilityError.
         """
-        with _as_durability_error("reading what others committed"):
+        with as_durability_error("reading what others committed"):
             unsettled = self._unsettled and self._unsettled[0]
             news = run(catch_up(self._head, unsettled), self._storage)
             if news.is_settled and self._storage.appends:
@@ -173,7 +179,7 @@ class SessionLog:
         """Return the whole session as it was at the news, None where the log no longer tells. Raises as `catch_up`."""
         if news.is_whole:
             return news.recovery.recovered
-        with _as_durability_error("reading what others committed"):
+        with as_durability_error("reading what others committed"):
             recovery = run(recover(), self._storage)
         seq, found = news.recovery.head.seq, recovery.recovered
         if recovery.snapshot > seq:
@@ -189,7 +195,8 @@ class SessionLog:
                 self._start_from(recovery)
                 return
             self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
-            self._names |= recovery.names
+            self._know(recovery.texts)
+            self._may_lose_texts |= any(record.op == TOMBSTONE for record in recovery.recovered.records)
             self._log_bytes += recovery.log_bytes
             self._ends[recovery.head.seq] = recovery.head.crc, self._log_bytes
             known = {first for first, _ in self._segments}
@@ -212,13 +219,15 @@ class SessionLog:
         """
         self._check_writable()
         with self._measures:
-            if not seq or seq not in self._ends:
+            if 0 < seq < min(self._ends):
+                return False  # others have stored a newer state, from which this log goes on
+            if seq not in self._ends:
                 raise ValueError(f"record {seq} is not the last of a commit since the snapshot before")
             crc, log_bytes = self._ends[seq]
             sound, purged = {*self._sound}, self._purged
         measured = _Measured(self._encoded_items(header, items, seq=seq, crc=crc, purged=purged))
         lines = self._encoded_archive(archived, seq=seq)
-        with _as_durability_error("the snapshot"):
+        with as_durability_error("the snapshot"):
             stored = run(store_snapshot(self._head, seq, measured, lines, sound=sound, purged=purged), self._storage)
         if stored:
             with self._measures:
@@ -241,13 +250,15 @@ class SessionLog:
         encoded = self._encoded_items(header, items, seq=head.seq, crc=head.crc, purged=head.seq, used=kept)
         measured, lines = _Measured(encoded), self._encoded_archive(archived, seq=head.seq, used=kept)
         # Where nothing locks, a text that no record names may be of a commit under way.
-        at_once = None if self._storage.appends else {*self._names.values()}
-        with _as_durability_error("forgetting"):
+        at_once = None if self._storage.appends else {*self._texts}
+        with as_durability_error("forgetting"):
             run(purge(head, measured, lines, kept=kept, at_once=at_once), self._storage)
         with self._measures:
             self._head = replace(head, segment=0, size=0, last=0, whole=True)
             self._sound, self._segments, self._torn = {head.seq}, [], b""
-            self._names = {sha256: name for sha256, name in self._names.items() if name in kept}
+            texts, self._texts, self._names = self._texts, {}, {}
+            self._know({name: texts[name] for name in kept})
+            self._may_lose_texts = False
             self._snapshot_bytes, self._log_bytes = measured.size, 0
             self._purged, self._has_leftovers = head.seq, False
             self._ends = {head.seq: (head.crc, 0)}
@@ -268,12 +279,12 @@ class SessionLog:
     def archive(self) -> list[Entry]:
         """Return the section and data of every archived version, oldest first. Raises as `archived`."""
         try:
-            entries, names = run(read_archive(since=self._purged), self._storage)
+            entries, texts = run(read_archive(since=self._purged), self._storage)
         except CorruptionError:
             if not self._read_only:
                 raise
             return self._intact_archive()
-        self._names |= names
+        self._know(texts)
         return entries
 
     def close(self) -> None:
@@ -291,9 +302,16 @@ class SessionLog:
         if self._read_only:
             raise ReadOnlyError("the session was opened read-only or is closed; open it for writing")
 
+    def _know(self, texts: Mapping[str, str]) -> None:
+        """Note the names of long texts that are stored, each with its SHA-256; some are stored twice."""
+        self._texts |= texts
+        self._names |= {sha256: name for name, sha256 in texts.items()}
+
     def _encoded(self, changes: Sequence[Change]) -> Commit:
         txn = secrets.token_hex(8)
-        return encode_commit(changes, txn, seq=self._head.seq, crc=self._head.crc, names=self._names)
+        # Where nothing locks, another may be deleting texts for good that are known here from before the tombstone.
+        names = {} if self._may_lose_texts and not self._storage.appends else self._names
+        return encode_commit(changes, txn, seq=self._head.seq, crc=self._head.crc, names=names)
 
     def _encoded_items(
         self,
@@ -342,7 +360,7 @@ class SessionLog:
     def _advance(self, head: Head, commit: Commit) -> None:
         with self._measures:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
-            self._names |= commit.names
+            self._know({name: sha256 for sha256, name in commit.names.items()})
             self._log_bytes += len(commit.data)
             self._ends[head.seq] = head.crc, self._log_bytes
             if not self._storage.appends:
@@ -372,45 +390,3 @@ class _Measured:
         for line in self._lines:
             self.size += len(line)
             yield line
-
-
-def fingerprint(location: Location, session_id: str, namespace: str = "default") -> Hashable:
-    """Return what changes whenever something is committed to a session, from the sizes of its files alone."""
-    storage = open_storage(location, namespace, session_id)
-    return tuple(tuple(sorted(storage.sizes(folder).items())) for folder in (layout.LOG, layout.SNAP))
-
-
-def list_sessions(location: Location, namespace: str = "default") -> list[str]:
-    """Return the ids of a namespace's sessions, sorted. Raises InvalidNameError."""
-    folders = session_folders(location, namespace)
-    return sorted(name for folder in folders if (name := name_of(folder)) is not None)
-
-
-def delete_session(location: Location, session_id: str, namespace: str = "default") -> None:
-    """Delete a session, if there is one. Raises InvalidNameError, DurabilityError."""
-    storage = open_storage(location, namespace, session_id)
-    with _as_durability_error("the deletion"):
-        if not storage.sizes(layout.LOG):
-            _check_no_other(storage)
-        storage.delete()
-
-
-def _check_no_other(storage: Storage) -> None:
-    """Raise CorruptionError if a folder without a log holds files that are not a session's."""
-    if (name := storage.foreign()) is not None:
-        raise CorruptionError(
-            f"the folder is not a session's: it holds {name!r} and no log; choose another place or id", file=name
-        )
-
-
-@contextmanager
-def _as_durability_error(what: str) -> Iterator[None]:
-    """Raise an OSError of the storage as a DurabilityError with the same errno."""
-    try:
-        yield
-    except KaosmemError:
-        raise
-    except OSError as error:
-        failure = DurabilityError(f"{what} could not be made durable: {error}; nothing is lost, save again")
-        failure.errno = error.errno
-        raise failure from error

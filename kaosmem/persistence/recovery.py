@@ -1,68 +1,21 @@
-"""What a session's stored bytes say: which records are committed, where a tail is torn, what is damaged."""
+"""What a session's stored bytes say: its newest sound snapshot, and the log after that."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kaosmem.errors import ConflictError, CorruptionError, UnsupportedVersionError
-from kaosmem.names import shown
+from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.blobs import fill
 from kaosmem.persistence.items import ItemFile, decode_items
 from kaosmem.persistence.layout import LOG, PURGE, SNAP, log_file, numbers, segments, snapshot_file
-from kaosmem.persistence.records import FORMAT_VERSION, Record, claimed_txn, decode_records
+from kaosmem.persistence.records import FORMAT_VERSION, Record, unknown_version
 from kaosmem.persistence.steps import List, Read, Steps
+from kaosmem.persistence.tail import REMEDY, Head, Tail, located, read_tail, torn_tail
 from kaosmem.types import JSONValue
 
-TXNS_KEPT = 64
-REMEDY = "read_only=True opens what is intact, `kaosmem repair` rescues it into a new session, a copy brings back all"
 LOOKS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Where the log ends.
-
-    seq, crc: of the last committed record.
-    segment: the segment that a next record would follow in, by the seq of its first record; 0 for none.
-    size: that segment's bytes up to the end of the last committed record.
-    last: where the line of that record begins in it; `size` if it stands elsewhere.
-    whole: the record has its newline.
-    txns: ids of the newest commits, oldest first.
-    log_id: the id of the session's first commit, which tells it from another under the same name.
-    """
-
-    seq: int = 0
-    crc: int = 0
-    segment: int = 0
-    size: int = 0
-    last: int = 0
-    whole: bool = True
-    txns: tuple[str, ...] = ()
-    log_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """What stands after a known record in a segment.
-
-    records: the committed ones.
-    head: the log's end with them.
-    torn: bytes of a commit that was never finished.
-    fault: damage that no crash explains; what stands after it is in neither.
-    """
-
-    records: list[Record]
-    head: Head
-    torn: bytes = field(default=b"", repr=False)
-    fault: CorruptionError | None = None
-
-    @property
-    def commits(self) -> int:
-        """Return how many commits the records are."""
-        return sum(record.k == 0 for record in self.records)
 
 
 @dataclass(frozen=True)
@@ -93,7 +46,7 @@ class Recovery:
     segments: the segments read, each the seq of its first record and its number of commits.
     snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after it.
     purged: as that snapshot says it. has_leftovers: files from before that record are there still.
-    names: by SHA-256, the names of long texts in what was read.
+    texts: by the names of the long texts in what was read, their SHA-256.
     """
 
     recovered: Recovered
@@ -105,52 +58,7 @@ class Recovery:
     log_bytes: int
     purged: int
     has_leftovers: bool
-    names: Mapping[str, str]
-
-
-def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
-    """Return what `data`, the bytes of segment `head.segment` from `start` on, adds to `head`.
-
-    A commit is torn if no newline follows what is there of it, or if bytes that were never written (NULs) stand
-    before that newline, and nothing of another commit comes after. A last line whole but for its newline is a
-    record. Source: the design's section on recovery.
-    """
-    lines = data.split(b"\n")
-    records: list[Record] = []
-    committed = 0  # how many of them are of whole commits
-    seq, crc, offset = head.seq, head.crc, start
-    end = None
-    txns = deque(head.txns, TXNS_KEPT)
-    fault = None
-    decoded = decode_records(lines[:-1], seq=seq + 1, crc=crc)
-    for index, line in enumerate(lines):
-        is_rest = index == len(lines) - 1
-        if is_rest:
-            line = line[: line.rfind(b"}") + 1]
-            if not line:
-                break
-            decoded = decode_records((line,), seq=seq + 1, crc=crc)
-        try:
-            record, next_crc = next(decoded)
-            if len(records) > committed:
-                _check_follows(record, records[-1])
-        except CorruptionError as error:
-            if not is_rest and not is_torn(line, lines[index + 1 :], records[committed:]):
-                fault = located(str(error), path, offset, seq + 1)
-            break
-        seq, crc = record.seq, next_crc
-        last, offset = offset, offset + len(line) + (not is_rest)
-        records.append(record)
-        if record.k == 0:
-            committed = len(records)
-            txns.append(record.txn)
-            end = seq, crc, offset, last, not is_rest
-    if end is not None:
-        seq, crc, offset, last, is_whole = end
-        log_id = head.log_id or records[0].txn
-        head = Head(seq, crc, head.segment, offset, last, is_whole, tuple(txns), log_id)
-    del records[committed:]
-    return Tail(records, head, torn=b"" if fault else data[head.size - start :], fault=fault)
+    texts: Mapping[str, str]
 
 
 def recover() -> Steps[Recovery]:
@@ -169,7 +77,7 @@ def recover() -> Steps[Recovery]:
             if seen == (log, snapshots):
                 raise
             seen = log, snapshots
-    raise ConflictError(f"other writers changed the session {LOOKS} times while it was read; open it again")
+    raise changed_meanwhile()
 
 
 def recover_since(head: Head) -> Steps[Recovery]:
@@ -215,7 +123,7 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
     for data, blobs in lacking:
         yield from fill(data, blobs)
     purged = base.purged if base else 0
-    has_leftovers = bool(purged) and (yield from _is_there(PURGE))
+    has_leftovers = bool(purged) and (yield from is_purge_unfinished())
     return Recovery(
         recovered,
         walk.head,
@@ -226,33 +134,22 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
         walk.log_bytes,
         purged,
         has_leftovers,
-        {blob.sha256: blob.name for _, blobs in lacking for blob in blobs},
+        {blob.name: blob.sha256 for _, blobs in lacking for blob in blobs},
     )
 
 
-def _is_there(path: str) -> Steps[bool]:
+def is_purge_unfinished() -> Steps[bool]:
+    """Return whether files may still be there that should have been deleted because something was forgotten."""
     try:
-        yield Read(path)
+        yield Read(PURGE)
     except FileNotFoundError:
         return False
     return True
 
 
-def torn_tail(path: str, byte: int, seq: int, size: int) -> CorruptionError:
-    """Return what is to be said of a commit that was never finished."""
-    return CorruptionError(
-        f"{path!r} ends in {size} bytes of an unfinished commit, which are left out", file=path, byte=byte, seq=seq
-    )
-
-
-def located(reason: str, path: str, byte: int, seq: int) -> CorruptionError:
-    """Return the error for damage at a place in the log."""
-    return CorruptionError(
-        f"{path!r} is damaged at byte {byte}, record {seq}: {reason}; {REMEDY}",
-        file=path,
-        byte=byte,
-        seq=seq,
-    )
+def changed_meanwhile() -> ConflictError:
+    """Return the error for a session whose files others move each time that it is read."""
+    return ConflictError(f"other writers changed the session {LOOKS} times while it was read; open it again")
 
 
 class _Walk:
@@ -366,10 +263,7 @@ def check_version(record: Record) -> None:
         if record.seq == 1:
             raise _no_session()
     elif version > FORMAT_VERSION:
-        raise UnsupportedVersionError(
-            f"the session was stored in version {shown(version)} of its format, and {FORMAT_VERSION} is the newest "
-            "known here; open it with a newer kaosmem"
-        )
+        raise unknown_version(version)
 
 
 def _no_session() -> CorruptionError:
@@ -379,24 +273,6 @@ def _no_session() -> CorruptionError:
         byte=0,
         seq=1,
     )
-
-
-def _check_follows(record: Record, before: Record) -> None:
-    """Raise unless a record is the next of the commit that the one before has begun."""
-    if (record.k, record.txn) != (before.k - 1, before.txn):
-        raise CorruptionError(f"another commit begins before {shown(before.txn)} is complete")
-
-
-def is_torn(line: bytes, after: Sequence[bytes], unfinished: Sequence[Record]) -> bool:
-    """Return whether a crash while one commit was being written explains a bad line with a newline.
-
-    What a crash leaves unwritten reads as NULs, in whole sectors; a lone NUL elsewhere is a damaged byte.
-    """
-    if not line.startswith(b"\0") and b"\0\0" not in line:
-        return False
-    txns = {record.txn for record in unfinished}
-    txns.update(txn for other in after if (txn := claimed_txn(other)) is not None)
-    return len(txns) <= 1
 
 
 def _skip_lines(data: bytes, count: int) -> tuple[int, int]:

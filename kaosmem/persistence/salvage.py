@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kaosmem.errors import ConflictError, CorruptionError
+from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import Blob, fill
 from kaosmem.persistence.items import ItemFile, decode_items
-from kaosmem.persistence.layout import LOG, PURGE, SNAP, log_file, numbers, segments, snapshot_file
-from kaosmem.persistence.recovery import LOOKS, Head, Recovered, Recovery, check_version
+from kaosmem.persistence.layout import LOG, SNAP, log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.recovery import (
+    LOOKS,
+    Recovered,
+    Recovery,
+    changed_meanwhile,
+    check_version,
+    is_purge_unfinished,
+)
 from kaosmem.persistence.rescued_items import RescuedItems, rescue_items
 from kaosmem.persistence.rescued_log import RescuedLog, rescue_log
 from kaosmem.persistence.steps import List, Read, Steps
+from kaosmem.persistence.tail import TXNS_KEPT, Head
 from kaosmem.types import JSONValue
 
 
@@ -33,7 +41,7 @@ def salvage(cause: CorruptionError) -> Steps[Recovery]:
             continue
         if (log, snapshots) == ((yield List(LOG)), (yield List(SNAP))):
             return found.recovery(cause)
-    raise ConflictError(f"other writers changed the session {LOOKS} times while it was read; open it again")
+    raise changed_meanwhile()
 
 
 @dataclass
@@ -74,7 +82,7 @@ class _Salvage:
             else:
                 self.base, self.base_bytes = found, len(data)
                 break
-        if self.parts and not self.parts[-1].has_header and (yield from _is_purge_unfinished()):
+        if self.parts and not self.parts[-1].has_header and (yield from is_purge_unfinished()):
             self.purged = max(self.purged, self.parts[-1].file.seq)
         if self.base and self.base.seq < self.purged:
             self.base = None
@@ -142,7 +150,7 @@ class _Salvage:
         txns = (*(base.txns if base else ()), *(record.txn for record in records if record.k == 0))
         ends = [(seq, crc) for file in self._files() for seq, crc in [(file.seq, file.crc)]]
         seq, crc = max([*ends, *((record.seq, 0) for record in records)], default=(0, 0))
-        head = Head(seq, crc, txns=txns[-64:], log_id=base.log_id if base else "")
+        head = Head(seq, crc, txns=txns[-TXNS_KEPT:], log_id=base.log_id if base else "")
         firsts = tuple((first, 0) for first in self.log.firsts)
         return Recovery(recovered, head, b"", firsts, self.newest, self.base_bytes, 0, self.purged, False, {})
 
@@ -188,14 +196,6 @@ class _Salvage:
                 if seq is None or not _cut_out(data, blob.path):
                     return False
         return True
-
-
-def _is_purge_unfinished() -> Steps[bool]:
-    try:
-        yield Read(PURGE)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _cut_out(data: dict[str, JSONValue], path: Sequence[str | int]) -> bool:

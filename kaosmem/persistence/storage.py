@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from kaosmem.errors import InvalidNameError, MissingExtraError
+from kaosmem.errors import CorruptionError, DurabilityError, InvalidNameError, KaosmemError, MissingExtraError
 from kaosmem.names import check_name, path_of, shown, shown_location
 from kaosmem.persistence.steps import Performer
 
@@ -64,6 +65,27 @@ def session_folders(location: Location, namespace: str) -> list[str]:
 
     filesystem, path = root
     return list_prefixes(filesystem, "/".join(filter(None, (path, folder))))
+
+
+def check_no_other(storage: Storage) -> None:
+    """Raise CorruptionError if a folder without a log holds files that are not a session's."""
+    if (name := storage.foreign()) is not None:
+        raise CorruptionError(
+            f"the folder is not a session's: it holds {name!r} and no log; choose another place or id", file=name
+        )
+
+
+@contextmanager
+def as_durability_error(what: str) -> Iterator[None]:
+    """Raise an OSError of the storage as a DurabilityError with the same errno."""
+    try:
+        yield
+    except KaosmemError:
+        raise
+    except OSError as error:
+        failure = DurabilityError(f"{what} failed: {error}; nothing is lost, try again")
+        failure.errno = error.errno
+        raise failure from error
 
 
 def same_place(location: Location) -> Hashable:

@@ -37,17 +37,20 @@ class Archived:
 
 
 class Archive:
-    """What has left a section: evicted, removed or replaced versions, in memory until an archive file holds them."""
+    """What has left a section: evicted, removed or replaced versions, in memory until an archive file holds them.
+
+    on_disk: how many versions archive files hold and memory does not.
+    """
 
     def __init__(self, on_disk: int = 0) -> None:
-        self._on_disk = on_disk
+        self.on_disk = on_disk
         self._versions: deque[Archived] = deque()
         self._newest: dict[str, Item] = {}
         self._undrained = 0
 
     def __len__(self) -> int:
         """Return how many versions were ever archived."""
-        return self._on_disk + len(self._versions)
+        return self.on_disk + len(self._versions)
 
     def get(self, item_id: str) -> Item | None:
         """Return the newest archived version of an item, if it is in memory."""
@@ -77,7 +80,7 @@ class Archive:
         self._versions = deque(version for version in versions if version.item.id not in item_ids)
         self._newest = {item_id: item for item_id, item in self._newest.items() if item_id not in item_ids}
         in_memory = len(versions) - len(self._versions)
-        self._on_disk = max(0, self._on_disk - max(0, count - in_memory))
+        self.on_disk = max(0, self.on_disk - max(0, count - in_memory))
 
     def release(self, written: Iterable[Archived]) -> None:
         """Let go of the oldest versions in memory, as far as they are those that an archive file holds now."""
@@ -87,4 +90,4 @@ class Archive:
             self._versions.popleft()
             if self._newest.get(version.item.id) is version.item:  # one object may be archived twice
                 del self._newest[version.item.id]
-            self._on_disk += 1
+            self.on_disk += 1

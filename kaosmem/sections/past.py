@@ -45,7 +45,7 @@ class Past:
 
     @property
     def all_alone(self) -> bool:
-        """Whether no unit has several items."""
+        """Return whether no unit has several items."""
         return len(self._units) == len(self._firsts)
 
     def put(self, items: Mapping[int, Item]) -> None:

@@ -26,7 +26,7 @@ from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.proposals import Proposal, Proposer
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item, JSONValue
+from kaosmem.types import Item, JSONValue, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
@@ -174,9 +174,10 @@ class Section:
     def add(self, item: Item) -> None:
         """Add an item, evicting others where the policy allows it.
 
-        Raises DuplicateItemError, ItemTooLargeError or SectionFullError; then nothing has changed.
+        Raises DuplicateItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
         """
         self._check_change(item)
+        check_extent(item)
         if item.id in self._held:
             raise DuplicateItemError(
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
@@ -188,9 +189,10 @@ class Section:
     def update(self, item: Item) -> None:
         """Put an item in the place of the live one with its id, which goes to the archive.
 
-        Raises UnknownItemError, ItemTooLargeError or SectionFullError; then nothing has changed.
+        Raises UnknownItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
         """
         self._check_change(item)
+        check_extent(item)
         evicted = self._choose_victims(item, tokens=item.tokens - self.peek(item.id).tokens, items=0)
         self._update(item, evicted)
         self._log("update", item=item, evicted=evicted)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
-from kaosmem.persistence import FORMAT_VERSION, Change, Recovered
+from kaosmem.persistence import FORMAT_VERSION, TOMBSTONE, Change, Recovered
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import MAX_SECTIONS, Archived, Forgotten, Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONValue, json_text
 
 OPEN = "open"
 REPLACE = "replace"
-FORGET = "forget"
+FORGET = TOMBSTONE
 DORMANT: Mapping[str, JSONValue] = {"eviction": "none", "max_items": None, "in_context": False}
 """Of a section without a spec: nothing is added to it, and its policy may be one that nobody has defined today."""
 
@@ -171,6 +172,21 @@ def freeze(sections: Iterable[Section], counter: TokenCounter, forgotten: Forgot
         items=((name, entry) for name, each in entries for entry in each),
         archived=[version for section in kept for version in section.archive.in_memory()],
     )
+
+
+def merged(on_disk: Iterable[Archived], frozen: Frozen) -> Frozen:
+    """Return a frozen state that has the versions of archive files too, each once, where it stands last.
+
+    Files may hold, more than once, what is in memory still.
+    """
+    versions: dict[str, Archived] = {}
+    for version in (*on_disk, *frozen.archived):
+        text = json_text([version.item.section, version.to_dict()])
+        versions.pop(text, None)
+        versions[text] = version
+    numbers = Counter(version.item.section for version in versions.values())
+    states = {name: {**state, "archived": numbers[name]} for name, state in frozen.header["states"].items()}
+    return replace(frozen, header={**frozen.header, "states": states}, archived=list(versions.values()))
 
 
 def release(sections: Iterable[Section], written: Sequence[Archived]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from kaosmem.errors import ConflictError, DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError
 from kaosmem.names import shown
 from kaosmem.persistence import Change, Record
-from kaosmem.sections import Section
+from kaosmem.sections import Section, derived_from
 from kaosmem.session.hydration import FORGET, OPEN, REPLACE
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue
@@ -44,6 +44,7 @@ def rebase(
     for change in ours:
         if change.section in stored and change.op != REPLACE:
             _repeat(stored[change.section], change)
+    _check_ids(ours, stored)
     for record in theirs:
         if record.op != OPEN and record.section not in stored:
             sections[record.section].apply(record.op, record.data)
@@ -57,6 +58,23 @@ def rebase(
             shared = sections[name].taken - added if is_known and not is_forgotten else 0
             sections[name].take_over(section, shared=shared)
     return kept
+
+
+def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -> None:
+    """Erase from sections that no file holds what was derived from what others have forgotten."""
+    unstored = [section for section in sections.values() if section.spec.persistence == "none"]
+    items = [item for section in unstored for item in section]
+    items += (version.item for section in unstored for version in section.archive.in_memory())
+    gone = {
+        source
+        for item in items
+        for source in item.sources
+        if source in forgotten and not any(source in section for section in sections.values())
+    }
+    if gone:
+        derived = derived_from(gone, items)
+        for section in unstored:
+            section.forget(derived)
 
 
 def _repeat(section: Section, change: Change) -> None:
@@ -84,11 +102,19 @@ def _check_clashes(
     rewritten = {change.data["id"]: change.section for change in ours if change.op == "remove"}
     rewritten |= {change.data["item"]["id"]: change.section for change in ours if change.op == "update"}
     added = {change.data["item"]["id"]: change.section for change in ours if change.op == "add"}
+    added |= {
+        entry["id"]: change.section for change in ours if change.op == REPLACE for entry in change.data["entries"]
+    }
     replaced = {change.section for change in ours if change.op == REPLACE}
     if not is_known and (rewritten or replaced):
         raise ConflictError(
             "others have committed so much since the session was read that the log no longer tells what; "
             "open it again and repeat the change"
+        )
+    if names := replaced & {record.section for record in theirs if record.op != OPEN}:
+        raise ConflictError(
+            f"section {min(names)!r} is kept as a whole, and another writer has changed it too; "
+            "open the session again and repeat the change"
         )
     touched: dict[str, Item | None] = {}
     for record in theirs:
@@ -96,11 +122,18 @@ def _check_clashes(
     clashing = [item_id for item_id in (*rewritten, *added) if item_id in touched]
     if clashing:
         raise _clash({**added, **rewritten}, clashing, touched, sections)
-    if names := replaced & {record.section for record in theirs if record.op != OPEN}:
-        raise ConflictError(
-            f"section {min(names)!r} is kept as a whole, and another writer has changed it too; "
-            "open the session again and repeat the change"
-        )
+
+
+def _check_ids(ours: Sequence[Change], stored: Mapping[str, Section]) -> None:
+    """Raise ConflictError where what was added has an id that others have given to what is in another section."""
+    for change in ours:
+        if change.op == "add" and change.section in stored:
+            item_id = change.data["item"]["id"]
+            if any(item_id in section for name, section in stored.items() if name != change.section):
+                raise ConflictError(
+                    f"another writer has added an item {shown(item_id)} too, so nothing was written; "
+                    "open the session again and choose another id"
+                )
 
 
 def _check_sources(ours: Sequence[Change], forgotten: Container[str]) -> None:
@@ -145,4 +178,6 @@ def _touched(record: Record) -> dict[str, Item | None]:
             gone = (data["id"],)
         case "forget":
             gone = data["ids"]
+        case "replace":
+            found = iter(data["entries"])
     return dict.fromkeys(gone) | {item["id"]: Item.from_dict(item, record.section) for item in found}

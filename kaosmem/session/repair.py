@@ -99,7 +99,7 @@ class _Rescued:
 
     @cached_property
     def versions(self) -> list[Entry]:
-        """All archived versions, each once: files may have some that the log has still."""
+        """Return all archived versions, each once: files may have some that the log has still."""
         frozen = freeze(self.hydrated.sections.values(), self.counter, Forgotten())
         return list({json_text(list(entry)): entry for entry in (*self.archive, *frozen.archived_entries)}.values())
 

@@ -11,8 +11,8 @@ from kaosmem.errors import ConflictError, CorruptionError, DurabilityError
 from kaosmem.memos import clear_memos
 from kaosmem.persistence import Change, Record, Recovered, SessionLog
 from kaosmem.sections import Archived, derived_from
-from kaosmem.session.hydration import FORGET, OPEN, Hydrated, describe, drain, freeze, release
-from kaosmem.session.rebasing import is_foreign, rebase
+from kaosmem.session.hydration import FORGET, OPEN, Hydrated, describe, drain, freeze, merged, release
+from kaosmem.session.rebasing import forget_derived, is_foreign, rebase
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue
 
@@ -41,6 +41,7 @@ class Saver:
         self._unsaved: list[Change] = []  # of sections that have no journal of it any more
         self._batch: list[Change] = []  # being committed, or failed and to be tried again as it is
         self._to_forget: set[str] = set()  # until the log says so
+        self._told: set[str] = set()  # of these, what the batch says
         self._to_purge = hydrated.unpurged  # until no file holds them
         self._erased: set[str] = set()  # until `forget` returns them
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
@@ -73,8 +74,10 @@ class Saver:
 
     async def close(self) -> None:
         """Wait for a snapshot being written and let go of the log; what is unsaved is lost."""
-        await self._snapshot_written()
-        await asyncio.to_thread(self._log.close)
+        with self._one_loop:
+            async with self._one_loop.lock:  # whose save it is may have been cancelled
+                await self._snapshot_written()
+                await asyncio.to_thread(self._log.close)
 
     async def _save(self) -> None:
         async with self._one_loop.lock:
@@ -115,7 +118,7 @@ class Saver:
         """Note that the batch is committed."""
         self._description = next((each.data for each in self._batch if each.op == OPEN), self._description)
         if any(change.op == FORGET for change in self._batch):
-            self._to_forget.clear()
+            self._to_forget -= self._told  # others may have been asked for meanwhile
         self._batch = []
 
     @property
@@ -126,16 +129,16 @@ class Saver:
     async def _rebase(self) -> None:
         """Take in what others have committed, and let what is unsaved follow it. Raises ConflictError."""
         news = await asyncio.to_thread(self._log.catch_up)
-        if news.is_settled:
-            self._settle()
         theirs = [] if news.is_whole else news.recovery.recovered.records
         # Others may also have derived more from what is forgotten here, but not yet in the log.
-        is_all_read = news.is_whole or bool(self._to_forget) or is_foreign(theirs, self._sections, self._counter)
+        is_all_read = news.is_whole or bool(self._to_forget) or self._is_foreign(theirs)
         stored: Hydrated | None = None
         if is_all_read or self._changed_by(theirs):
             if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
-                return  # and catch up once more
+                return  # and catch up once more, which says again what is settled
             stored = await asyncio.to_thread(self._rehydrate, recovered)
+        if news.is_settled:
+            self._settle()
         changed = self._changed_by(theirs)
         read = {} if stored is None else stored.sections
         ours = [*self._batch, *self._unsaved, *drain(self._sections.values())]
@@ -150,6 +153,11 @@ class Saver:
         )
         self._take_in(theirs, stored)
         self._log.adopt(news)
+
+    def _is_foreign(self, theirs: Iterable[Record]) -> bool:
+        """Return whether others know the session otherwise, or what they added may be counted otherwise."""
+        counter = self._description.get("counter", self._counter.name)
+        return counter != self._counter.name or is_foreign(theirs, self._sections, self._counter)
 
     def _changed_by(self, theirs: Iterable[Record]) -> set[str]:
         """Return the names of sections that others have changed and that have unsaved changes here."""
@@ -168,6 +176,8 @@ class Saver:
         if forgotten := _forgotten(theirs):  # who said so deletes it from the files
             self.forgotten.add(forgotten)
             clear_memos()
+        if forgotten or stored is not None:
+            forget_derived(self._sections, self.forgotten)
 
     async def _commit_tombstones(self) -> None:
         """Say in the log what is forgotten; not yet where changes come in meanwhile."""
@@ -178,7 +188,8 @@ class Saver:
         items = [item for section in self._sections.values() for item in section]
         items += (version.item for section in self._sections.values() for version in section.archive.in_memory())
         items += (version.item for versions in archived.values() for version in versions)
-        forgotten = derived_from(self._to_forget, items)
+        self._told = {*self._to_forget}
+        forgotten = derived_from(self._told, items)
         for name, section in self._sections.items():
             data = section.forget(forgotten, stored=archived.get(name, ()))
             if data["ids"] and section.spec.persistence != "none":
@@ -197,17 +208,20 @@ class Saver:
         archived = await self._archived()
         if not self._is_settled:
             return
+        if self._log.seq == 0:  # no file holds anything
+            self._is_purge_due, self._to_purge = False, set()
+            return
         frozen = freeze(self._sections.values(), self._counter, self.forgotten)
         on_disk = (version for versions in archived.values() for version in versions)
-        kept = [version for version in on_disk if version.item.id not in self._to_purge]
-        kept += (version for version in frozen.archived if version not in archived.get(version.item.section, ()))
-        entries = [(version.item.section, version.to_dict()) for version in kept]
+        whole = merged((version for version in on_disk if version.item.id not in self._to_purge), frozen)
         try:
-            await asyncio.to_thread(self._log.purge, frozen.header, frozen.items, archived=entries)
+            await asyncio.to_thread(self._log.purge, whole.header, whole.items, archived=whole.archived_entries)
         except ConflictError:
             await self._rebase()
             return
         release(self._sections.values(), frozen.archived)
+        for name, state in whole.header["states"].items():
+            self._sections[name].archive.on_disk = state["archived"]
         clear_memos()
         self._is_purge_due, self._to_purge = False, set()
 
@@ -220,8 +234,8 @@ class Saver:
         return archived
 
     async def _snapshot_written(self) -> None:
-        if self._snapshot is not None:
-            await self._snapshot
+        if self._snapshot is not None and not self._snapshot.done():
+            await asyncio.shield(self._snapshot)
 
     def _start_snapshot(self) -> None:
         """Write the state as it is now, off the path of the turn."""

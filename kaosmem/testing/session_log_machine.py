@@ -21,7 +21,7 @@ from kaosmem.persistence import (
     filesystem_of,
     list_sessions,
 )
-from kaosmem.persistence.recovery import TXNS_KEPT
+from kaosmem.persistence.tail import TXNS_KEPT
 from kaosmem.testing.plain_session import PlainSession
 
 _MOST_WRITERS = 4

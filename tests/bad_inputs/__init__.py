@@ -1,1 +1,1 @@
-"""Hostile and broken inputs, each under its number; where a case and the design disagree, the design wins."""
+"""Hostile and broken inputs, each under its number in a list of cases; `test_completeness.py` says what is left out."""

@@ -11,7 +11,6 @@ from kaosmem import SectionSpec, SessionMemory
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.tokens import EstimateCounter
 from tests.persistence.damage.forgery import encoded, seal
-from tests.persistence.worlds import snapshot, started
 
 SPECS = (
     SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
@@ -88,11 +87,3 @@ def rewritten(files: Mapping[str, bytes], line: int, old: bytes, new: bytes) -> 
     assert old in lines[LOG][line]
     lines[LOG][line] = lines[LOG][line].replace(old, new)
     return seal(lines)
-
-
-def snapped(place: Path) -> dict[str, bytes]:
-    """The files of a session with two snapshots and the whole log."""
-    log = started(place, "a", "b")
-    snapshot(log, ["a", "b"])
-    log.commit([])
-    return everything_in(folder_of(place))

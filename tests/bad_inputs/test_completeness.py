@@ -17,11 +17,11 @@ NO_REDIS = "there is no Redis backend yet"
 NO_TENANTS = "there is no database to keep tenants apart in yet; namespaces are BI-024"
 
 LEFT_OUT = {
-    "BI-079": "the design caps what a section shows, not what a source does, and there is no vector store yet",
+    "BI-079": "what a section shows is capped, what a source does is not, and there is no vector store yet",
     **dict.fromkeys(("BI-084", "BI-085", "BI-086", "BI-087"), NO_TENANTS),
     **dict.fromkeys(("BI-090", "BI-091", "BI-092", "BI-094", "BI-095", "BI-096", "BI-097", "BI-100", "BI-102"), NO_SQL),
     **dict.fromkeys(("BI-107", "BI-109"), NO_REDIS),
-    "BI-122": "the design does not encrypt what is stored",
+    "BI-122": "what is stored is not encrypted; a filesystem may do that",
     "BI-124": "no filesystem here keeps versions: what a store keeps of deleted objects is its own to purge",
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kaosmem import CorruptionError, InvalidContentError, SessionMemory, UnsupportedVersionError
-from kaosmem.persistence.records import MAX_LINE_BYTES
+from kaosmem.persistence.lines import MAX_LINE_BYTES
 from tests.bad_inputs.stored import (
     LOG,
     changed,

@@ -8,10 +8,11 @@ import json
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kaosmem import CorruptionError, NothingToIngestError, SectionSpec
+from kaosmem import CorruptionError, InvalidContentError, NothingToIngestError, SectionSpec
 from kaosmem.sections import MAX_SECTIONS, check_specs
 from tests.bad_inputs.stored import LOG, changed, ids_at, in_memory, logged, memory_at
 from tests.persistence.damage.forgery import encoded, seal
@@ -73,3 +74,24 @@ async def test_bi_057_a_number_that_is_no_name_is_no_snapshot(tmp_path: Path) ->
     files = await logged(tmp_path, "a")
     assert await ids_at(in_memory({**files, f"snap/{10**30}.jsonl": b"{}\n"})) == ["a"]
     assert json.loads(files[LOG].split(b"\n")[0])["seq"] == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"content": "x", "metadata": {"nested": [[]] * 500_000}},
+        {"content": "x", "metadata": {"long": ["y" * 10_000] * 2_000}},
+        {"content": "x", "tags": ["z" * 10_000] * 2_000},
+        {"content": [{"type": "text", "text": "t"}] * 500_000},
+    ],
+    ids=["containers", "metadata", "tags", "blocks"],
+)
+async def test_what_could_not_be_stored_is_refused_before_it_is_taken(given: dict[str, Any], tmp_path: Path) -> None:
+    """An item too large for one record leaves the session as it was, and later saves work; one long text is none."""
+    async with memory_at(tmp_path) as memory:
+        with pytest.raises(InvalidContentError, match="split it"):
+            memory.add("documents", **given)
+        memory.add("documents", "word " * 20_000, id="long", metadata={"long": "y" * 20_000_000})
+        await memory.save()
+    async with memory_at(tmp_path) as memory:
+        assert [len(item.metadata["long"]) for item in memory["documents"]] == [20_000_000]

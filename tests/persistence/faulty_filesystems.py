@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from tests.persistence.test_objects import Bucket
+from tests.persistence.worlds import Bucket
 
 
 class OverwritesCreations(Bucket):

@@ -19,7 +19,7 @@ from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.records import encode_commit
 from kaosmem.testing import SessionLogMachine, StorageMachine
 from tests.persistence.faulty_filesystems import FAULTY, IgnoresCase
-from tests.persistence.test_objects import Bucket
+from tests.persistence.worlds import Bucket
 
 
 class InMemory:

@@ -14,40 +14,7 @@ from kaosmem.persistence import SessionLog, delete_session, list_sessions
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.objects import RETENTION_S, ObjectStorage
 from kaosmem.persistence.steps import Delete
-from tests.persistence.worlds import OPENING, add, ids, snapshot, started
-
-
-class Bucket(AbstractFileSystem):  # type: ignore[misc]
-    """A store of objects, not known to be in memory. Subclasses misbehave in one way each."""
-
-    cachable = False
-    protocol = "bucket"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = IsolatedMemoryFileSystem()
-        self.puts: list[str] = []
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
-        if mode == "create" and self.inner.isfile(path):
-            raise OSError(22, "PreconditionFailed")
-        self.puts.append(path)
-        self.inner.pipe_file(path, value)
-
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
-        return self.inner.cat_file(path)[start:end]
-
-    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
-        return self.inner.ls(path, detail)
-
-    def rm_file(self, path: str) -> None:
-        self.inner.rm_file(path)
-
-    def modified(self, path: str) -> Any:
-        return self.inner.modified(path)
+from tests.persistence.worlds import OPENING, Bucket, add, ids, snapshot, started
 
 
 class Overwriting(Bucket):

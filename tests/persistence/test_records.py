@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
 from kaosmem.persistence.items import decode_items, encode_items, find_item
-from kaosmem.persistence.records import Change, decode_record, encode_commit, parse_object
+from kaosmem.persistence.lines import parse_object
+from kaosmem.persistence.records import Change, decode_record, encode_commit
 from tests.persistence.worlds import changes, data
 
 
@@ -93,7 +94,7 @@ def test_bi_052_a_million_objects_are_refused() -> None:
 
 def test_bi_051_a_huge_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line over the limit is refused by its length, before it is parsed."""
-    monkeypatch.setattr("kaosmem.persistence.records.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("kaosmem.persistence.lines.MAX_LINE_BYTES", 100)
     with pytest.raises(CorruptionError, match="over the limit"):
         parse_object(b"x" * 101)
 

@@ -12,14 +12,12 @@ from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.layout import log_file, snapshot_file
 from kaosmem.persistence.records import Change, Record, encode_commit
-from kaosmem.persistence.recovery import Recovered, Recovery, recover
-from kaosmem.persistence.salvage import salvage
+from kaosmem.persistence.recovery import Recovery, recover
 from kaosmem.persistence.steps import List, Read, Step, run
 from tests.persistence.test_records import flipped
 from tests.persistence.worlds import OPENING, add
 
 COMMITS = [[OPENING, add("a")], [add("b")], [add("c"), add("d"), add("e")], [add("f")]]
-NAME = "00000000000000000001.jsonl"
 
 
 def stored(commits: list[list[Change]] = COMMITS, *, txn: str = "t") -> list[bytes]:
@@ -35,16 +33,6 @@ def stored(commits: list[list[Change]] = COMMITS, *, txn: str = "t") -> list[byt
 
 def opened(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None) -> Recovery:
     return run(recover(), files_of(*segments, snapshots=snapshots))
-
-
-def salvaged(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None) -> Recovered:
-    """What is intact of a damaged session."""
-    files = files_of(*segments, snapshots=snapshots)
-    try:
-        run(recover(), files)
-    except CorruptionError as error:
-        return run(salvage(error), files).recovered
-    raise AssertionError("nothing is damaged")
 
 
 def files_of(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None) -> Files:

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.records import MAX_DEPTH, decode_lines, parse_object
+from kaosmem.persistence.lines import MAX_DEPTH, decode_lines, parse_object
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SPACE = re.compile(r"[ \t\n\r]*")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fsspec import AbstractFileSystem
 from hypothesis import strategies as st
 
 from kaosmem.persistence import FORMAT_VERSION, Change, Recovered, SessionLog
@@ -68,3 +69,36 @@ class CountingFileSystem(IsolatedMemoryFileSystem):
         self.reads += 1
         self.fetched += len(data)
         return data
+
+
+class Bucket(AbstractFileSystem):  # type: ignore[misc]
+    """A store of objects, not known to be in memory. Subclasses misbehave in one way each."""
+
+    cachable = False
+    protocol = "bucket"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = IsolatedMemoryFileSystem()
+        self.puts: list[str] = []
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        if mode == "create" and self.inner.isfile(path):
+            raise OSError(22, "PreconditionFailed")
+        self.puts.append(path)
+        self.inner.pipe_file(path, value)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        return self.inner.cat_file(path)[start:end]
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        return self.inner.ls(path, detail)
+
+    def rm_file(self, path: str) -> None:
+        self.inner.rm_file(path)
+
+    def modified(self, path: str) -> Any:
+        return self.inner.modified(path)

@@ -23,8 +23,9 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.persistence import SessionLog
+from kaosmem.persistence.lines import MAX_CONTAINERS, MAX_LINE_BYTES
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from kaosmem.persistence.records import MAX_CONTAINERS, MAX_LINE_BYTES, decode_record
+from kaosmem.persistence.records import decode_record
 from kaosmem.sections import MAX_SECTIONS, Archived, Section
 from kaosmem.session.hydration import Hydrated, freeze, hydrate
 from kaosmem.tokens import EstimateCounter

@@ -1,0 +1,183 @@
+"""The lines of a session's files: strict JSON objects, chained by checksums."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NoReturn
+from zlib import crc32
+
+from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.names import shown
+from kaosmem.types import MAX_JSON_DEPTH, JSONValue, json_text
+
+MAX_LINE_BYTES = 64 * 2**20
+MAX_CONTAINERS = 500_000
+# A record, its data and an item stand around metadata that may itself be MAX_JSON_DEPTH deep.
+MAX_DEPTH = MAX_JSON_DEPTH + 8
+
+_CRC = slice(8, 16)
+_BODY = 18  # where the checksummed bytes begin: after `{"crc":"7c13880a",`
+
+# Lines are parsed some at a time: their equal keys are then one str, and the parser is called once for all.
+_AT_ONCE = 64
+_MAX_BATCH_BYTES = 2**20
+_MARK = secrets.token_hex(16).encode()
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def encode_line(fields: Mapping[str, JSONValue], crc: int) -> tuple[bytes, int]:
+    """Return `fields` as a line that is chained to the checksum `crc`, and the line's own checksum.
+
+    Raises InvalidContentError for what `decode_line` would refuse.
+    """
+    try:
+        body = json_text({**fields, "d": dict(fields["d"])} if "d" in fields else fields)[1:].encode()
+        crc = crc32(body, crc)
+        line = b'{"crc":"%08x",%b' % (crc, body)
+        parse_object(line)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidContentError(
+            f"a record of section {shown(fields.get('sec', ''))} could not be read back: {error}; "
+            "store plain JSON values"
+        ) from None
+    return line + b"\n", crc
+
+
+def decode_line(line: bytes, crc: int) -> tuple[dict[str, Any], int]:
+    """Return the fields of a line, `crc` included, and its checksum. Raises CorruptionError."""
+    found = checksum(line, crc)
+    return parse_object(line), found
+
+
+def decode_lines(lines: Sequence[bytes], crc: int) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield what `decode_line` returns for each line of a file, the first after the checksum `crc`.
+
+    Raises CorruptionError where that would; what comes before has been yielded.
+    """
+    for start in range(0, len(lines), _AT_ONCE):
+        batch = lines[start : start + _AT_ONCE]
+        objects = _parse_batch(batch)
+        for place, line in enumerate(batch):
+            if objects is None:
+                fields, crc = decode_line(line, crc)
+            else:
+                crc = checksum(line, crc)  # it begins as an object, too
+                fields = objects[place]
+            yield fields, crc
+
+
+def checksum(line: bytes, crc: int) -> int:
+    """Return a line's checksum. Raises CorruptionError unless it is what the line states."""
+    found = crc32(line[_BODY:] if len(line) < 4096 else memoryview(line)[_BODY:], crc)
+    if not line.startswith(b'{"crc":"%08x",' % found):
+        raise CorruptionError("the checksum does not fit")
+    return found
+
+
+def chained_crc(line: bytes, crc: int) -> int:
+    """Return the checksum that a line has after one whose checksum is `crc`, whatever it states."""
+    return crc32(line[_BODY:], crc)
+
+
+def stated_crc(line: bytes) -> int:
+    """Return the checksum that a line states. Raises CorruptionError."""
+    try:
+        return int(line[_CRC], 16)
+    except ValueError:
+        raise CorruptionError("there is no checksum") from None
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """Return the JSON object that `line` is, read strictly.
+
+    Raises CorruptionError for anything but UTF-8 JSON with finite floats, integers within 64 bits, no lone
+    surrogates, no key twice, and within MAX_LINE_BYTES, MAX_DEPTH and MAX_CONTAINERS.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise CorruptionError(f"a line of {len(line)} bytes is over the limit of {MAX_LINE_BYTES}")
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH:
+        _check_nesting(line)
+    try:
+        text = line.decode()
+        value, end = _strict.raw_decode(text)
+    except ValueError as error:
+        raise CorruptionError(f"it is not strict JSON: {error}") from None
+    if end != len(text) or type(value) is not dict:
+        raise CorruptionError("it is not one JSON object")
+    if "\\" in text and "\\u" in text and _SURROGATE_ESCAPE.search(text):
+        _check_surrogates(value)
+    return value
+
+
+def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
+    """Return what `parse_object` returns for each line, or None where only that can tell.
+
+    They are parsed as one list, in which a mark that no file can hold stands before each: if every other element is
+    the mark, as many as there are lines, then each line is one value, and none runs on into the next.
+    """
+    if sum(map(len, lines)) > _MAX_BATCH_BYTES:
+        return None
+    if any(line.count(b"{") + line.count(b"[") > MAX_DEPTH or not line.endswith(b"}") for line in lines):
+        return None
+    try:
+        text = (b'["%b",%b]' % (_MARK, (b',"%b",' % _MARK).join(lines))).decode()
+        values, end = _strict.raw_decode(text)
+    except ValueError:
+        return None
+    if end != len(text) or values[::2] != [_MARK.decode()] * len(lines):
+        return None
+    if "\\u" in text and _SURROGATE_ESCAPE.search(text):
+        return None
+    objects: list[dict[str, Any]] = values[1::2]
+    return objects
+
+
+def _check_nesting(line: bytes) -> None:
+    brackets = _STRING.sub(b"", line).translate(None, _NOT_BRACKETS)
+    if len(brackets) > 2 * MAX_CONTAINERS:
+        raise CorruptionError(f"it holds more than {MAX_CONTAINERS} objects and lists")
+    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH:
+        raise CorruptionError(f"it is nested deeper than {MAX_DEPTH} levels")
+
+
+def _check_surrogates(value: dict[str, Any]) -> None:
+    try:
+        json_text(value).encode()
+    except UnicodeEncodeError:
+        raise CorruptionError("a string holds a lone surrogate") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) < 19 or (len(digits) <= 20 and -(2**63) <= int(digits) < 2**63):
+        return int(digits)
+    raise ValueError("an integer is beyond 64 bits")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isfinite(value):
+        return value
+    raise ValueError("a number is too large")
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+_strict = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)

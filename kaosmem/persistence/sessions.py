@@ -1,0 +1,30 @@
+"""The sessions of a place, each as a whole: which there are, whether one has changed, and its deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from kaosmem.names import name_of
+from kaosmem.persistence.layout import LOG, SNAP
+from kaosmem.persistence.storage import Location, as_durability_error, check_no_other, open_storage, session_folders
+
+
+def fingerprint(location: Location, session_id: str, namespace: str = "default") -> Hashable:
+    """Return what changes whenever something is committed to a session, from the sizes of its files alone."""
+    storage = open_storage(location, namespace, session_id)
+    return tuple(tuple(sorted(storage.sizes(folder).items())) for folder in (LOG, SNAP))
+
+
+def list_sessions(location: Location, namespace: str = "default") -> list[str]:
+    """Return the ids of a namespace's sessions, sorted. Raises InvalidNameError."""
+    folders = session_folders(location, namespace)
+    return sorted(name for folder in folders if (name := name_of(folder)) is not None)
+
+
+def delete_session(location: Location, session_id: str, namespace: str = "default") -> None:
+    """Delete a session, if there is one. Raises InvalidNameError, DurabilityError."""
+    storage = open_storage(location, namespace, session_id)
+    with as_durability_error("the deletion"):
+        if not storage.sizes(LOG):
+            check_no_other(storage)
+        storage.delete()
