@@ -1,7 +1,6 @@
 """How full a window gets and that its budget holds: contexts counted again from scratch, beside what they say they use.
 
-On sessions of seeded texts, and on real ones where KAOSMEM_DATA names a folder that holds `*/NAME.items.jsonl` (id,
-session, timestamp, role, text) and `*/NAME.questions.jsonl` (query).
+On sessions of seeded texts, and on real ones where KAOSMEM_DATA names a folder as `evidence_recall.py` reads it.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
-from pathlib import Path
 from statistics import mean, median
 
 import pytest
 
 from benchmarks.corpus import seeded_queries, seeded_texts
 from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory, WindowTooSmallError, count_messages
+from kaosmem.evaluation import Corpus, read_corpora
 
 BUDGETS = 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536, 128_000
 FORMATS = "text", "openai"
@@ -80,24 +79,17 @@ def tool_use(call: str, arguments: str) -> dict[str, str]:
     return {"type": "tool_use", "id": call, "name": "look_up", "arguments": arguments}
 
 
-def read(items: Path) -> SessionMemory:
-    """Return a session with all that a file holds: what somebody said as messages, the rest as documents."""
+def told(corpus: Corpus) -> SessionMemory:
+    """Return a session with all that a corpus holds: what somebody said as messages, the rest as documents."""
     specs = [
         replace(spec, budget=None, eviction="none") if spec.name == "messages" else spec for spec in DEFAULT_SECTIONS
     ]
     memory = SessionMemory.test_mode(sections=specs)
-    for item in records(items):
-        metadata = {"source": item["session"], "timestamp": item["timestamp"] or ""}
-        if item["role"]:
-            memory.add("messages", item["text"], id=item["id"], role=item["role"], metadata=metadata)
-        else:
-            memory.add("documents", item["text"], id=item["id"], metadata=metadata)
+    for item in corpus.items:
+        metadata = {"source": item.session, "timestamp": item.timestamp}
+        section = "messages" if item.role else "documents"
+        memory.add(section, item.text, id=item.id, role=item.role, metadata=metadata)
     return memory
-
-
-def records(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
 
 
 def measured(memory: SessionMemory, queries: Sequence[str], budget: int) -> Row:
@@ -158,17 +150,15 @@ def test_fill_of_seeded_sessions(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.timed
 @pytest.mark.skipif(not DATA, reason="KAOSMEM_DATA names no folder of data sets")
 def test_fill_of_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
-    corpora: dict[Path, Path] = {}
-    for items in sorted(Path(DATA).glob("*/*.items.jsonl")):
-        corpora.setdefault(items.parent, items)  # the first of each data set
-    assert corpora
-    for folder, items in corpora.items():
-        memory = read(items)
-        questions = items.with_name(items.name.replace(".items.", ".questions."))
-        queries = [question["query"] for question in islice(records(questions), 5)]
+    corpora: dict[str, Corpus] = {}
+    for corpus in read_corpora(DATA):
+        corpora.setdefault(corpus.dataset, corpus)  # the first of each data set
+    for corpus in corpora.values():
+        memory = told(corpus)
+        queries = [question.query for question in corpus.questions[:5]]
         measured(memory, queries[:1], BUDGETS[-1])
         with capsys.disabled():
-            print(f"\n{folder.name}, {items.name}: {memory.used:,} tokens\n{HEADER}")
+            print(f"\n{corpus.name}: {memory.used:,} tokens\n{HEADER}")
             for budget in BUDGETS:
                 if budget < memory.used and (row := measured(memory, queries, budget)).contexts:
                     print(row)

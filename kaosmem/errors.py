@@ -10,6 +10,7 @@
     ├── UnknownSessionError (KeyError)           nothing is stored under this id
     ├── UnknownEncodingError (ValueError)        no token counter of that name
     ├── UnknownFormatError (ValueError)          no format of that name
+    ├── UnknownAssemblerError (ValueError)       nothing to compare of that name
     ├── DuplicateItemError (ValueError)
     ├── SectionFullError (OverflowError)         nothing may be evicted to make room
     ├── ItemTooLargeError (ValueError)           larger than its whole section
@@ -74,6 +75,10 @@ class UnknownEncodingError(KaosmemError, ValueError):
 
 class UnknownFormatError(KaosmemError, ValueError):
     """No format has this name."""
+
+
+class UnknownAssemblerError(KaosmemError, ValueError):
+    """No assembler has this name."""
 
 
 class DuplicateItemError(KaosmemError, ValueError):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,8 @@ from kaosmem import (
     count_messages,
 )
 from kaosmem.cli import main, run
-from kaosmem.errors import MissingExtraError, NothingToIngestError, UnknownFormatError
+from kaosmem.errors import MissingExtraError, NothingToIngestError, UnknownAssemblerError, UnknownFormatError
+from kaosmem.evaluation.table import FIGURES_HEADER
 
 QUESTION = "how long is the notice of termination"
 PROCESS = [sys.executable, "-m", "kaosmem.cli"]
@@ -258,6 +260,8 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "a budget to measure at of nothing": ([*BENCH, "-b", "0"], InvalidBudgetError, "from 1 up"),
     "no budget to measure at": ([*BENCH, "-b", ""], InvalidBudgetError, "''; give a whole number"),
     "a picture of no known kind": (["bench", "nope", "--plot", "plot.gif"], UnknownFormatError, "end the name in .png"),
+    "an assembler of no known name": ([*BENCH, "--assembler", "magic"], UnknownAssemblerError, "module:attribute"),
+    "a data set that is not there": (["bench", "docs", "--datasets", "x"], NothingToIngestError, "holds some"),
     "an unknown encoding to measure with": ([*BENCH, "--counter", "gpt"], UnknownEncodingError, "'o200k_base'"),
 }
 
@@ -289,7 +293,6 @@ def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(case: str, pl
         [*ASSEMBLE, "--format", "xml"],
         ["show", "a/b", "--limit", "-1"],
         ["bench"],
-        ["bench", "docs", "--assembler", "magic"],
         ["bench", "docs", "--plot", "nowhere/plot.png"],
     ],
     ids=lambda args: " ".join(args[-2:]) or "nothing",
@@ -457,13 +460,13 @@ def test_bench_prints_what_each_budget_buys(evidence: Path, place: Path, command
     assert (code, err) == (0, "")
     assert out.startswith("14 questions on 120 items of 2 corpora\n")
     table = rows(out[out.index("budget  assembler") : out.index("\ntaking in")])
-    assert table[0] == ["budget", "assembler", "recall", "fill", "violations", "median ms", "p95 ms", "prefix"]
+    assert table[0] == list(FIGURES_HEADER)
     assert [row[:3] for row in table[1:]] == [
         [budget, assembler, recall]
         for budget in ("100", "200")
         for assembler, recall in (("kaosmem", "1.000"), ("recency", "0.000"), ("rank-bm25", "1.000"))
     ]
-    assert {row[4] for row in table[1:]} == {"0"}
+    assert {row[5] for row in table[1:]} == {"0"}
     assert "taking in the items: kaosmem " in out
     assert "not in the mean recall: adversarial\n" in out
     assert files(place) == before
@@ -474,14 +477,32 @@ def test_bench_takes_one_pair_of_files_and_some_assemblers(evidence: Path, comma
     pair = ("evidence/north.items.jsonl", "evidence/north.questions.jsonl")
     out = command("bench", *pair, "-b", 100, "--assembler", "recency", "--assembler", "kaosmem", "--by-category").out
     assert out.startswith("7 questions on 60 items of 1 corpus\n")
-    by_category = rows(out[out.index("category ") :])
+    assert "recall by data set" not in out
+    by_category = rows(out[out.index("data set ") :])
     assert by_category == [
-        ["category", "questions", "budget", "kaosmem", "recency"],
-        ["adversarial (not in the mean)", "1", "100", "0.000", "0.000"],
-        ["code", "6", "100", "1.000", "0.000"],
+        ["data set", "category", "questions", "budget", "recency", "kaosmem"],
+        ["-", "adversarial (not in the mean)", "1", "100", "0.000", "0.000"],
+        ["-", "code", "6", "100", "0.000", "1.000"],
     ]
     counted = json.loads(command("bench", *pair, "-b", 100, "--unscored", "", "--json").out)
     assert counted["figures"][0]["recall"] == pytest.approx(6 / 7)
+
+
+def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence: Path, place: Path, command: Command) -> None:
+    """Of a folder of folders each is a data set; a module in the current folder can bring what is compared."""
+    for name in ("lockers", "copies"):
+        shutil.copytree(evidence, place / "both" / name)
+    (place / "all_in.py").write_text(
+        "from kaosmem.evaluation import RecencyAssembler\ndef newest(): return RecencyAssembler('newest')\n"
+    )
+    chosen = ("--assembler", "rank-bm25", "--assembler", "all_in:newest")
+    out = command("bench", "both", "-b", 100, *chosen).out
+    assert out.startswith("28 questions on 240 items of 4 corpora in 2 data sets\n")
+    assert rows(out[out.index("data set ") :])[1:] == [
+        [name, "all", "14", "100", "1.000", "0.000"] for name in ("copies", "lockers")
+    ]
+    out = command("bench", "both", "-b", 100, *chosen, "--datasets", "lockers").out
+    assert out.startswith("14 questions on 120 items of 2 corpora\n")
 
 
 def test_bench_json_is_all_of_stdout(evidence: Path, command: Command) -> None:

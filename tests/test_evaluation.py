@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +20,15 @@ from kaosmem.errors import (
     InvalidContentError,
     MissingExtraError,
     NothingToIngestError,
+    UnknownAssemblerError,
     UnknownFormatError,
 )
 from kaosmem.evaluation import (
+    ASSEMBLERS,
+    BM25SAssembler,
     Corpus,
     EvidenceItem,
+    OldestOutAssembler,
     Outcome,
     Packer,
     Question,
@@ -34,6 +39,7 @@ from kaosmem.evaluation import (
     SessionAssembler,
     check_budgets,
     evaluate,
+    get_assembler,
     read_corpora,
     read_items,
     read_questions,
@@ -42,7 +48,7 @@ from kaosmem.evaluation import (
 )
 from kaosmem.evaluation.assemblers import faults
 from kaosmem.evaluation.plot import draw
-from kaosmem.evaluation.table import FIGURES_HEADER, figures_rows, recall_header, recall_rows
+from kaosmem.evaluation.table import FIGURES_HEADER, category_rows, dataset_rows, figures_rows, recall_header
 from kaosmem.formats import FORMATS
 from tests.worlds import WORDS, texts
 
@@ -86,6 +92,23 @@ def test_a_folder_is_its_corpora_by_name(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("no corpus")
     assert [(corpus.name, corpus.items[0].text) for corpus in read_corpora(tmp_path)] == [("a", "a"), ("b", "b")]
     assert [corpus.name for corpus in read_corpora(tmp_path / "b.items.jsonl")] == ["b"]
+
+
+def test_a_folder_of_folders_is_data_sets(tmp_path: Path) -> None:
+    """Corpora are named after their data set too, and some of the data sets can be read alone."""
+    for path in ("chats/one", "chats/two", "deals/one"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{path}.items.jsonl").write_text(lines(ITEM))
+        (tmp_path / f"{path}.questions.jsonl").write_text(lines(QUESTION))
+    (tmp_path / "empty").mkdir()
+    read = {corpus.name: corpus.dataset for corpus in read_corpora(tmp_path)}
+    assert read == {"chats/one": "chats", "chats/two": "chats", "deals/one": "deals"}
+    assert [corpus.name for corpus in read_corpora(tmp_path, datasets=["deals"])] == ["deals/one"]
+    with pytest.raises(NothingToIngestError, match=r"no data set 'empty' in .*; there are 'chats', 'deals'"):
+        read_corpora(tmp_path, datasets=["deals", "empty"])
+    for alone in ("chats", "chats/one.items.jsonl"):
+        with pytest.raises(NothingToIngestError, match=r"no data set 'one' in .*; there are none"):
+            read_corpora(tmp_path / alone, datasets=["one"])
 
 
 BAD_ITEMS: dict[str, tuple[str | bytes, str]] = {
@@ -228,11 +251,50 @@ async def test_a_category_can_be_reported_without_counting_in_the_mean() -> None
         figures = report.figures("scripted", 4)
         assert figures.recall == (None if mean is None else pytest.approx(mean))
         assert figures.questions == 3
-        assert report.categories == ("adversarial", "plain")
+        assert report.categories == (("", "adversarial"), ("", "plain"))
         assert report.figures("scripted", 4, "adversarial").recall == 1.0
         assert report.figures("scripted", 4, "plain").recall == 0.5
-    rows = list(recall_rows(replace(report, unscored=frozenset({"adversarial"}))))
-    assert rows == [("adversarial (not in the mean)", "1", "4", "1.000"), ("plain", "2", "4", "0.500")]
+    rows = list(category_rows(replace(report, unscored=frozenset({"adversarial"}))))
+    assert rows == [("-", "adversarial (not in the mean)", "1", "4", "1.000"), ("-", "plain", "2", "4", "0.500")]
+
+
+async def test_the_mean_is_over_data_sets_and_within_one_over_questions() -> None:
+    """A data set of many questions counts as one of few, and one whose questions do not count does not count."""
+    hits = {"a": ("i0",), "b": ("i0",), "c": ("i1",), "d": ("i0",), "e": ("i0",)}
+    script = dict.fromkeys(hits, (("i0",), 1, ""))
+
+    def corpus(name: str, queries: str, category: str = "x") -> Corpus:
+        asked = corpus_of(2, {query: (hits[query], category) for query in queries})
+        return replace(asked, name=name, dataset=name.partition("/")[0])
+
+    corpora = [corpus("one/1", "ab"), corpus("one/2", "c"), corpus("two/1", "c"), corpus("trap/1", "de", "adversarial")]
+    report = await evaluate(corpora, budgets=[4], assemblers=[Scripted(script)])
+    assert report.datasets == ("one", "two", "trap")
+    assert report.figures("scripted", 4, dataset="one").recall == pytest.approx(2 / 3)
+    assert report.figures("scripted", 4, dataset="two").recall == 0
+    assert report.figures("scripted", 4, dataset="trap").recall is None
+    overall = report.figures("scripted", 4)
+    assert overall.recall == pytest.approx((2 / 3 + 0) / 2)
+    assert (overall.questions, overall.scored) == (6, 4)
+    assert report.figures("scripted", 4, "x").recall == pytest.approx(1 / 3)
+    assert list(dataset_rows(report)) == [
+        ("one", "all", "3", "4", "0.667"), ("two", "all", "1", "4", "0.000"), ("trap", "all", "2", "4", "-"),
+    ]  # fmt: skip
+    assert [row[:3] for row in category_rows(report)] == [
+        ("one", "x", "3"), ("two", "x", "1"), ("trap", "adversarial (not in the mean)", "2"),
+    ]  # fmt: skip
+    drawn = draw(report)
+    assert drawn.get_suptitle() == "6 questions on 8 items, mean of 3 data sets"
+
+
+async def test_framing_is_what_is_not_the_texts_of_items() -> None:
+    """Of 20 tokens that hold an item of 3, 17 are framing; a context without a token has no share."""
+    tokens = get_counter()("text 0")
+    script = {"a": (("i0",), 20, ""), "b": ((), 0, ""), "c": (("i0", "i1"), 2 * tokens, "")}
+    corpus = corpus_of(2, dict.fromkeys("abc", (("i0",), "")))
+    report = await evaluate([corpus], budgets=[20], assemblers=[Scripted(script)])
+    assert [outcome.content for outcome in report.outcomes] == [tokens, 0, 2 * tokens]
+    assert report.figures("scripted", 20).framing == pytest.approx((1 - tokens / 20 + 0) / 2)
 
 
 async def test_the_prefix_is_what_a_context_repeats_of_the_one_before() -> None:
@@ -256,7 +318,7 @@ async def test_messages_are_compared_as_one_text() -> None:
 def test_figures_are_medians_and_percentiles_of_the_times() -> None:
     """Of 1 to 100 ms the median is 50.5 and the 95th percentile 95; over nothing there is no figure."""
     outcomes = tuple(
-        Outcome("c", str(number), "", "a", 10, 1.0, 5, number / 1_000, None) for number in range(100, 0, -1)
+        Outcome("c", str(number), "", "a", 10, 1.0, 5, 5, number / 1_000, None) for number in range(100, 0, -1)
     )
     report = Report({"c": 1}, ("a",), (10,), outcomes, {"a": 0.0})
     figures = report.figures("a", 10)
@@ -331,6 +393,80 @@ async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(corpus: Corpus, 
     chosen = await RankBM25Assembler().load(corpus.items)(query, budget)
     assert chosen.item_ids == tuple(corpus.items[place].id for place in sorted(taken))
     assert chosen.used == budget - room
+
+
+async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits() -> None:
+    """Of the two best of three, the older goes first, however good it is; items of no known word are the newest."""
+    items = [EvidenceItem("i0", "notice notice period"), EvidenceItem("i1", "notice"), EvidenceItem("i2", "x y z")]
+    items += [EvidenceItem(f"f{number}", f"filler {number} of some words") for number in range(6)]
+    pack = OldestOutAssembler(best=2).load(items)
+    both = charge(items[0]) + charge(items[1])
+    for budget, chosen in ((both, ("i0", "i1")), (both - 1, ("i1",)), (charge(items[1]) - 1, ())):
+        assert (await pack("notice", budget)).item_ids == chosen
+    assert (await pack("unknown", 1_000)).item_ids == ("f4", "f5")
+
+
+@given(corpora(), st.integers(1, 200), st.integers(1, 5))
+async def test_oldest_out_is_a_loop_that_drops_from_the_front(corpus: Corpus, budget: int, best: int) -> None:
+    """What it keeps is what is left of rank-bm25's best when the oldest are taken away while they do not fit."""
+    query = corpus.questions[0].query
+    terms = [words(item.text) for item in corpus.items]
+    scores = list(BM25Okapi(terms).get_scores(words(query))) if any(terms) else [0.0] * len(terms)
+    kept = sorted(sorted(range(len(terms)), key=lambda place: (-scores[place], -place))[:best])
+    while sum(charge(corpus.items[place]) for place in kept) > budget:
+        del kept[0]
+    chosen = await OldestOutAssembler(best=best).load(corpus.items)(query, budget)
+    assert chosen.item_ids == tuple(corpus.items[place].id for place in kept)
+
+
+@given(corpora(), st.integers(1, 200))
+async def test_bm25s_takes_what_fits_in_order_of_its_scores(corpus: Corpus, budget: int) -> None:
+    """It keeps to the budget, and an item that was left out fits neither in what is left nor before a worse one."""
+    pytest.importorskip("bm25s")
+    query = corpus.items[0].text
+    chosen = await BM25SAssembler().load(corpus.items)(query, budget)
+    taken = set(chosen.item_ids)
+    charges = {item.id: charge(item) for item in corpus.items}
+    assert chosen.used == sum(charges[item_id] for item_id in taken) <= budget
+    assert all(charges[item.id] > budget - chosen.used for item in corpus.items if item.id not in taken)
+
+
+async def test_bm25s_finds_what_the_query_names() -> None:
+    """The item with the query's words comes first, however old, and by its tokenizer stop words do not count."""
+    pytest.importorskip("bm25s")
+    items = [EvidenceItem("i0", "zebra licence"), *(EvidenceItem(f"f{n}", f"the of {n}{n}") for n in range(9))]
+    chosen = await BM25SAssembler().load(items)("the zebra of the", charge(items[0]))
+    assert chosen.item_ids == ("i0",)
+
+
+def test_bm25s_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the error says what to install."""
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'kaosmem\[bench\]'"):
+        BM25SAssembler().load([EvidenceItem("i0", "text")])
+
+
+def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those that come with kaosmem, and one's own: an object, a class, or a function that makes one."""
+    assert [get_assembler(name, counter="estimate").name for name in ASSEMBLERS] == list(ASSEMBLERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_assemblers.py").write_text(
+        "class Mine:\n    name = 'mine'\n    def load(self, items): ...\n"
+        "def make():\n    return Mine()\nmade, nothing = Mine(), 3\n"
+    )
+    (tmp_path / "my_broken.py").write_text("import not_a_module_of_anyone\n")
+    assert {get_assembler(f"my_assemblers:{name}").name for name in ("Mine", "make", "made")} == {"mine"}
+    for name, remedy in {
+        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', 'oldest-out', 'bm25s', or name",
+        "my_assemblers:": "or name your own module:attribute",
+        "my_assemblers:nothing": "'nothing' of 'my_assemblers' is no assembler; give an object with `name` and",
+        "my_assemblers:absent": "'absent' of 'my_assemblers' is no assembler",
+        "not_a_module:x": "no module 'not_a_module' to take an assembler from; run from the folder that it is in",
+    }.items():
+        with pytest.raises(UnknownAssemblerError, match=re.escape(remedy)):
+            get_assembler(name)
+    with pytest.raises(ModuleNotFoundError, match="not_a_module_of_anyone"):
+        get_assembler("my_broken:x")
 
 
 async def test_a_session_s_answer_is_that_of_a_session() -> None:
@@ -460,7 +596,7 @@ async def test_two_of_one_name_are_refused() -> None:
 @pytest.fixture(scope="module")
 def report() -> Report:
     outcomes = [
-        Outcome("c", f"q{number}", "x", name, budget, recall, budget // 2, 0.002, None)
+        Outcome("c", f"q{number}", "x", name, budget, recall, budget // 2, budget // 4, 0.002, None)
         for name, recall in (("kaosmem", 1.0), ("mine", 0.5))
         for budget in (100, 1_000)
         for number in range(2)
@@ -471,23 +607,24 @@ def report() -> Report:
 def test_a_table_has_a_row_for_each_budget_and_assembler(report: Report) -> None:
     """Budgets ascend, and within one the assemblers stand in their order."""
     rows = list(figures_rows(report))
-    assert rows[0] == ("100", "kaosmem", "1.000", "0.500", "0", "2.00", "2.00", "-")
+    assert rows[0] == ("100", "kaosmem", "1.000", "0.500", "0.500", "0", "2.00", "2.00", "-")
     assert [row[:3] for row in rows[1:]] == [
         ("100", "mine", "0.500"),
         ("1,000", "kaosmem", "1.000"),
         ("1,000", "mine", "0.500"),
     ]
     assert {len(row) for row in rows} == {len(FIGURES_HEADER)}
-    assert recall_header(report) == ("category", "questions", "budget", "kaosmem", "mine")
-    assert list(recall_rows(report)) == [("x", "2", "100", "1.000", "0.500"), ("x", "2", "1,000", "1.000", "0.500")]
+    assert recall_header(report) == ("data set", "category", "questions", "budget", "kaosmem", "mine")
+    assert list(category_rows(report)) == [("-", "x", "2", budget, "1.000", "0.500") for budget in ("100", "1,000")]
 
 
 def test_a_report_as_json_has_its_figures_and_outcomes(report: Report) -> None:
-    """It survives JSON, with figures over all first, then by category, and every outcome."""
+    """It survives JSON, with figures over all first, then by data set and category, and every outcome."""
     read = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert read == report.to_dict()
     assert (read["questions"], read["corpora"]) == (2, {"c": 7})
-    assert [entry["category"] for entry in read["figures"]] == [None] * 4 + ["x"] * 4
+    groups = [(entry["dataset"], entry["category"]) for entry in read["figures"]]
+    assert groups == [(None, None)] * 4 + [("", None)] * 4 + [("", "x")] * 4
     assert read["figures"][1] | {"assembler": "mine", "budget": 100, "recall": 0.5} == read["figures"][1]
     assert len(read["outcomes"]) == 8
 
@@ -519,7 +656,7 @@ def test_the_same_report_gives_the_same_file(suffix: str, begin: bytes, report: 
 
 def test_a_report_of_one_budget_without_a_mean_can_be_drawn(tmp_path: Path) -> None:
     """A line without a figure is left out, and a name is not taken for a formula."""
-    outcome = Outcome("c", "q", "adversarial", r"$\nope$ & <mine>", 64, 1.0, 32, 0.0, None)
+    outcome = Outcome("c", "q", "adversarial", r"$\nope$ & <mine>", 64, 1.0, 32, 32, 0.0, None)
     only = Report({"c": 1}, (r"$\nope$ & <mine>",), (64,), (outcome,), {}, frozenset({"adversarial"}))
     save_plot(only, tmp_path / "one.svg")
     assert "&lt;mine&gt;" in (tmp_path / "one.svg").read_text()

@@ -12,7 +12,7 @@ import typer
 
 import kaosmem
 from kaosmem.assembly import Context, check_budget
-from kaosmem.cli.benchmark import print_report
+from kaosmem.cli.benchmark import measured, named_assemblers, print_report
 from kaosmem.cli.progress import Phases
 from kaosmem.cli.repair import print_repair, repair_json
 from kaosmem.cli.report import (
@@ -29,15 +29,7 @@ from kaosmem.cli.report import (
 from kaosmem.cli.sessions import check_stored, opened, opened_corpus, split_url
 from kaosmem.cli.terminal import write_json
 from kaosmem.errors import InvalidBudgetError
-from kaosmem.evaluation import (
-    Report,
-    check_budgets,
-    check_plot,
-    evaluate,
-    read_corpora,
-    save_plot,
-    standard_assemblers,
-)
+from kaosmem.evaluation import ASSEMBLERS, STANDARD, UNSCORED, check_budgets, check_plot
 from kaosmem.ingest import IngestReport
 from kaosmem.names import shown
 from kaosmem.session import RepairReport, SessionMemory, repair_session
@@ -60,14 +52,6 @@ class FormatName(StrEnum):
     TEXT = "text"
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
-
-
-class AssemblerName(StrEnum):
-    """What the benchmark compares."""
-
-    KAOSMEM = "kaosmem"
-    RECENCY = "recency"
-    RANK_BM25 = "rank-bm25"
 
 
 Namespace = Annotated[str, typer.Option(help="The namespace that the session is in.")]
@@ -208,7 +192,11 @@ def repair(
 def bench(
     items: Annotated[
         str,
-        typer.Argument(metavar="ITEMS", help="A file of items, or a folder of *.items.jsonl.", show_default=False),
+        typer.Argument(
+            metavar="ITEMS",
+            help="A file of items, a folder of *.items.jsonl, or a folder of such folders, each a data set.",
+            show_default=False,
+        ),
     ],
     questions: Annotated[
         str | None,
@@ -221,8 +209,16 @@ def bench(
     budgets: Annotated[
         str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="Budgets to measure at.")
     ] = "512,2048,8192",
+    datasets: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Only these data sets of the folder.", show_default=False)
+    ] = "",
     assembler: Annotated[
-        list[AssemblerName] | None, typer.Option(help="Only this one; can be repeated.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Only this one: {', '.join(ASSEMBLERS)}, or your own as module:attribute; can be repeated.",
+            show_default=", ".join(STANDARD),
+        ),
     ] = None,
     by_category: Annotated[bool, typer.Option("--by-category", help="Print recall by category too.")] = False,
     unscored: Annotated[
@@ -250,27 +246,18 @@ def bench(
     sizes = check_budgets(map(_whole_number, budgets.split(",")))
     if plot is not None and not check_plot(plot).absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot")
-    compared = standard_assemblers(counter=counter, format=format.value)
-    chosen = [each for each in compared if not assembler or each.name in assembler]
-
-    async def measured() -> Report:
-        with Phases(per_second=1) as phases:  # drawing must not show in the times
-            phases.begin("reading items and questions")
-            corpora = read_corpora(items, questions)
-            report = await evaluate(
-                corpora,
-                budgets=sizes,
-                assemblers=chosen,
-                counter=counter,
-                unscored=["adversarial"] if unscored is None else filter(None, unscored),
-                progress=phases.measuring,
-            )
-            if plot is not None:
-                phases.begin("drawing")
-                save_plot(report, plot)
-        return report
-
-    report = _run(measured())
+    report = _run(
+        measured(
+            items,
+            questions,
+            datasets=[name for name in datasets.split(",") if name],
+            assemblers=named_assemblers(assembler or STANDARD, counter=counter, format=format.value),
+            budgets=sizes,
+            unscored=UNSCORED if unscored is None else filter(None, unscored),
+            counter=counter,
+            plot=plot,
+        )
+    )
     if as_json:
         write_json(report.to_dict())
     else:

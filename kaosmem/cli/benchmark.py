@@ -1,26 +1,74 @@
-"""What a benchmark found, as people read it."""
+"""What budgets buy, measured while that is shown, and printed as people read it."""
 
 from __future__ import annotations
 
-from kaosmem.cli.terminal import Column, write, write_table
-from kaosmem.evaluation import Report
-from kaosmem.evaluation.table import FIGURES_HEADER, figures_rows, recall_header, recall_rows
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-_TEXTS = {"assembler", "category"}
+from kaosmem.cli.progress import Phases
+from kaosmem.cli.terminal import Column, write, write_table
+from kaosmem.evaluation import Assembler, Report, evaluate, get_assembler, read_corpora, save_plot
+from kaosmem.evaluation.table import FIGURES_HEADER, category_rows, dataset_rows, figures_rows, recall_header
+
+_TEXTS = {"assembler", "data set", "category"}
 _SHOWN_VIOLATIONS = 5
 
 
+def named_assemblers(names: Iterable[str], *, counter: str = "o200k_base", format: str = "text") -> list[Assembler]:  # noqa: A002
+    """Return assemblers by name, one's own from modules in the current folder too. Raises UnknownAssemblerError."""
+    if "" not in sys.path:
+        sys.path.append("")
+    return [get_assembler(name, counter=counter, format=format) for name in dict.fromkeys(names)]
+
+
+async def measured(
+    items: str | Path,
+    questions: str | Path | None = None,
+    *,
+    datasets: Sequence[str] = (),
+    assemblers: Sequence[Assembler],
+    budgets: Iterable[int],
+    unscored: Iterable[str],
+    counter: str = "o200k_base",
+    plot: Path | None = None,
+) -> Report:
+    """Return what assemblers make of the questions of files or a folder, drawn where that is asked for.
+
+    Raises KaosmemError.
+    """
+    with Phases(per_second=1) as phases:  # drawing must not show in the times
+        phases.begin("reading items and questions")
+        report = await evaluate(
+            read_corpora(items, questions, datasets=datasets),
+            budgets=budgets,
+            assemblers=assemblers,
+            counter=counter,
+            unscored=unscored,
+            progress=phases.measuring,
+        )
+        if plot is not None:
+            phases.begin("drawing")
+            save_plot(report, plot)
+    return report
+
+
 def print_report(report: Report, *, by_category: bool) -> None:
-    """Print the figures, recall by category where it is asked for, and what was broken."""
+    """Print the figures, recall by data set, by category where it is asked for, and what was broken."""
     corpora = f"{len(report.corpora):,} corpora" if len(report.corpora) > 1 else "1 corpus"
-    write(f"{report.questions:,} questions on {sum(report.corpora.values()):,} items of {corpora}\n")
-    write_table("what each budget buys", _columns(FIGURES_HEADER), figures_rows(report))
+    several = len(report.datasets) > 1
+    over = f" in {len(report.datasets):,} data sets" if several else ""
+    write(f"{report.questions:,} questions on {sum(report.corpora.values()):,} items of {corpora}{over}\n")
+    mean = " (recall: mean of the data sets)" if several else ""
+    write_table(f"what each budget buys{mean}", _columns(FIGURES_HEADER), figures_rows(report))
     loads = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in report.load_seconds.items())
     write(f"\ntaking in the items: {loads}\n")
-    if left_out := report.unscored.intersection(report.categories):
+    if left_out := report.unscored.intersection(category for _, category in report.categories):
         write(f"not in the mean recall: {', '.join(sorted(left_out))}\n")
+    if several:
+        write_table("recall by data set", _columns(recall_header(report)), dataset_rows(report))
     if by_category:
-        write_table("recall by category", _columns(recall_header(report)), recall_rows(report))
+        write_table("recall by category", _columns(recall_header(report)), category_rows(report))
     for outcome in report.violations[:_SHOWN_VIOLATIONS]:
         where = f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of {outcome.corpus}"
         write(f"violation: {where}: {'; '.join(outcome.violations)}\n")

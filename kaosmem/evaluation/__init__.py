@@ -5,32 +5,40 @@
     print(report.figures("kaosmem", 512).recall)
 
 evidence      files of items and questions, read and checked
-assemblers    what is compared: kaosmem, recency, rank-bm25, or your own
+assemblers    what is compared: the Protocol, and kaosmem
+baselines     recency and BM25, packed as it is done elsewhere
+comparison    all of these, and your own, by name
 measurement   every question of every assembler at every budget
 report        outcomes and their figures
 table, plot   a report to look at
 """
 
-from kaosmem.evaluation.assemblers import (
-    Assembler,
-    Packer,
+from kaosmem.evaluation.assemblers import Assembler, Packer, Selection, SessionAssembler
+from kaosmem.evaluation.baselines import (
+    BM25SAssembler,
+    ItemLines,
+    OldestOutAssembler,
     RankBM25Assembler,
     RecencyAssembler,
-    Selection,
-    SessionAssembler,
-    standard_assemblers,
 )
+from kaosmem.evaluation.comparison import ASSEMBLERS, STANDARD, get_assembler, standard_assemblers
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question, read_corpora, read_items, read_questions
-from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, check_budgets, evaluate
+from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED, check_budgets, evaluate
 from kaosmem.evaluation.plot import check_plot, save_plot
 from kaosmem.evaluation.report import Figures, Outcome, Report
 
 __all__ = [
+    "ASSEMBLERS",
     "DEFAULT_BUDGETS",
+    "STANDARD",
+    "UNSCORED",
     "Assembler",
+    "BM25SAssembler",
     "Corpus",
     "EvidenceItem",
     "Figures",
+    "ItemLines",
+    "OldestOutAssembler",
     "Outcome",
     "Packer",
     "Question",
@@ -42,6 +50,7 @@ __all__ = [
     "check_budgets",
     "check_plot",
     "evaluate",
+    "get_assembler",
     "read_corpora",
     "read_items",
     "read_questions",

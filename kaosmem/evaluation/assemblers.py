@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kaosmem.formats import get_format
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session import SessionMemory
-from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from kaosmem.assembly import Context
     from kaosmem.evaluation.evidence import EvidenceItem
     from kaosmem.types import JSONValue
 
-_WORD = re.compile(r"\w+")
 _DOCUMENTS = next(spec for spec in DEFAULT_SECTIONS if spec.name == "documents")
 
 
@@ -52,6 +50,7 @@ class Packer(Protocol):
         ...
 
 
+@runtime_checkable
 class Assembler(Protocol):
     """A way of filling a budget. Implement it to compare your own."""
 
@@ -118,82 +117,3 @@ def faults(context: Context, memory: SessionMemory) -> Iterable[str]:
         cap = memory[name].budget
         if cap is not None and use.used > cap:
             yield f"section {name!r} takes {use.used} tokens, more than its {cap}"
-
-
-@dataclass(frozen=True)
-class RecencyAssembler:
-    """The newest items until the next does not fit: what is done without retrieval."""
-
-    name: str = "recency"
-    _: KW_ONLY
-    counter: TokenCounter | str | None = None
-
-    def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        """Count the items."""
-        shelf = _Shelf(items, get_counter(self.counter))
-        newest_first = range(len(items) - 1, -1, -1)
-
-        async def pack(query: str, budget: int) -> Selection:
-            return shelf.filled(newest_first, budget, skipping=False)
-
-        return pack
-
-
-@dataclass(frozen=True)
-class RankBM25Assembler:
-    """Items in order of their score by `rank_bm25.BM25Okapi` over lower-case words, each that still fits."""
-
-    name: str = "rank-bm25"
-    _: KW_ONLY
-    counter: TokenCounter | str | None = None
-
-    def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        """Count the items and build the model."""
-        from rank_bm25 import BM25Okapi
-
-        shelf = _Shelf(items, get_counter(self.counter))
-        terms = [_WORD.findall(item.text.lower()) for item in items]
-        model = BM25Okapi(terms) if any(terms) else None  # it divides by the number of terms
-
-        async def pack(query: str, budget: int) -> Selection:
-            scores = model.get_scores(_WORD.findall(query.lower())).tolist() if model else [0.0] * len(items)
-            ranked = sorted(range(len(items)), key=lambda place: (-scores[place], -place))
-            return shelf.filled(ranked, budget, skipping=True)
-
-        return pack
-
-
-class _Shelf:
-    """The items as the baselines show them, each charged the tokens of its own line."""
-
-    def __init__(self, items: Sequence[EvidenceItem], counter: TokenCounter) -> None:
-        self._ids = [item.id for item in items]
-        self._lines = [f"{item.role}: {item.text}\n" if item.role else f"{item.text}\n" for item in items]
-        self._charges = counter.count_many(self._lines)
-        self._lightest = min(self._charges, default=0)
-
-    def filled(self, places: Iterable[int], budget: int, *, skipping: bool) -> Selection:
-        """Return the items at these places that fit, in stored order; one that doesn't is skipped, or the end."""
-        chosen, room = [], budget
-        for place in places:
-            if self._charges[place] <= room:
-                chosen.append(place)
-                room -= self._charges[place]
-            elif not skipping or room < self._lightest:
-                break
-        chosen.sort()
-        text = "".join(self._lines[place] for place in chosen)
-        return Selection(tuple(self._ids[place] for place in chosen), budget - room, text)
-
-
-def standard_assemblers(
-    *,
-    counter: TokenCounter | str | None = None,
-    format: str = "text",  # noqa: A002
-) -> tuple[Assembler, ...]:
-    """Return kaosmem, with its contexts in that format, and what it is compared with."""
-    return (
-        SessionAssembler(format=format, counter=counter),
-        RecencyAssembler(counter=counter),
-        RankBM25Assembler(counter=counter),
-    )

@@ -44,11 +44,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Items in order, oldest or first of a document first, and questions about them."""
+    """Items in order, oldest or first of a document first, and questions about them.
+
+    dataset: what it is one of; the mean of a report is over data sets, that of a data set over its questions.
+    """
 
     name: str
     items: tuple[EvidenceItem, ...]
     questions: tuple[Question, ...]
+    dataset: str = ""
 
 
 Entry = TypeVar("Entry", EvidenceItem, Question)
@@ -81,30 +85,44 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
     return tuple(_entries(Path(path), "questions", question))
 
 
-def read_corpora(items: PathLike, questions: PathLike | None = None) -> tuple[Corpus, ...]:
+def read_corpora(
+    items: PathLike, questions: PathLike | None = None, *, datasets: Collection[str] = ()
+) -> tuple[Corpus, ...]:
     """Return the corpus of a file of items and one of questions, or all corpora of a folder, by name.
 
-    A folder holds `<name>.items.jsonl` with `<name>.questions.jsonl` beside each.
+    A folder holds `<name>.items.jsonl` with `<name>.questions.jsonl` beside each, or such folders, each a data set.
+    datasets: the names of those that are read, by default all.
     Raises NothingToIngestError and InvalidContentError.
     """
     path = Path(items)
     if questions is not None:
         return (_read_corpus(path, Path(questions)),)
-    if not path.is_dir():
-        return (_read_corpus(path, _questions_beside(path)),)
-    found = sorted(path.glob(f"*{ITEMS_SUFFIX}"))
-    if not found:
-        raise NothingToIngestError(
-            f"no *{ITEMS_SUFFIX} in the folder {str(path)!r}; give a folder that holds some, "
-            "or a file of items and a file of questions"
-        )
-    return tuple(_read_corpus(each, _questions_beside(each)) for each in found)
+    found = _files_in(path) if path.is_dir() else {path: ""}
+    present = dict.fromkeys(filter(None, found.values()))
+    if missing := [name for name in datasets if name not in present]:
+        there = ", ".join(map(shown, present)) or "none"
+        raise NothingToIngestError(f"no data set {shown(missing[0])} in {str(path)!r}; there are {there}")
+    chosen = set(datasets or found.values())
+    return tuple(_read_corpus(each, _questions_beside(each), name) for each, name in found.items() if name in chosen)
 
 
-def _read_corpus(items: Path, questions: Path) -> Corpus:
+def _files_in(folder: Path) -> dict[Path, str]:
+    """Return the folder's files of items, or those of the folders in it, with the name of the data set of each."""
+    if found := sorted(folder.glob(f"*{ITEMS_SUFFIX}")):
+        return dict.fromkeys(found, "")
+    if found := sorted(folder.glob(f"*/*{ITEMS_SUFFIX}")):
+        return {each: each.parent.name for each in found}
+    raise NothingToIngestError(
+        f"no *{ITEMS_SUFFIX} in the folder {str(folder)!r}, nor in a folder in it; give a folder that holds some, "
+        "or a file of items and a file of questions"
+    )
+
+
+def _read_corpus(items: Path, questions: Path, dataset: str = "") -> Corpus:
     read = read_items(items)
     name = items.name.removesuffix(ITEMS_SUFFIX).removesuffix(".jsonl")
-    return Corpus(name, read, read_questions(questions, items=read))
+    asked = read_questions(questions, items=read)
+    return Corpus(f"{dataset}/{name}" if dataset else name, read, asked, dataset)
 
 
 def _questions_beside(items: Path) -> Path:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping
 from time import perf_counter
 from typing import TypeAlias
 
 from kaosmem.errors import InvalidBudgetError
-from kaosmem.evaluation.assemblers import Assembler, Packer, Selection, standard_assemblers
+from kaosmem.evaluation.assemblers import Assembler, Packer, Selection
+from kaosmem.evaluation.comparison import standard_assemblers
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import Outcome, Report
 from kaosmem.names import shown
 from kaosmem.tokens import TokenCounter, get_counter
 
 DEFAULT_BUDGETS = (512, 2_048, 8_192)
+UNSCORED = ("adversarial",)
+"""Categories that count in no mean: what answers a question without an answer is a trap."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with what is being done, how many assemblies are done and how many there are to do."""
@@ -26,12 +29,13 @@ async def evaluate(
     budgets: Iterable[int] = DEFAULT_BUDGETS,
     assemblers: Iterable[Assembler] | None = None,
     counter: TokenCounter | str | None = None,
-    unscored: Iterable[str] = ("adversarial",),
+    unscored: Iterable[str] = UNSCORED,
     progress: Progress | None = None,
 ) -> Report:
     """Ask every assembler every question at every budget, and return what came of it.
 
-    assemblers: by default kaosmem, recency and rank-bm25. counter: for these, and for what is shared of two contexts.
+    assemblers: by default kaosmem, recency and rank-bm25. counter: for these, for items' texts, and for what two
+    contexts share.
     unscored: categories that are reported but count in no mean recall over several.
     Raises InvalidBudgetError, and ValueError for two assemblers or corpora of one name.
     """
@@ -45,13 +49,15 @@ async def evaluate(
     counter("")  # its vocabulary is loaded when it is first asked, which is nobody's time
     total = sum(len(corpus.questions) for corpus in corpora) * len(sizes) * len(names)
     for corpus in corpora:
+        texts = counter.count_many([item.text for item in corpus.items])
+        tokens = {item.id: tokens for item, tokens in zip(corpus.items, texts, strict=True)}
         for assembler in compared:
             if progress:
                 progress(f"{assembler.name} takes in {corpus.name}", len(outcomes), total)
             start = perf_counter()
             pack = assembler.load(corpus.items)
             load_seconds[assembler.name] += perf_counter() - start
-            asked = _Asked(corpus, assembler.name, pack, counter)
+            asked = _Asked(corpus, assembler.name, pack, counter, tokens)
             for budget in sizes:
                 async for outcome in asked.at(budget):
                     outcomes.append(outcome)
@@ -88,7 +94,7 @@ def recall(question: Question, selection: Selection, violations: Collection[str]
     return sum(item_id in chosen for item_id in question.evidence_ids) / len(question.evidence_ids)
 
 
-def violations(selection: Selection, budget: int, known: Collection[str]) -> Iterator[str]:
+def violations(selection: Selection, budget: int, known: Container[str]) -> Iterator[str]:
     """Yield why what was chosen can't be counted: over its budget, items that are not there, an item twice."""
     if selection.used > budget:
         yield f"{selection.used} tokens are over the budget of {budget}"
@@ -109,9 +115,11 @@ def prefix_share(selection: Selection, previous: Selection, counter: TokenCounte
 class _Asked:
     """An assembler that has taken in a corpus."""
 
-    def __init__(self, corpus: Corpus, name: str, pack: Packer, counter: TokenCounter) -> None:
+    def __init__(
+        self, corpus: Corpus, name: str, pack: Packer, counter: TokenCounter, tokens: Mapping[str, int]
+    ) -> None:
         self._corpus, self._name, self._pack, self._counter = corpus, name, pack, counter
-        self._known = frozenset(item.id for item in corpus.items)
+        self._tokens = tokens
 
     async def at(self, budget: int) -> AsyncIterator[Outcome]:
         """Yield the outcome of every question at a budget."""
@@ -120,7 +128,7 @@ class _Asked:
             start = perf_counter()
             selection = await self._pack(question.query, budget)
             seconds = perf_counter() - start
-            broken = tuple(violations(selection, budget, self._known))
+            broken = tuple(violations(selection, budget, self._tokens))
             yield Outcome(
                 corpus=self._corpus.name,
                 question_id=question.id,
@@ -129,8 +137,10 @@ class _Asked:
                 budget=budget,
                 recall=recall(question, selection, broken),
                 used=selection.used,
+                content=sum(self._tokens.get(item_id, 0) for item_id in selection.item_ids),
                 seconds=seconds,
                 prefix_share=prefix_share(selection, previous, self._counter) if previous else None,
                 violations=(*broken, *selection.faults()),
+                dataset=self._corpus.dataset,
             )
             previous = selection

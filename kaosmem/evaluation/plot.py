@@ -78,8 +78,9 @@ def draw(report: Report) -> Figure:
     axes = figure.subplots(1, len(_PANELS), width_ratios=(1.5, 1, 1))
     for panel, panel_axes in zip(_PANELS, axes, strict=True):
         _draw_panel(panel, panel_axes, report)
-    items = sum(report.corpora.values())
-    figure.suptitle(f"{report.questions:,} questions on {items:,} items", fontsize="medium")
+    asked = f"{report.questions:,} questions on {sum(report.corpora.values()):,} items"
+    over = f", mean of {len(report.datasets):,} data sets" if len(report.datasets) > 1 else ""
+    figure.suptitle(asked + over, fontsize="medium")
     lines, names = axes[0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=min(6, len(names)), frameon=False)
     return figure

@@ -18,7 +18,8 @@ class Outcome:
     """What one assembler made of one question at one budget.
 
     recall: share of the question's evidence that is in, 0 to 1; 0 where what was chosen can't be counted.
-    seconds: of the assembly. violations: what is wrong with it, none in a sound one.
+    used, content: tokens, of the context and of the texts of its items alone. seconds: of the assembly.
+    violations: what is wrong with it, none in a sound one.
     prefix_share: of the tokens of the question before on the same corpus, the share that this context repeats at its
     front, which is what a provider's prompt cache can reuse; None for the first question.
     """
@@ -30,16 +31,19 @@ class Outcome:
     budget: int
     recall: float
     used: int
+    content: int
     seconds: float
     prefix_share: float | None
     violations: tuple[str, ...] = ()
+    dataset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Means over outcomes; None where there is nothing to take one of.
 
-    scored: how many of the questions count in `recall`. fill: share of the budget that is used.
+    scored: how many of the questions count in `recall`, the unweighted mean of the data sets' means over questions.
+    fill: share of the budget that is used. framing: share of what is used that is not the texts of items.
     violations: how many contexts have one. median_ms, p95_ms: of an assembly.
     """
 
@@ -47,6 +51,7 @@ class Figures:
     scored: int
     recall: float | None
     fill: float | None
+    framing: float | None
     violations: int
     median_ms: float | None
     p95_ms: float | None
@@ -69,9 +74,15 @@ class Report:
     unscored: frozenset[str] = frozenset()
 
     @property
-    def categories(self) -> tuple[str, ...]:
-        """Return the questions' categories, sorted."""
-        return tuple(sorted({outcome.category for outcome in self.outcomes}))
+    def datasets(self) -> tuple[str, ...]:
+        """Return the names of the data sets, in their order."""
+        return tuple(dict.fromkeys(outcome.dataset for outcome in self.outcomes))
+
+    @property
+    def categories(self) -> tuple[tuple[str, str], ...]:
+        """Return each data set with each category of its questions; data sets in their order, categories sorted."""
+        found = sorted({(outcome.dataset, outcome.category) for outcome in self.outcomes})
+        return tuple(sorted(found, key=lambda each: self.datasets.index(each[0])))
 
     @property
     def questions(self) -> int:
@@ -83,9 +94,13 @@ class Report:
         """Return the outcomes that have something wrong with them."""
         return tuple(outcome for outcome in self.outcomes if outcome.violations)
 
-    def figures(self, assembler: str, budget: int, category: str | None = None) -> Figures:
-        """Return the figures of an assembler at a budget, over one category or, None, over all."""
+    def figures(
+        self, assembler: str, budget: int, category: str | None = None, *, dataset: str | None = None
+    ) -> Figures:
+        """Return the figures of an assembler at a budget, over one category, one data set or, None, over all."""
         outcomes = self._by_run.get((assembler, budget), [])
+        if dataset is not None:
+            outcomes = [outcome for outcome in outcomes if outcome.dataset == dataset]
         if category is not None:
             return _figures([outcome for outcome in outcomes if outcome.category == category], frozenset())
         return _figures(outcomes, self.unscored)
@@ -98,9 +113,9 @@ class Report:
             "unscored": sorted(self.unscored),
             "load_seconds": dict(self.load_seconds),
             "figures": [
-                {"assembler": assembler, "budget": budget, "category": category}
-                | asdict(self.figures(assembler, budget, category))
-                for category in (None, *self.categories)
+                {"assembler": assembler, "budget": budget, "dataset": dataset, "category": category}
+                | asdict(self.figures(assembler, budget, category, dataset=dataset))
+                for dataset, category in ((None, None), *((name, None) for name in self.datasets), *self.categories)
                 for budget in self.budgets
                 for assembler in self.assemblers
             ],
@@ -121,13 +136,21 @@ def _figures(outcomes: list[Outcome], unscored: frozenset[str]) -> Figures:
     return Figures(
         questions=len(outcomes),
         scored=len(scored),
-        recall=_mean(outcome.recall for outcome in scored),
+        recall=_recall(scored),
         fill=_mean(outcome.used / outcome.budget for outcome in outcomes),
+        framing=_mean(1 - outcome.content / outcome.used for outcome in outcomes if outcome.used),
         violations=sum(bool(outcome.violations) for outcome in outcomes),
         median_ms=median(times) if times else None,
         p95_ms=times[ceil(0.95 * len(times)) - 1] if times else None,
         prefix_share=_mean(outcome.prefix_share for outcome in outcomes if outcome.prefix_share is not None),
     )
+
+
+def _recall(scored: list[Outcome]) -> float | None:
+    by_dataset: dict[str, list[float]] = {}
+    for outcome in scored:
+        by_dataset.setdefault(outcome.dataset, []).append(outcome.recall)
+    return _mean(fmean(recalls) for recalls in by_dataset.values())
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kaosmem.evaluation.report import Report
 
-FIGURES_HEADER = ("budget", "assembler", "recall", "fill", "violations", "median ms", "p95 ms", "prefix")
+FIGURES_HEADER = ("budget", "assembler", "recall", "fill", "framing", "violations", "median ms", "p95 ms", "prefix")
 
 
 def figures_rows(report: Report) -> Iterator[tuple[str, ...]]:
@@ -21,6 +21,7 @@ def figures_rows(report: Report) -> Iterator[tuple[str, ...]]:
                 assembler,
                 _share(figures.recall),
                 _share(figures.fill),
+                _share(figures.framing),
                 f"{figures.violations:,}",
                 _milliseconds(figures.median_ms),
                 _milliseconds(figures.p95_ms),
@@ -29,18 +30,28 @@ def figures_rows(report: Report) -> Iterator[tuple[str, ...]]:
 
 
 def recall_header(report: Report) -> tuple[str, ...]:
-    """Return the names over `recall_rows`."""
-    return ("category", "questions", "budget", *report.assemblers)
+    """Return the names over `dataset_rows` and `category_rows`."""
+    return ("data set", "category", "questions", "budget", *report.assemblers)
 
 
-def recall_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """Yield recall by category: for each category and budget a row, the assemblers side by side."""
-    for category in report.categories:
+def dataset_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield recall by data set: for each of them and each budget a row, the assemblers side by side."""
+    for dataset in report.datasets:
+        yield from _recall_rows(report, dataset, None, "all")
+
+
+def category_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield recall by data set and category, as `dataset_rows` does."""
+    for dataset, category in report.categories:
         mark = " (not in the mean)" if category in report.unscored else ""
-        for budget in report.budgets:
-            figures = [report.figures(assembler, budget, category) for assembler in report.assemblers]
-            shares = (_share(each.recall) for each in figures)
-            yield (category + mark or "-", f"{figures[0].questions:,}", f"{budget:,}", *shares)
+        yield from _recall_rows(report, dataset, category, category + mark or "-")
+
+
+def _recall_rows(report: Report, dataset: str, category: str | None, label: str) -> Iterator[tuple[str, ...]]:
+    for budget in report.budgets:
+        figures = [report.figures(each, budget, category, dataset=dataset) for each in report.assemblers]
+        shares = (_share(each.recall) for each in figures)
+        yield (dataset or "-", label, f"{figures[0].questions:,}", f"{budget:,}", *shares)
 
 
 def _share(value: float | None) -> str:

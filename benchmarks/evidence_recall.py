@@ -1,0 +1,98 @@
+"""How much of the evidence gets into a budget: kaosmem, baselines and your own, without a model in the loop.
+
+    KAOSMEM_DATA=FOLDER python -m benchmarks.evidence_recall --plot recall.png --json recall.json
+
+FOLDER holds a folder for each data set, with `<corpus>.items.jsonl`, lines `{id, session, timestamp, role, text}` in
+order, and `<corpus>.questions.jsonl`, lines `{id, query, evidence_ids, category}`. A question's recall is the share of
+its evidence that is in the context, 0 if that is over its budget or holds an unknown item or one twice. A data set's is
+the mean over all its questions but the `adversarial` ones, the headline the unweighted mean over data sets. Framing is
+the share of a context that is not the texts of its items. Nothing is shared between budgets, as that would hide time.
+
+To compare your own, save this as `mine.py`, and add `--assembler mine:Longest --assembler kaosmem`:
+
+    from kaosmem.evaluation import ItemLines
+
+    class Longest:
+        name = "longest"
+
+        def load(self, items):
+            lines = ItemLines(items)  # one line "{role}: {text}" each; or lay them out yourself, and return a Selection
+            longest = sorted(range(len(items)), key=lambda place: -len(items[place].text))
+            async def pack(query, budget):
+                return lines.each_that_fits(longest, budget)
+            return pack
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from kaosmem.cli.benchmark import measured, named_assemblers, print_report
+from kaosmem.errors import KaosmemError
+from kaosmem.evaluation import ASSEMBLERS, DEFAULT_BUDGETS, UNSCORED, check_plot
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print tables, and save what is asked for."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.data:
+        parser.error("no data: give --data FOLDER, or set KAOSMEM_DATA")
+    for path in filter(None, (options.plot, options.json)):
+        if not path.absolute().parent.is_dir():
+            parser.error(f"there is no folder {str(path.parent)!r}; make it first")
+    started = time.perf_counter()
+    try:
+        if options.plot:
+            check_plot(options.plot)
+        report = asyncio.run(
+            measured(
+                options.data,
+                datasets=options.datasets,
+                assemblers=named_assemblers(options.assembler or ASSEMBLERS),
+                budgets=options.budgets,
+                unscored=UNSCORED,
+                plot=options.plot,
+            )
+        )
+    except KaosmemError as error:
+        parser.error(str(error))
+    print_report(report, by_category=True)
+    print(f"\n{time.perf_counter() - started:.0f} s in all")
+    if options.json:
+        options.json.write_text(json.dumps(report.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence_recall", description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--data", metavar="FOLDER", default=os.environ.get("KAOSMEM_DATA"), help="by default KAOSMEM_DATA")
+    add("--datasets", metavar="NAME,...", type=names, default=(), help="only these")
+    add("--budgets", metavar="TOKENS,...", type=budgets, default=DEFAULT_BUDGETS, help="by default 512,2048,8192")
+    add(
+        "--assembler",
+        metavar="NAME",
+        action="append",
+        help=f"only this one: {', '.join(ASSEMBLERS)}, or your own as module:attribute; can be repeated",
+    )
+    add("--plot", metavar="FILE", type=Path, help="draw recall, fill and time to a .png, .svg or .pdf (extra plot)")
+    add("--json", metavar="FILE", type=Path, help="save the figures and every outcome")
+    return parser
+
+
+def names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def budgets(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+if __name__ == "__main__":
+    main()
