@@ -63,10 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     except KaosmemError as error:
         parser.error(str(error))
-    print_report(report, by_category=True)
-    print(f"\n{time.perf_counter() - started:.0f} s in all")
+    seconds = time.perf_counter() - started
     if options.json:
         options.json.write_text(json.dumps(report.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
+    print_report(report, by_category=True)
+    print(f"\n{seconds:.0f} s in all")
 
 
 def _parser() -> argparse.ArgumentParser:
