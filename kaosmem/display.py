@@ -10,6 +10,8 @@ _JOINERS = "\u200c\u200d"  # of letters in Indic scripts and Persian, and of emo
 _WIDE = 2
 _EMOJI_FORM = "\ufe0f"  # asks for the wide form of the character before it
 _CUT = "…"
+_WIDE_SINCE_UNICODE_16 = re.compile("[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d356\U0001d360-\U0001d376]")
+"""What terminals and Python's own tables do not agree on yet."""
 
 _UNDRAWABLE = re.compile(rf"[^ -~{_JOINERS}]")
 
@@ -33,7 +35,8 @@ def width(text: str) -> int:
 def _columns(char: str) -> int:
     if char in _JOINERS or (unicodedata.category(char) in ("Mn", "Me") and char != _EMOJI_FORM):
         return 0
-    return _WIDE if unicodedata.east_asian_width(char) in "WF" else 1
+    is_wide = unicodedata.east_asian_width(char) in "WF" or _WIDE_SINCE_UNICODE_16.match(char)
+    return _WIDE if is_wide else 1
 
 
 def fitted(text: str, columns: int, *, tail: int = 0) -> str:

@@ -255,7 +255,7 @@ def test_long_names_and_huge_numbers_leave_room_for_the_sums() -> None:
     assert max(map(len, assembled(huge, budget=10**20).explain().splitlines())) == 80
 
 
-@given(texts, st.integers(1, 100), st.data())
+@given(texts | st.sampled_from(["𝌀" * 9, "䷀䷿", "☰"]), st.integers(1, 100), st.data())
 def test_fitted_text_is_no_wider_than_its_room(text: str, columns: int, data: st.DataObject) -> None:
     """It is at most so wide for us and for rich, holds nothing a terminal obeys, and is the text if that fits."""
     tail = data.draw(st.integers(0, columns - 1))

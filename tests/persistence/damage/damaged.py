@@ -198,10 +198,11 @@ def _damaged(data: bytes, kind: str, rng: random.Random) -> bytes | None:
 def must_be_served(life: Life, broken: Files) -> set[tuple[str, str]]:
     """The items that are live at the end, and whose newest line is there still, with what it can be checked by."""
     wanted: set[tuple[str, str]] = set()
+    newest = max((name for name, data in broken.items() if name.startswith("log/") and data), default=None)
     for path, data in life.files.items():
         if path.startswith(("log/", "snap/")) and path in broken:
-            last = path == max(name for name in broken if name.startswith("log/")) if path.startswith("log/") else False
-            for line in _checkable(data, _without_torn(data, broken[path]) if last else broken[path]):
+            left = _without_torn(data, broken[path]) if path == newest else broken[path]
+            for line in _checkable(data, left):
                 for key, content in _says(path, line):
                     if life.state.get(key) == content:
                         wanted.add(key)
