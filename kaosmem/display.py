@@ -10,7 +10,9 @@ _JOINERS = "\u200c\u200d"  # of letters in Indic scripts and Persian, and of emo
 _WIDE = 2
 _EMOJI_FORM = "\ufe0f"  # asks for the wide form of the character before it
 _CUT = "…"
-_WIDE_SINCE_UNICODE_16 = re.compile("[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d356\U0001d360-\U0001d376]")
+_WIDE_SINCE_UNICODE_16 = re.compile(
+    r"[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d356\U0001d360-\U0001d376]"
+)
 """What terminals and Python's own tables do not agree on yet."""
 
 _UNDRAWABLE = re.compile(rf"[^ -~{_JOINERS}]")
