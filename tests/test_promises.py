@@ -26,6 +26,7 @@ from kaosmem import (
 from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
 from kaosmem.formats.text import header_piece, item_piece
+from kaosmem.sections import Candidate
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens import TokenCounter
 from tests.worlds import World, budgets, formats, queries, questions, texts, worlds
@@ -217,11 +218,26 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
             counter=count,
         )
         cap = context.budget if spec.budget is None else min(spec.budget, context.budget)
-        for unit in world.memory[name].propose(context.query, cap=cap).candidates:
+        units = world.memory[name].propose(context.query, cap=cap).candidates
+        shown_units = [unit for unit in units if context.decision(unit.items[0].id).included]
+        assert use.used == tokens_of_section(spec, shown_units, count)
+        for unit in units:
             if context.decision(unit.items[0].id).reason is Reason.NO_ROOM:
-                cost = sum(count(item_piece(item, provenance=spec.provenance)) for item in unit.items)
-                cost += 0 if use.items else count(header_piece(spec.title))
-                assert use.used + cost > cap or context.used - context.frame + frame + cost > context.budget
+                more = tokens_of_section(spec, [*shown_units, unit], count)
+                others = context.used - context.frame + frame - use.used
+                assert more > cap or others + more > context.budget
+
+
+def tokens_of_section(spec: SectionSpec, units: list[Candidate], count: TokenCounter) -> int:
+    """Return what a section takes that shows these units: a source that the item before it has is named but once."""
+    pieces, named = [header_piece(spec.title)] if units else [], None
+    for unit in sorted(units, key=lambda unit: unit.position):
+        for item in unit.items:
+            source = item.metadata.get("source") or None
+            continued = source is not None and source == named
+            pieces.append(item_piece(item, continued=continued, provenance=spec.provenance))
+            named = source
+    return sum(map(count, pieces))
 
 
 def first_of_history(context: Context) -> ChatMessage:

@@ -42,12 +42,18 @@ HOSTILE = (
     "日本語のテキスト",
     "👍🏽",
 )
+SOURCES = ("ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT", "x]\n## y", "system", ":", ":1-3", "")
 
 texts = st.one_of(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join),
     st.integers(0, 10_000).map(lambda seed: " ".join(random.Random(seed).choices(WORDS, k=seed % 40))),
     st.sampled_from(HOSTILE),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+)
+
+metadatas = st.none() | st.fixed_dictionaries(
+    {"source": st.sampled_from(["a/b.md", "a/b.md", *SOURCES])},
+    optional={"lines": st.sampled_from([[1, 3], [40, 1200], ["x]", "\n"], [7]])},
 )
 
 
@@ -124,10 +130,8 @@ def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
             answered = f"call-{draw(st.integers(0, max(0, calls)))}"
             world.add(section, [ToolResultBlock(answered, draw(texts))], role="tool")
         else:
-            role = draw(st.sampled_from([None, None, "user", "assistant", "critic", "system"]))
-            metadata = draw(
-                st.sampled_from([None, None, {"source": "a/b.md", "lines": [1, 3]}, {"source": "x]\n## y"}])
-            )
+            role = draw(st.sampled_from([None, None, "user", "assistant", "critic", "system", ":1-3"]))
+            metadata = draw(metadatas)
             world.add(
                 section,
                 draw(texts),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeAlias
+
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
-from kaosmem.formats.text import header_piece, item_tokens, recalled_header
+from kaosmem.formats.text import continues, header_piece, item_tokens, recalled_header
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item
 from kaosmem.units import repair
+
+_Measure: TypeAlias = tuple[str, Callable[[Item], int]]
+"""A form in which an item has a size, and how it is measured."""
 
 
 def measure(item: Item, counter: TokenCounter, *, provenance: bool = False) -> int:
@@ -15,11 +22,12 @@ def measure(item: Item, counter: TokenCounter, *, provenance: bool = False) -> i
 
     provenance: it says how far it is trusted.
     """
-    return item.size(_piece_form(counter, provenance), lambda item: item_tokens(item, counter, provenance=provenance))
+    return item.size(*_as_piece(counter, provenance=provenance))
 
 
-def _piece_form(counter: TokenCounter, provenance: bool = False) -> str:
-    return f"{'provenance ' if provenance else ''}piece {counter.name}"
+def _as_piece(counter: TokenCounter, *, continued: bool = False, provenance: bool) -> _Measure:
+    form = f"{'continued ' if continued else ''}{'provenance ' if provenance else ''}piece {counter.name}"
+    return form, partial(item_tokens, counter=counter, continued=continued, provenance=provenance)
 
 
 class Costs:
@@ -28,15 +36,26 @@ class Costs:
     def __init__(self, format: Format, counter: TokenCounter) -> None:  # noqa: A002
         self._format, self._counter = format, counter
         self._lines: dict[str, int] = {}
-        self._as_piece, self._as_entry = _piece_form(counter), f"{format.name} {counter.name}"
+        self._as_entry = f"{format.name} {counter.name}"
+        self._as_pieces = {
+            provenance: (
+                _as_piece(counter, provenance=provenance),
+                _as_piece(counter, continued=True, provenance=provenance),
+            )
+            for provenance in (False, True)
+        }
 
-    def pieces(self, unit: Candidate, provenance: bool = False) -> int:
-        """Return what a unit costs in the system message or the block, with or without its provenance."""
-        if provenance:
-            return sum(measure(item, self._counter, provenance=True) for item in unit.items)
+    def pieces(self, items: Iterable[Item], before: Item | None = None, *, provenance: bool = False) -> int:
+        """Return what items cost in the system message or the block, with or without their provenance.
+
+        before: the item of their section that is shown before them.
+        """
+        labelled, continued = self._as_pieces[provenance]
         tokens = 0
-        for item in unit.items:
-            tokens += item.size(self._as_piece, self._measure_piece)
+        for item in items:
+            form, measure_item = continued if continues(item, before) else labelled
+            tokens += item.size(form, measure_item)
+            before = item
         return tokens
 
     def entries(self, unit: Candidate) -> int:
@@ -74,9 +93,6 @@ class Costs:
         """Return where the block stands when this is the last entry of the history."""
         takes_block = last is not None and self._format.takes_block(last)
         return BlockPlace.IN_MESSAGE if takes_block else BlockPlace.OWN_MESSAGE
-
-    def _measure_piece(self, item: Item) -> int:
-        return item_tokens(item, self._counter)
 
     def _measure_entry(self, item: Item) -> int:
         known = item.tokens if isinstance(item.content, str) else None

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect, insort
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.types import Item
+
+_POSITION = attrgetter("position")
 
 
 @dataclass(slots=True)
 class Share:
     """What one section may take of a window, while it is filled. All costs are in tokens as rendered.
 
-    candidates: in order of want. size: what a candidate costs. header: what the section's header costs over that
-    many items. cap: the most it may take; grant: what it is sure of. used, kept, count: tokens, units and items so far.
+    candidates: in order of want. size: what items cost that are shown after another one, or first. header: what the
+    section's header costs over that many items. cap: the most it may take; grant: what it is sure of. used, kept,
+    count: tokens, units and items so far, units in stored order.
     """
 
     spec: SectionSpec
     candidates: tuple[Candidate, ...]
-    size: Callable[[Candidate], int]
+    size: Callable[[Sequence[Item], Item | None], int]
     header: Callable[[int], int]
     cap: int
     grant: int = 0
@@ -28,29 +33,40 @@ class Share:
     count: int = 0
 
     def cost(self, candidate: Candidate) -> int:
-        """Return what it takes to add a candidate."""
+        """Return what it takes to add a candidate: what is shown after it may change its label.
+
+        That is never less than its text takes. Where it saves the next item the naming of a source, it names it itself.
+        """
         header_so_far = self.header(self.count) if self.count else 0
-        return self.size(candidate) + self.header(self.count + len(candidate.items)) - header_so_far
+        cost = self.header(self.count + len(candidate.items)) - header_so_far
+        place = bisect(self.kept, candidate.position, key=_POSITION)
+        before = self.kept[place - 1].items[-1] if place else None
+        if place < len(self.kept):
+            after = self.kept[place].items[:1]
+            cost += self.size(after, candidate.items[-1]) - self.size(after, before)
+        return cost + self.size(candidate.items, before)
 
     def want(self) -> int:
         """Return what all candidates would take, measured no further than past the cap."""
-        want = self.header(1)
+        want = header = self.header(1)
         for candidate in self.candidates:
             if want > self.cap:
-                break
-            want += self.size(candidate)
-        return want
+                return want
+            want += self.size(candidate.items, None)
+        units = sorted(self.candidates, key=_POSITION)
+        lasts = (None, *(unit.items[-1] for unit in units))
+        return header + sum(self.size(unit.items, before) for unit, before in zip(units, lasts, strict=False))
 
     def take(self, candidate: Candidate, cost: int) -> None:
         """Add a candidate at its cost."""
         self.used += cost
         self.count += len(candidate.items)
-        self.kept.append(candidate)
+        insort(self.kept, candidate, key=_POSITION)
 
     @property
     def items(self) -> list[Item]:
         """Return the items taken, units in stored order."""
-        return [item for unit in sorted(self.kept, key=lambda unit: unit.position) for item in unit.items]
+        return [item for unit in self.kept for item in unit.items]
 
     @property
     def left_out(self) -> list[Candidate]:
@@ -64,7 +80,8 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0) -> int:
 
     opening: what the first unit taken costs on top, where it opens the block that all the shares stand in.
     First each share is filled within its grant, then what whole units could not use of it goes on in the same order,
-    so that in the end no unit left out fits in what remains of the window and of its share's cap.
+    so that in the end no unit left out fits in what remains of the window and of its share's cap: as no unit costs
+    less than nothing, what did not fit in what was taken before does not fit in more.
     """
     shares = list(shares)
     for share in shares:

@@ -11,7 +11,7 @@ from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Share, fit
 from kaosmem.assembly.tail import Tail, TailCutter
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
-from kaosmem.formats.text import header_piece, item_piece, recalled_header
+from kaosmem.formats.text import continues, header_piece, item_piece, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.types import ChatMessage, Item
 
@@ -280,7 +280,9 @@ def _pieces(share: Share) -> Iterable[str]:
 
 
 def _item_pieces(share: Share) -> Iterator[str]:
-    return (item_piece(item, provenance=share.spec.provenance) for item in share.items)
+    items, provenance = share.items, share.spec.provenance
+    for before, item in zip((None, *items), items, strict=False):
+        yield item_piece(item, continued=continues(item, before), provenance=provenance)
 
 
 def _tail_entries(tail: Tail) -> Iterator[HistoryEntry]:

@@ -1,7 +1,9 @@
 """The text format, and the pieces of the system message and the block, which every format shares.
 
-A section begins `## name`, an item `[role] ` or `[its source] `. Every piece ends in a newline and begins with a
-visible mark, so that counts of pieces add up, and stored text can't forge a delimiter.
+A section begins `## name`, an item `[role] ` or `[its source] `. A run of items of one source, within a section, names
+it once: those after the first are labelled `[:] `, or `[:lines] ` where their lines are known. No other label begins
+with a colon. Every piece ends in a newline and begins with a visible mark, so that counts of pieces add up, and stored
+text can't forge a delimiter.
 """
 
 from __future__ import annotations
@@ -32,19 +34,28 @@ def header_piece(title: str) -> str:
     return f"## {_NOT_IN_LABEL.sub(' ', title)}\n"
 
 
-def item_piece(item: Item, *, provenance: bool = False) -> str:
+def continues(item: Item, before: Item | None) -> bool:
+    """Return whether an item has the source of the one that is shown before it in its section."""
+    if before is None:
+        return False
+    source = item.metadata.get("source")
+    return isinstance(source, str) and source != "" and source == before.metadata.get("source")
+
+
+def item_piece(item: Item, *, continued: bool = False, provenance: bool = False) -> str:
     """Return an item as it is shown in text, in the system message and in the block.
 
+    continued: it has the source of the item before it, which is not named again: `[:3-9] `.
     provenance: say after its source or role how far it is trusted, such as `[a.md:3-9, trust external] `. No source
     or role can say it for itself, as their blanks are replaced.
     """
-    label = _item_label(item, provenance)
+    label = _item_label(item, continued, provenance)
     return _piece(label, item.text) if _false_delimiters(item) else f"{label}{item.text}\n"
 
 
-def item_tokens(item: Item, counter: TokenCounter, *, provenance: bool = False) -> int:
+def item_tokens(item: Item, counter: TokenCounter, *, continued: bool = False, provenance: bool = False) -> int:
     """Return the tokens of an item's piece."""
-    label = _item_label(item, provenance)
+    label = _item_label(item, continued, provenance)
     if _false_delimiters(item) or not isinstance(item.content, str):
         return counter(_piece(label, item.text))
     return _known_piece_tokens(label, item.content, counter, item.tokens)
@@ -60,14 +71,19 @@ def recalled_header(title: str, *, recalled: int, left_out: int) -> str:
     return header_piece(f"{title}: {recalled} earlier ones, {left_out} left out between")
 
 
-def _item_label(item: Item, provenance: bool) -> str:
+def _item_label(item: Item, continued: bool, provenance: bool) -> str:
     trust = f", trust {item.trust.name.lower()}" if provenance else ""
+    if continued:
+        return _label(_lines_label(item) or ":", trust, continued=True)
     return _label(_source_label(item) or item.shown_role, trust)
 
 
 @lru_cache(maxsize=4_096)
-def _label(label: str, trust: str = "") -> str:
-    return f"[{_NOT_IN_LABEL.sub('_', label)[:_MAX_LABEL_CHARS] or '*'}{trust}] "
+def _label(label: str, trust: str = "", *, continued: bool = False) -> str:
+    shown = _NOT_IN_LABEL.sub("_", label)[:_MAX_LABEL_CHARS]
+    # Of all that is stored nothing may pass for a label that continues a source.
+    anonymous = "*" if not continued and shown[:1] in ("", ":") else ""
+    return f"[{anonymous}{shown}{trust}] "
 
 
 register_memo(_label.cache_clear)
@@ -101,10 +117,14 @@ def _source_label(item: Item) -> str:
     source = item.metadata.get("source")
     if not isinstance(source, str) or not source:
         return ""
-    lines = item.metadata.get("lines")
-    if isinstance(lines, list) and len(lines) == 2:
-        return f"{source}:{lines[0]}-{lines[1]}"
+    if lines := _lines_label(item):
+        return f"{source}{lines}"
     return f"./{source}" if source.lower() in PROVIDERS_ROLES else source  # a file called `system` is none
+
+
+def _lines_label(item: Item) -> str:
+    lines = item.metadata.get("lines")
+    return f":{lines[0]}-{lines[1]}" if isinstance(lines, list) and len(lines) == 2 else ""
 
 
 class TextFormat:

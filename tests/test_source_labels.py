@@ -1,0 +1,172 @@
+"""Sources in labels: named once in a run of one source, and never to be forged."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import Context, Item, Reason, SectionSpec, SessionMemory, Trust, WindowTooSmallError
+from kaosmem.formats.text import header_piece, item_piece
+from tests.worlds import formats, metadatas, queries, texts
+
+LONG = "ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT"
+
+
+def documents(**fields: object) -> SectionSpec:
+    return SectionSpec("documents", eviction="none", **fields)  # type: ignore[arg-type]
+
+
+def filled(spec: SectionSpec, *items: tuple[str, dict[str, object] | None], **given: object) -> SessionMemory:
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for text, metadata in items:
+        memory.add(spec.name, text, metadata=metadata, **given)  # type: ignore[arg-type]
+    return memory
+
+
+def assembled(memory: SessionMemory, budget: int = 5_000, query: str | None = "fee", format: str = "text") -> Context:
+    return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
+
+
+def shown(*items: tuple[str, dict[str, object] | None], **fields: object) -> str:
+    return assembled(filled(documents(**fields), *items)).text.removeprefix("## documents\n")
+
+
+def test_a_source_is_named_once_in_a_run() -> None:
+    """Items right after one of the same source are labelled `[:] `; another source, or none, ends the run."""
+    a, b = {"source": "a.md"}, {"source": "b.md"}
+    given = ("one", a), ("two", a), ("three", b), ("four", a), ("five", None), ("six", a)
+    assert shown(*given) == "[a.md] one\n[:] two\n[b.md] three\n[a.md] four\n[*] five\n[a.md] six\n"
+
+
+def test_items_without_a_source_are_labelled_by_their_role_each() -> None:
+    """Roles are short: only sources are named once, and an empty one is none."""
+    none = {"source": ""}
+    assert shown(("one", none), ("two", none), ("three", None)) == "[*] one\n[*] two\n[*] three\n"
+
+
+def test_lines_are_shown_of_each_item_of_a_run() -> None:
+    """What differs within a run is shown: the lines, where they are known."""
+    given = [("x", {"source": "a.md", "lines": lines}) for lines in ([1, 3], [4, 9], "4-9")]
+    assert shown(*given) == "[a.md:1-3] x\n[:4-9] x\n[:] x\n"
+
+
+def test_trust_is_shown_of_each_item_of_a_run() -> None:
+    """With provenance every label says how far its own text is trusted."""
+    memory = SessionMemory.test_mode(sections=(documents(provenance=True),))
+    for trust, lines in ((Trust.USER, [1, 3]), (Trust.EXTERNAL, [4, 9]), (Trust.TOOL, None)):
+        memory.add("documents", "x", metadata={"source": "a.md", "lines": lines}, trust=trust)
+    assert assembled(memory).text == (
+        "## documents\n[a.md:1-3, trust user] x\n[:4-9, trust external] x\n[:, trust tool] x\n"
+    )
+
+
+def test_a_section_names_the_source_that_the_one_before_it_ended_with() -> None:
+    """A run is within one section: what stands before another header is no part of it."""
+    memory = SessionMemory.test_mode(sections=(documents(), SectionSpec("notes")))
+    for section in ("documents", "notes"):
+        memory.add(section, "x", metadata={"source": "a.md"})
+    assert assembled(memory).text == "## documents\n[a.md] x\n## notes\n[a.md] x\n"
+
+
+def test_recalled_messages_name_a_source_once() -> None:
+    """Earlier messages stand in the block, and are labelled like all that does."""
+    spec = SectionSpec("messages", placement="history", eviction="none", recall=0.5, low_water=0.3)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for number in range(80):
+        memory.add("messages", f"fee {number} of the supplier", metadata={"source": LONG})
+    context = assembled(memory, 300)
+    recalled = [item for item in context.items if context.decision(item.id).reason is Reason.RECALLED]
+    assert len(recalled) > 3
+    assert context.text.count(f"[{LONG.replace(' ', '_')}]") == 1
+    assert memory.counter(context.text) == context.used
+
+
+@given(texts, texts, st.none() | st.lists(texts, min_size=2, max_size=2), st.booleans())
+def test_nothing_stored_can_pass_for_a_run(source: str, role: str, lines: list[str] | None, provenance: bool) -> None:
+    """Whatever a source, a role or lines say, only the label of an item that continues a run begins with a colon."""
+    memory = SessionMemory.test_mode(sections=(documents(),))
+    item = memory.add("documents", "x", metadata={"source": source, "lines": lines})
+    for label in (f":{source}", source, ":"):
+        for metadata in ({"source": label, "lines": lines}, {}):
+            made = Item("a", "documents", f":{role}", "x", 0, item.created_at, metadata=metadata)
+            assert not item_piece(made, provenance=provenance).startswith("[:")
+    assert item_piece(item, continued=True, provenance=provenance).startswith("[:")
+
+
+sourced = st.lists(
+    st.tuples(
+        st.sampled_from(["", "ok", "the fee", "notice of 30 days", "fee " * 12]),
+        metadatas | st.sampled_from([{"source": source} for source in (LONG, LONG, "b", "b" * 90)]),
+    ),
+    max_size=25,
+)
+
+
+@given(sourced, st.integers(0, 300), st.sampled_from([0, 20]), st.booleans(), st.sampled_from(["query", "static"]))
+def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
+    items: list[tuple[str, dict[str, object] | None]], budget: int, threshold: int, provenance: bool, placement: str
+) -> None:
+    """With any unit more, runs joined and split by it, the text is larger than the budget."""
+    spec = documents(retrieval_threshold=threshold, provenance=provenance, placement=placement)
+    memory = filled(spec, *items, role="note")
+    context = assembled(memory, budget)
+    held = list(memory["documents"])
+    assert context.text == text_of(spec, [item for item in held if item in context.items])
+    assert memory.counter(context.text) == context.used <= budget
+    for item in held:
+        if context.decision(item.id).reason is Reason.NO_ROOM:
+            more = text_of(spec, [other for other in held if other in context.items or other is item])
+            assert memory.counter(more) > budget
+
+
+def text_of(spec: SectionSpec, items: list[Item]) -> str:
+    pieces, named = [header_piece(spec.title)] if items else [], None
+    for item in items:
+        source = item.metadata.get("source") or None
+        continued = source is not None and source == named
+        pieces.append(item_piece(item, continued=continued, provenance=spec.provenance))
+        named = source
+    return "".join(pieces)
+
+
+@given(sourced.filter(bool), queries, formats)
+def test_adding_to_a_static_section_leaves_what_was_shown(
+    items: list[tuple[str, dict[str, object] | None]], query: str | None, format: str
+) -> None:
+    """What is added at the end of a static section changes no label before it: the prefix holds."""
+    memory, before = SessionMemory.test_mode(sections=(SectionSpec("role", placement="static", eviction="none"),)), ""
+    for text, metadata in items:
+        memory.add("role", text, metadata=metadata)
+        context = assembled(memory, 5_000, query, format)
+        shown = context.text if format == "text" else context.rendered.system or context.messages[0]["content"]
+        assert isinstance(shown, str)
+        assert shown.startswith(before)
+        before = shown.removesuffix("\n")
+
+
+def test_a_section_wants_no_more_than_its_labels_take() -> None:
+    """What a section of one source does not say again is not kept for it from a history, but in steps of its floor."""
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("messages", placement="history", eviction="none"), documents(floor=0.5))
+    )
+    for number in range(60):
+        memory.add("messages", f"message {number} about the fee")
+    for _ in range(10):
+        memory.add("documents", "the fee", metadata={"source": LONG})
+    context = assembled(memory, 440)
+    assert context.by_section["documents"].items == 10
+    step, message = 220 // 8, 9
+    assert context.used > 440 - step - message
+
+
+def test_what_must_be_shown_is_summed_with_its_labels() -> None:
+    """Pinned items of one source need its name once, and a budget of that much holds them."""
+    memory = filled(documents(), *[("the fee", {"source": LONG})] * 6, pinned=True)
+    context = assembled(memory)
+    assert assembled(memory, context.used).text == context.text
+    with pytest.raises(WindowTooSmallError) as caught:
+        assembled(memory, context.used - 1)
+    assert sum(caught.value.need.values()) == context.used
