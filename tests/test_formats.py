@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -65,10 +66,12 @@ def item(content: str, role: str = "user", **metadata: object) -> Item:
     return Item("a", "documents", role, content, 0, datetime(2024, 1, 1, tzinfo=UTC), metadata=metadata)
 
 
-@given(hostile_texts | texts, texts, texts, st.booleans())
-def test_stored_text_cannot_forge_a_delimiter(content: str, role: str, source: str, provenance: bool) -> None:
+@given(hostile_texts | texts, texts, texts, st.booleans(), st.booleans())
+def test_stored_text_cannot_forge_a_delimiter(
+    content: str, role: str, source: str, continued: bool, provenance: bool
+) -> None:
     """However a model splits lines, only the first line of a piece begins like a delimiter."""
-    piece = item_piece(item(content, role, source=source), provenance=provenance)
+    piece = item_piece(item(content, role, source=source), continued=continued, provenance=provenance)
     lines = re.split(f"[{LINE_ENDS}]", piece.removesuffix("\n"))
     assert DELIMITER.match(piece)
     assert not any(DELIMITER.match(line) for line in lines[1:])
@@ -371,8 +374,9 @@ def test_a_piece_of_known_text_is_counted_by_its_ends(name: str, text: str, labe
     """Counting only what changes at the ends of a known text gives the count of the whole piece."""
     count = get_counter(len if name == "len" else name)
     known = replace(item(text, label), tokens=count(text))
-    assert item_tokens(known, count) == count(item_piece(known))
-    assert item_tokens(known, count, provenance=True) == count(item_piece(known, provenance=True))
+    for continued, provenance in product((False, True), repeat=2):
+        shown = item_piece(known, continued=continued, provenance=provenance)
+        assert item_tokens(known, count, continued=continued, provenance=provenance) == count(shown)
     for layout_format in FORMATS.values():
         entry = known.message
         assert layout_format.entry_tokens(entry, count, known=known.tokens) == layout_format.entry_tokens(entry, count)

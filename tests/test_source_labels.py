@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
+from typing import TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import Context, Item, Reason, SectionSpec, SessionMemory, Trust, WindowTooSmallError
+from kaosmem import (
+    Context,
+    Item,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    ToolResultBlock,
+    ToolUseBlock,
+    Trust,
+    WindowTooSmallError,
+)
 from kaosmem.formats.text import header_piece, item_piece
 from tests.worlds import formats, metadatas, queries, texts
 
@@ -96,35 +108,56 @@ def test_nothing_stored_can_pass_for_a_run(source: str, role: str, lines: list[s
     assert item_piece(item, continued=True, provenance=provenance).startswith("[:")
 
 
-sourced = st.lists(
+Given: TypeAlias = tuple[str, bool, dict[str, object] | None]
+"""A text, whether a tool said it, and what is known of it."""
+
+given_items: st.SearchStrategy[list[Given]] = st.lists(
     st.tuples(
         st.sampled_from(["", "ok", "the fee", "notice of 30 days", "fee " * 12]),
-        metadatas | st.sampled_from([{"source": source} for source in (LONG, LONG, "b", "b" * 90)]),
+        st.sampled_from([False, False, True]),
+        st.sampled_from([{"source": LONG}, {"source": LONG}, {"source": LONG, "lines": [1, 3]}, {"source": "b" * 90}])
+        | metadatas,
     ),
-    max_size=25,
+    max_size=12,
 )
 
 
-@given(sourced, st.integers(0, 300), st.sampled_from([0, 20]), st.booleans(), st.sampled_from(["query", "static"]))
+def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[Item]:
+    """Add what stays together, a text or a call with its result, and return it."""
+    text, is_result, metadata = given
+    if not is_result:
+        return [memory.add(section, text, role="note", metadata=metadata)]
+    call = memory.add(section, [ToolUseBlock(f"c{number}", "f", "{}")], role="assistant", metadata=metadata)
+    return [call, memory.add(section, [ToolResultBlock(f"c{number}", text)], role="tool", metadata=metadata)]
+
+
+@settings(max_examples=300)
+@given(
+    given_items,
+    st.integers(0, 150) | st.integers(100, 400),
+    st.sampled_from([0, 20]),
+    st.booleans(),
+    st.sampled_from(["query", "static"]),
+)
 def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
-    items: list[tuple[str, dict[str, object] | None]], budget: int, threshold: int, provenance: bool, placement: str
+    items: list[Given], budget: int, threshold: int, provenance: bool, placement: str
 ) -> None:
     """With any unit more, runs joined and split by it, the text is larger than the budget."""
     spec = documents(retrieval_threshold=threshold, provenance=provenance, placement=placement)
-    memory = filled(spec, *items, role="note")
+    memory = SessionMemory.test_mode(sections=(spec,))
+    units = [add(memory, "documents", number, given) for number, given in enumerate(items)]
     context = assembled(memory, budget)
-    held = list(memory["documents"])
-    assert context.text == text_of(spec, [item for item in held if item in context.items])
+    kept = [unit for unit in units if unit[0] in context.items]
+    assert context.text == text_of(spec, kept)
     assert memory.counter(context.text) == context.used <= budget
-    for item in held:
-        if context.decision(item.id).reason is Reason.NO_ROOM:
-            more = text_of(spec, [other for other in held if other in context.items or other is item])
-            assert memory.counter(more) > budget
+    for unit in units:
+        if context.decision(unit[0].id).reason is Reason.NO_ROOM:
+            assert memory.counter(text_of(spec, [other for other in units if other in kept or other is unit])) > budget
 
 
-def text_of(spec: SectionSpec, items: list[Item]) -> str:
-    pieces, named = [header_piece(spec.title)] if items else [], None
-    for item in items:
+def text_of(spec: SectionSpec, units: list[list[Item]]) -> str:
+    pieces, named = [header_piece(spec.title)] if units else [], None
+    for item in chain.from_iterable(units):
         source = item.metadata.get("source") or None
         continued = source is not None and source == named
         pieces.append(item_piece(item, continued=continued, provenance=spec.provenance))
@@ -132,14 +165,12 @@ def text_of(spec: SectionSpec, items: list[Item]) -> str:
     return "".join(pieces)
 
 
-@given(sourced.filter(bool), queries, formats)
-def test_adding_to_a_static_section_leaves_what_was_shown(
-    items: list[tuple[str, dict[str, object] | None]], query: str | None, format: str
-) -> None:
+@given(given_items, queries, formats)
+def test_adding_to_a_static_section_leaves_what_was_shown(items: list[Given], query: str | None, format: str) -> None:
     """What is added at the end of a static section changes no label before it: the prefix holds."""
     memory, before = SessionMemory.test_mode(sections=(SectionSpec("role", placement="static", eviction="none"),)), ""
-    for text, metadata in items:
-        memory.add("role", text, metadata=metadata)
+    for number, item in enumerate(items):
+        add(memory, "role", number, item)
         context = assembled(memory, 5_000, query, format)
         shown = context.text if format == "text" else context.rendered.system or context.messages[0]["content"]
         assert isinstance(shown, str)

@@ -125,10 +125,11 @@ def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
             ids = [f"call-{calls + n}" for n in range(draw(st.integers(1, 2)))]
             calls += len(ids)
             blocks = [TextBlock(draw(texts)), *(ToolUseBlock(call, "search", '{"q": "fee"}') for call in ids)]
-            world.add(section, blocks[draw(st.integers(0, 1)) :], role="assistant", pinned=pinned)
+            metadata = draw(metadatas)
+            world.add(section, blocks[draw(st.integers(0, 1)) :], role="assistant", pinned=pinned, metadata=metadata)
         elif kind == "result":
             answered = f"call-{draw(st.integers(0, max(0, calls)))}"
-            world.add(section, [ToolResultBlock(answered, draw(texts))], role="tool")
+            world.add(section, [ToolResultBlock(answered, draw(texts))], role="tool", metadata=draw(metadatas))
         else:
             role = draw(st.sampled_from([None, None, "user", "assistant", "critic", "system", ":1-3"]))
             metadata = draw(metadatas)
