@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 COLUMNS = 80
 
 _HEADER = ("section", "item", "rank", "score", "tokens", "reason")
-_MAX_SECTION = 16
+_MAX_SECTION, _MAX_REASON = 16, 33
 _SHOWN_ITEMS = 30
 _SHOWN_SECTIONS = 30
 
@@ -90,7 +90,7 @@ def _cells(decision: Decision) -> tuple[str, ...]:
         "-" if decision.rank is None else str(decision.rank),
         "-" if decision.score is None else _score(decision.score),
         str(decision.tokens),
-        decision.reason.value,
+        fitted(visible(decision.why), _MAX_REASON, tail=20),
     )
 
 
