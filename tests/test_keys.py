@@ -105,7 +105,8 @@ def test_its_room_is_the_newcomers(memory: SessionMemory) -> None:
     assert live(memory, "ranked") == [low]
     newest = SessionMemory.test_mode(sections=(SectionSpec("last", max_items=1),))
     newest.add("last", "a", key="k")
-    assert live(newest, "last") == [newest.add("last", "b", key="k")]
+    last = newest.add("last", "b", key="k")
+    assert live(newest, "last") == [last]
 
 
 def test_an_update_keeps_the_key_and_the_place(memory: SessionMemory) -> None:
