@@ -73,6 +73,24 @@ def test_near_duplicates_are_found_and_nothing_else(texts: tuple[str, str]) -> N
     assert not told.knows(other) or near
 
 
+SHORT = [f"{number:03}" for number in range(400)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[f"extraordinary-{number}" for number in range(98)], ["extraordinary"] * 120],
+    ids=["a fifth more", "one word again and again"],
+)
+@pytest.mark.parametrize("is_before", [True, False])
+def test_long_words_hide_no_near_duplicate(more: list[str], is_before: bool) -> None:
+    """What sketches look at first may be all that two texts don't share: just so much that they are near."""
+    one = text_item(" ".join(SHORT))
+    other = text_item(" ".join(more + SHORT if is_before else SHORT + more))
+    assert says_the_same(one.text, other.text)
+    assert Shown([one]).admit((other,))
+    assert Shown([other]).admit((one,))
+
+
 @given(st.lists(edited(), max_size=8))
 def test_the_first_that_is_shown_stands_for_the_others(pairs: list[tuple[str, str]]) -> None:
     """Asked one after another, items are admitted or named after the earliest admitted one that says the same."""

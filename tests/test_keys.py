@@ -109,6 +109,16 @@ def test_its_room_is_the_newcomers(memory: SessionMemory) -> None:
     assert live(newest, "last") == [last]
 
 
+def test_what_is_superseded_is_not_evicted_too() -> None:
+    """Where its room is not enough, others make the rest: each leaves once."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 40),), counter=len)
+    for text, key in (("a" * 10, "k"), ("b" * 10, None), ("c" * 10, None)):
+        memory.add("notes", text, key=key)
+    memory.add("notes", "d" * 30, key="k")
+    assert [item.text[0] for item in memory["notes"]] == ["c", "d"]
+    assert [version.item.text[0] for version in memory["notes"].archive.in_memory()] == ["a", "b"]
+
+
 def test_an_update_keeps_the_key_and_the_place(memory: SessionMemory) -> None:
     """What was superseded can't be updated; a live id is not given twice, an archived one may be."""
     old = memory.add("findings", "Ann", key="owner", id="owner")
