@@ -74,7 +74,7 @@ class Shown:
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._items = list(items)
-        self._hashes = {each for item in self._items for each in sketch(item)}
+        self._hashes: set[int] = set().union(*map(sketch, self._items))
         self._bearers: dict[int, list[int]] = {}  # hash -> places in `_items`, of the first `_filed`
         self._filed = 0
         self._shingles: dict[int, Shingles] = {}  # by place, of those that were compared
@@ -84,17 +84,19 @@ class Shown:
 
         Items that come together stay together: they are noted, and () returned, where any of them is no duplicate.
         """
-        twins = [twin for item in items if (twin := self._twin(item)) is not None]
+        twins = []
+        for item in items:
+            own, before = sketch(item), len(self._hashes)
+            self._hashes.update(own)
+            # Most share no hash with what is shown: all of theirs are new.
+            if len(self._hashes) < before + len(own) and (twin := self._twin(item, own)) is not None:
+                twins.append(twin)
         if len(twins) == len(items):
             return tuple(twins)
         self._items += items
         return ()
 
-    def _twin(self, item: Item) -> str | None:
-        own, before = sketch(item), len(self._hashes)
-        self._hashes.update(own)
-        if len(self._hashes) == before + len(own):  # none of them was there
-            return None
+    def _twin(self, item: Item, own: Iterable[int]) -> str | None:
         self._file()
         own_shingles = shingles(item)
         for place in sorted({*chain.from_iterable(self._bearers.get(each, ()) for each in own)}):

@@ -350,10 +350,10 @@ class SessionMemory:
             trust=trust,
         )
         target.add(item)
+        # While its text is at hand: the turn that first shows it need not.
+        sketch(item)
         if target.spec.placement != "history":
-            # While its text is at hand: the turn that first shows it need not.
             measure(item, self.counter, provenance=target.spec.provenance)
-            sketch(item)
         return item
 
     def add_many(
