@@ -61,26 +61,26 @@ def test_items_without_a_source_are_labelled_by_their_role_each() -> None:
 
 def test_lines_are_shown_of_each_item_of_a_run() -> None:
     """What differs within a run is shown: the lines, where they are known."""
-    given = [("x", {"source": "a.md", "lines": lines}) for lines in ([1, 3], [4, 9], "4-9")]
-    assert shown(*given) == "[a.md:1-3] x\n[:4-9] x\n[:] x\n"
+    given = [(text, {"source": "a.md", "lines": lines}) for text, lines in (("x", [1, 3]), ("y", [4, 9]), ("z", "4-9"))]
+    assert shown(*given) == "[a.md:1-3] x\n[:4-9] y\n[:] z\n"
 
 
 def test_trust_is_shown_of_each_item_of_a_run() -> None:
     """With provenance every label says how far its own text is trusted."""
     memory = SessionMemory.test_mode(sections=(documents(provenance=True),))
-    for trust, lines in ((Trust.USER, [1, 3]), (Trust.EXTERNAL, [4, 9]), (Trust.TOOL, None)):
-        memory.add("documents", "x", metadata={"source": "a.md", "lines": lines}, trust=trust)
+    for text, trust, lines in (("x", Trust.USER, [1, 3]), ("y", Trust.EXTERNAL, [4, 9]), ("z", Trust.TOOL, None)):
+        memory.add("documents", text, metadata={"source": "a.md", "lines": lines}, trust=trust)
     assert assembled(memory).text == (
-        "## documents\n[a.md:1-3, trust user] x\n[:4-9, trust external] x\n[:, trust tool] x\n"
+        "## documents\n[a.md:1-3, trust user] x\n[:4-9, trust external] y\n[:, trust tool] z\n"
     )
 
 
 def test_a_section_names_the_source_that_the_one_before_it_ended_with() -> None:
     """A run is within one section: what stands before another header is no part of it."""
     memory = SessionMemory.test_mode(sections=(documents(), SectionSpec("notes")))
-    for section in ("documents", "notes"):
-        memory.add(section, "x", metadata={"source": "a.md"})
-    assert assembled(memory).text == "## documents\n[a.md] x\n## notes\n[a.md] x\n"
+    for section, text in (("documents", "x"), ("notes", "y")):
+        memory.add(section, text, metadata={"source": "a.md"})
+    assert assembled(memory).text == "## documents\n[a.md] x\n## notes\n[a.md] y\n"
 
 
 def test_recalled_messages_name_a_source_once() -> None:
@@ -125,6 +125,7 @@ given_items: st.SearchStrategy[list[Given]] = st.lists(
 def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[Item]:
     """Add what stays together, a text or a call with its result, and return it."""
     text, is_result, metadata = given
+    text += str(number) if text else ""  # so that most are no near-duplicates
     if not is_result:
         return [memory.add(section, text, role="note", metadata=metadata)]
     call = memory.add(section, [ToolUseBlock(f"c{number}", "f", "{}")], role="assistant", metadata=metadata)
@@ -185,8 +186,8 @@ def test_a_section_wants_no_more_than_its_labels_take() -> None:
     )
     for number in range(60):
         memory.add("messages", f"message {number} about the fee")
-    for _ in range(10):
-        memory.add("documents", "the fee", metadata={"source": LONG})
+    for number in range(10):
+        memory.add("documents", f"fee {number}", metadata={"source": LONG})
     context = assembled(memory, 440)
     assert context.by_section["documents"].items == 10
     step, message = 220 // 8, 9

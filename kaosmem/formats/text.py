@@ -17,6 +17,8 @@ from kaosmem.formats.layout import Mark, Rendered
 from kaosmem.memos import register_memo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens import TokenCounter
     from kaosmem.types import Item
@@ -32,6 +34,12 @@ _END_CHARS = 120
 def header_piece(title: str) -> str:
     """Return the line that begins a section."""
     return f"## {_NOT_IN_LABEL.sub(' ', title)}\n"
+
+
+def item_pieces(items: Sequence[Item], *, provenance: bool = False) -> Iterator[str]:
+    """Return items of one section as they are shown one after another."""
+    for before, item in zip((None, *items), items, strict=False):
+        yield item_piece(item, continued=continues(item, before), provenance=provenance)
 
 
 def continues(item: Item, before: Item | None) -> bool:
