@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidContentError
@@ -17,6 +17,8 @@ from kaosmem.names import shown
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+T = TypeVar("T")
 
 JSONValue: TypeAlias = Any
 """None, bool, int within 64 bits, finite float, str, or a list or str-keyed mapping of these."""
@@ -184,7 +186,7 @@ class Item:
 
     tokens: of the content alone, as the session's counter counts it.
     created_at: aware, in UTC.
-    key: items of one section with the same key are versions of one thing.
+    key: items of one section with the same key are versions of one thing, of which the newest is live.
     sources: ids of the items that this one was derived from.
     """
 
@@ -201,7 +203,7 @@ class Item:
     key: str | None = None
     sources: tuple[str, ...] = ()
     trust: Trust = Trust.EXTERNAL
-    _sizes: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _memos: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def shown_role(self) -> str:
@@ -235,12 +237,16 @@ class Item:
         """Return the content as one text."""
         return content_text(self.content)
 
+    def memo(self, name: str, make: Callable[[Item], T]) -> T:
+        """Return `make(self)`, made once for each `name` in the item's life."""
+        made: T | None = self._memos.get(name)
+        if made is None:
+            made = self._memos[name] = make(self)
+        return made
+
     def size(self, form: str, measure: Callable[[Item], int]) -> int:
         """Return `measure(self)`, measured once for each `form` in the item's life."""
-        size = self._sizes.get(form)
-        if size is None:
-            size = self._sizes[form] = measure(self)
-        return size
+        return self.memo(form, measure)
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the item as JSON values; what has its default is left out."""
@@ -305,7 +311,7 @@ def _drafted(stored: Mapping[str, JSONValue]) -> Any:
     draft.key = key = get("key")
     draft.tags = _texts_of(tags) if (tags := get("tags")) is not None else ()
     draft.sources = _texts_of(sources) if (sources := get("sources")) is not None else ()
-    draft._sizes = {}
+    draft._memos = {}
     kinds = type(item_id), type(role), type(tokens), type(trust), type(priority), type(pinned), type(metadata)
     if kinds != _KINDS or not (key is None or type(key) is str):
         raise TypeError("a field is of the wrong type")

@@ -110,7 +110,16 @@ def test_json_is_all_of_stdout(place: Path, command: Command) -> None:
     assert err.startswith("files: ")
     included = {decision["item_id"] for decision in answer["decisions"] if decision["included"]}
     assert included == {item["id"] for item in answer["items"]}
-    assert set(answer["decisions"][0]) == {"item_id", "section", "included", "reason", "rank", "score", "tokens"}
+    assert set(answer["decisions"][0]) == {
+        "item_id",
+        "section",
+        "included",
+        "reason",
+        "rank",
+        "score",
+        "tokens",
+        "same_as",
+    }
     for item in answer["items"]:
         source, (first, last) = item["metadata"]["source"], item["metadata"]["lines"]
         lines = (place / "docs" / source).read_text().splitlines()[first - 1 : last]

@@ -63,6 +63,9 @@ async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
     """A session that took in what others did holds, finds and shows what one that is opened anew does."""
     async with SessionMemory.open(place, sections=SPECS, read_only=True) as other:
         assert held(memory) == held(other)
+        for spec in SPECS:
+            keys = [item.key for item in memory[spec.name] if item.key]
+            assert len(keys) == len(set(keys))
         contexts = [await each.assemble_context("w", budget=100) for each in (memory, other)]
         assert contexts[0].text == contexts[1].text
         for query in ("w", "v w"):
@@ -107,6 +110,46 @@ async def test_eviction_is_decided_anew(place: Any) -> None:
             for item_id in (f"a{number}", f"b{number}"):
                 assert str(number) in (await other.fetch(item_id)).text
         assert held(other) == await stored(place)
+
+
+@pytest.mark.parametrize("section", ["messages", "documents", "few"])
+@pytest.mark.parametrize("before", [False, True], ids=["a new key", "a key that both supersede"])
+async def test_of_one_key_the_later_save_is_live(place: Any, section: str, before: bool) -> None:
+    """Where both add under one key, the later committed is live alone, here and where it is stored."""
+    async with writers(place, 3) as (first, one, other):
+        if before:
+            first.add(section, "version 0", key="k", id="0")
+            await first.save()
+            for memory in (one, other):
+                memory.add("documents", "to catch up")
+                await memory.save()
+        other.add(section, "version 2", key="k", id="2")
+        one.add(section, "version 1", key="k", id="1")
+        await one.save()
+        await other.save()
+        assert [item.id for item in other[section] if item.key] == ["2"]
+        for number in range(0 if before else 1, 2):
+            assert (await other.fetch(str(number))).text == f"version {number}"
+        assert held(other) == await stored(place)
+        one.add(section, "version 3", key="k", id="3")
+        await one.save()
+        assert [item.id for item in one[section] if item.key] == ["3"]
+        assert held(one) == await stored(place)
+
+
+async def test_what_another_superseded_is_not_updated(place: Any) -> None:
+    """An update of an item that has left meanwhile is a conflict, as of one that was evicted."""
+    async with writers(place) as (one, other):
+        one.add("notes", "version 1", key="k", id="1")
+        await one.save()
+        other.add("documents", "to catch up")
+        await other.save()
+        other.update("1", "changed")
+        one.add("notes", "version 2", key="k", id="2")
+        await one.save()
+        with pytest.raises(ConflictError, match="another writer has changed"):
+            await other.save()
+        raise _DroppedError
 
 
 async def test_a_section_that_stays_one_object_is_kept_by_its_users(place: Any) -> None:
@@ -372,7 +415,7 @@ async def _play(steps: list[tuple[str, int, str, int]]) -> None:
             match op:
                 case "add":
                     number += 1
-                    item = memory.add(section, "w " * size, id=f"i{number}")
+                    item = memory.add(section, "w " * size, id=f"i{number}", key=[None, "k", "l"][size % 3])
                     pending[writer][item.id] = item.text
                 case "update" if live:
                     memory.update(live[size % len(live)].id, "v " * size)

@@ -19,7 +19,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from kaosmem.errors import DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError
+from kaosmem.errors import (
+    DuplicateItemError,
+    InvalidContentError,
+    ItemTooLargeError,
+    SectionFullError,
+    UnknownItemError,
+)
 from kaosmem.eviction import POLICIES
 from kaosmem.sections import Archived, Section, SectionSpec
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -99,20 +105,34 @@ class PlainSection:
         if self.loop in groups:
             self.loop = row.group
 
-    def victims(self, spec: SectionSpec, item: Item, growth: int, count: int) -> list[Row] | None:
-        """Return what makes room, in the policy's order, or None where it can't be made."""
-        policy = POLICIES[spec.eviction]
-        excess = self.used + growth - spec.budget if spec.budget is not None and policy.bounded and growth > 0 else 0
-        surplus = len(self.rows) + count - spec.max_items if spec.max_items is not None and count else 0
+    def own(self, item: Item) -> set[int]:
+        """Return the groups that an item, new or updated, would be one with."""
         old = self.row(item.id)
         stays = old is not None and links(old.item) == links(item)
         own = set() if stays else self.partners(item, old.position if old else self.taken)
-        own |= {old.group} if old else set()
+        return own | ({old.group} if old else set())
+
+    def superseded(self, item: Item) -> list[Row]:
+        """Return the unit of the other item with an item's key."""
+        older = [
+            row for row in self.rows if item.key is not None and row.item.key == item.key and row.item.id != item.id
+        ]
+        return self.unit(older[0].group) if older else []
+
+    def victims(self, spec: SectionSpec, item: Item, growth: int, count: int) -> list[Row] | None:
+        """Return what leaves, what is superseded first, then in the policy's order, or None where there is no room."""
+        policy = POLICIES[spec.eviction]
+        superseded = self.superseded(item)
+        growth -= sum(row.item.tokens for row in superseded)
+        count -= len(superseded)
+        excess = self.used + growth - spec.budget if spec.budget is not None and policy.bounded and growth > 0 else 0
+        surplus = len(self.rows) + count - spec.max_items if spec.max_items is not None and count > 0 else 0
+        old, own = self.row(item.id), self.own(item)
         of_own = [row.item for row in self.rows if row.group in own and row is not old]
         priority = max(each.priority for each in [*of_own, item])
-        units = [self.unit(group) for group in {row.group for row in self.rows} - own]
+        units = [self.unit(group) for group in {row.group for row in self.rows if row not in superseded} - own]
         units = [u for u in units if not any(r.item.pinned for r in u) and not self.open_calls(u[0].group)]
-        chosen: list[Row] = []
+        chosen: list[Row] = list(superseded)
         for unit in sorted(units, key=ORDER[spec.eviction]) if spec.eviction in ORDER else []:
             if excess <= 0 and surplus <= 0:
                 break
@@ -208,6 +228,7 @@ SPOKEN: st.SearchStrategy[tuple[str, Content]] = st.one_of(
 SIZES = st.integers(0, 40)
 PRIORITIES = st.integers(0, 2)
 PINNED = st.sampled_from([False] * 9 + [True])
+KEYS = st.sampled_from([None, None, None, "plan", "owner"])
 
 
 class SectionMachine(RuleBasedStateMachine):
@@ -230,15 +251,24 @@ class SectionMachine(RuleBasedStateMachine):
         self.journal: list[tuple[str, dict[str, object]]] = []
         self.made = self.accepted = 0
 
-    def item(self, item_id: str, spoken: tuple[str, Content], tokens: int, priority: int, *, pinned: bool) -> Item:
+    def item(
+        self, item_id: str, spoken: tuple[str, Content], tokens: int, priority: int, *, pinned: bool, key: str | None
+    ) -> Item:
         role, content = spoken
-        return Item(item_id, "s", role, content, tokens, NOW, priority=priority, pinned=pinned)
+        return Item(item_id, "s", role, content, tokens, NOW, priority=priority, pinned=pinned, key=key)
 
     def known_ids(self) -> list[str]:
         return [row.item.id for row in self.plain.rows]
 
     def attempt(self, change: Callable[[Item], None], item: Item, growth: int, count: int) -> bool:
         """Make a change that may be refused; return whether it was made."""
+        superseded = self.plain.superseded(item)
+        if superseded and superseded[0].group in self.plain.own(item):
+            before = self.seen()
+            with pytest.raises(InvalidContentError, match="has the key of"):
+                change(item)
+            assert self.seen() == before
+            return False
         too_large = POLICIES[self.policy].bounded and self.spec.budget is not None and item.tokens > self.spec.budget
         victims = None if too_large else self.plain.victims(self.spec, item, growth, count)
         if self.policy not in ORDER and POLICIES[self.policy].key:
@@ -265,10 +295,14 @@ class SectionMachine(RuleBasedStateMachine):
             return None
         evicted = self.section.journal[-1][1]["evicted"]
         rows = [row for row in self.plain.rows if row.item.id in evicted]
+        superseded = self.plain.superseded(item)
+        assert all(row in rows for row in superseded)
         for row in rows:
             unit = self.plain.unit(row.group)
-            assert all(each in rows and not each.item.pinned for each in unit)
-            assert not self.plain.open_calls(row.group)
+            assert all(each in rows for each in unit)
+            if row not in superseded:
+                assert not any(each.item.pinned for each in unit)
+                assert not self.plain.open_calls(row.group)
         return rows
 
     def seen(self) -> object:
@@ -281,23 +315,29 @@ class SectionMachine(RuleBasedStateMachine):
             section.used,
         )
 
-    @rule(spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED)
-    def add(self, spoken: tuple[str, Content], tokens: int, priority: int, pinned: bool) -> None:
-        item = self.item(f"i{self.made}", spoken, tokens, priority, pinned=pinned)
+    @rule(spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED, key=KEYS)
+    def add(self, spoken: tuple[str, Content], tokens: int, priority: int, pinned: bool, key: str | None) -> None:
+        item = self.item(f"i{self.made}", spoken, tokens, priority, pinned=pinned, key=key)
         self.made += 1
         if self.attempt(self.section.add, item, tokens, 1):
             self.plain.add(item)
             self.accepted += 1
 
     @precondition(lambda self: self.plain.rows)
-    @rule(data=st.data(), spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED)
+    @rule(data=st.data(), spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED, key=KEYS)
     def update(
-        self, data: st.DataObject, spoken: tuple[str, Content], tokens: int, priority: int, pinned: bool
+        self,
+        data: st.DataObject,
+        spoken: tuple[str, Content],
+        tokens: int,
+        priority: int,
+        pinned: bool,
+        key: str | None,
     ) -> None:
         old = data.draw(st.sampled_from(self.plain.rows)).item
         if data.draw(st.booleans()):
-            spoken = old.role, old.content
-        item = self.item(old.id, spoken, tokens, priority, pinned=pinned)
+            spoken, key = (old.role, old.content), old.key
+        item = self.item(old.id, spoken, tokens, priority, pinned=pinned, key=key)
         if self.attempt(self.section.update, item, tokens - old.tokens, 0):
             self.plain.update(item)
             self.accepted += 1
@@ -396,6 +436,13 @@ class SectionMachine(RuleBasedStateMachine):
             assert entry["offset"] == row.offset
             assert entry.get("unit", row.position) == first
             assert (entry.get("uses", 0), entry.get("last_use", 0)) == (row.uses, row.last_use)
+
+    @invariant()
+    def one_item_of_a_key_is_live(self) -> None:
+        live = {item.key: item for item in self.section if item.key is not None}
+        assert len(live) == sum(item.key is not None for item in self.section)
+        for key in ("plan", "owner"):
+            assert self.section.keyed(key) == live.get(key)
 
     @invariant()
     def proposes_whole_units(self) -> None:

@@ -247,7 +247,7 @@ def test_the_newest_user_item_is_one_that_says_something() -> None:
 
 def test_a_small_section_proposes_newest_first_whatever_the_query() -> None:
     """Up to its threshold a section is not searched: must, then recent, then newest first, to twice the cap."""
-    section = section_of(*(item(f"i{n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9)
+    section = section_of(*(item(f"i{n}", f"plain {n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9)
     proposal = section.propose("plain", cap=25)
     assert ids(proposal.candidates) == ["i1", "i8", "i7", "i6", "i5"]
     assert [each.rank for each in proposal.candidates] == [1, 2, 3, 4, 5]
@@ -286,7 +286,7 @@ def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
 
 def test_a_query_without_a_known_word_gives_the_newest() -> None:
     """Retrieval that finds nothing never starves the section."""
-    section = section_of(*(item(f"i{n}") for n in range(9)), retrieval_threshold=2)
+    section = section_of(*(item(f"i{n}", f"plain {n}") for n in range(9)), retrieval_threshold=2)
     assert ids(section.propose("zebra", cap=15).candidates) == ["i8", "i7", "i6"]
     assert ids(section.propose("", cap=15).candidates) == ["i8", "i7", "i6"]
 
@@ -350,7 +350,7 @@ def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut()
 def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
     """Earlier units come best first where the query knows a word of them, else newest first; none if all fits."""
     section = section_of(
-        *(item(f"i{n}", "merger terms" if n in (3, 7) else "small talk") for n in range(30)),
+        *(item(f"i{n}", f"merger terms {n}" if n in (3, 7) else f"small talk {n}") for n in range(30)),
         placement="history",
     )
     assert ids(section.propose("merger", cap=100).earlier) == ["i7", "i3"]

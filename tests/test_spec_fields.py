@@ -18,7 +18,8 @@ sizes = st.lists(st.integers(1, 12), min_size=1, max_size=40)
 
 
 def text(number: int, words: int) -> str:
-    return " ".join(TEXTS[number % len(TEXTS)].split()[:words])
+    """Return a text of so many words that says what no other one does."""
+    return " ".join([f"t{number}", *TEXTS[number % len(TEXTS)].split()[1:words]])
 
 
 def assembled(memory: SessionMemory, budget: int, **given: object) -> Context:
@@ -71,8 +72,9 @@ def test_the_recent_come_before_what_the_query_chooses(
 ) -> None:
     """The newest units are wanted first, in order of age, whatever the query is about."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("findings", recent=recent, eviction="none"),))
-    for _ in range(count):
-        memory.add("findings", rng.choice(["notice of termination", "governing law", "payment on time"]))
+    for number in range(count):
+        about = rng.choice(["notice of termination", "governing law", "payment on time"])
+        memory.add("findings", f"{about} {number}")
     context = assembled(memory, budget)
     newest = [item.id for item in reversed(memory["findings"])][:recent]
     assert [decision.item_id for decision in context.decisions[:recent]] == newest

@@ -34,6 +34,8 @@ class Reason(StrEnum):
     """Out: did not fit in what was left of the window or of its section's cap."""
     HELD_BACK = "held_back"
     """Out: a static item, for whose room other sections' floors are kept."""
+    DUPLICATE = "duplicate"
+    """Out: says almost the same as another one that is in."""
     BEFORE_TAIL = "before_tail"
     """Out: a message before the place where the history is cut."""
     ORPHAN = "orphan"
@@ -45,7 +47,7 @@ class Reason(StrEnum):
     NOT_SHOWN = "not_shown"
     """Out: its section was not asked for, or is never shown."""
     ARCHIVED = "archived"
-    """Out: evicted, removed or replaced."""
+    """Out: evicted, superseded, removed or replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Decision:
 
     rank: place in its section's order of want, from 1; None where it was not proposed.
     score: the ranker's, None where the section was not ranked by the query. tokens: of the content alone.
+    same_as: the item that stands for it: the near-duplicate that is in, or the live item with its key.
     """
 
     item_id: str
@@ -63,6 +66,14 @@ class Decision:
     rank: int | None
     score: float | None
     tokens: int
+    same_as: str | None = None
+
+    @property
+    def why(self) -> str:
+        """Return the reason with the item that stands for it."""
+        if self.same_as is None:
+            return self.reason.value
+        return f"{self.reason.value} {'superseded by' if self.reason is Reason.ARCHIVED else 'of'} {self.same_as}"
 
 
 @dataclass(frozen=True, slots=True)

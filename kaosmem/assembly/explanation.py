@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaosmem.assembly.allocation import FRAME
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 COLUMNS = 80
 
 _HEADER = ("section", "item", "rank", "score", "tokens", "reason")
-_MAX_SECTION = 16
+_MAX_SECTION, _MAX_TWIN = 16, 20
 _SHOWN_ITEMS = 30
 _SHOWN_SECTIONS = 30
 
@@ -90,8 +91,14 @@ def _cells(decision: Decision) -> tuple[str, ...]:
         "-" if decision.rank is None else str(decision.rank),
         "-" if decision.score is None else _score(decision.score),
         str(decision.tokens),
-        decision.reason.value,
+        _why(decision),
     )
+
+
+def _why(decision: Decision) -> str:
+    if decision.same_as is None:
+        return decision.why
+    return replace(decision, same_as=fitted(decision.same_as, _MAX_TWIN, tail=2 * _MAX_TWIN // 3)).why
 
 
 def _score(score: float) -> str:

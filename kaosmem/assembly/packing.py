@@ -10,6 +10,7 @@ from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Share, fit
 from kaosmem.assembly.tail import Tail, TailCutter
+from kaosmem.duplicates import Shown
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -161,7 +162,7 @@ class Packing:
         closed, opened = self._frame(None), self._frame(self._block_place)
         is_open = any(share.kept for share in shares)
         left = self._window - used - (opened if is_open else closed)
-        fit(shares, left, opening=0 if is_open else opened - closed)
+        fit(shares, left, opening=0 if is_open else opened - closed, shown=Shown(self.items) if shares else None)
 
     def _placed(self, placement: str) -> list[Share]:
         return [share for share in self._shares.values() if share.spec.placement == placement]
@@ -242,7 +243,9 @@ class Packing:
     def _decision(self, item: Item, spec: SectionSpec, candidate: Candidate, reason: Reason) -> Decision:
         reason = Reason.SHORTENED if item.id in self._shortened else reason
         included = reason in _INCLUDING
-        return Decision(item.id, spec.name, included, reason, candidate.rank, candidate.score, item.tokens)
+        share = (self._recalled if spec.placement == "history" else self._shares).get(spec.name)
+        same_as = share.twins.get(item.id) if share else None
+        return Decision(item.id, spec.name, included, reason, candidate.rank, candidate.score, item.tokens, same_as)
 
     def _fates(self, share: Share) -> Iterator[tuple[Candidate, Reason]]:
         left = self._window - self.used
@@ -252,6 +255,8 @@ class Packing:
             if candidate.rank in kept:
                 reason = Reason.RELEVANT if candidate.score else Reason.NEWEST
                 yield candidate, Reason.MUST if candidate.must else reason
+            elif share.is_duplicate(candidate):
+                yield candidate, Reason.DUPLICATE
             elif share.spec.placement == "static" and share.cost(candidate) <= min(cap - share.used, left):
                 yield candidate, Reason.HELD_BACK
             else:
@@ -268,6 +273,8 @@ class Packing:
                 yield candidate, Reason.ORPHAN
             elif position in in_tail:
                 yield candidate, Reason.MUST if candidate.must else Reason.TAIL
+            elif share and share.is_duplicate(candidate):
+                yield ranked[position], Reason.DUPLICATE
             else:
                 yield ranked.get(position, candidate), Reason.RECALLED if position in recalled else Reason.BEFORE_TAIL
 

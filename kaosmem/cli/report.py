@@ -213,7 +213,7 @@ def _decision_row(decision: Decision) -> tuple[str, ...]:
         "-" if decision.rank is None else str(decision.rank),
         "-" if decision.score is None else f"{decision.score:.3f}",
         str(decision.tokens),
-        decision.reason.value,
+        decision.why,
     )
 
 
@@ -230,4 +230,5 @@ def _decision_json(decision: Decision) -> dict[str, Any]:
         "rank": decision.rank,
         "score": decision.score,
         "tokens": decision.tokens,
+        "same_as": decision.same_as,
     }

@@ -38,6 +38,7 @@ class Holdings:
         # Linked, not hashed order: walking from either end never steps over what was taken out.
         self._held: OrderedDict[int, _Holding] = OrderedDict()
         self._ordinals: dict[str, int] = {}
+        self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
         # By ordinal: ranking reads those of hundreds of items scattered over all, which are far from each other.
         self._tokens: dict[int, int] = {}
         self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
@@ -73,6 +74,10 @@ class Holdings:
             return self._ordinals[item_id]
         except KeyError:
             raise UnknownItemError(f"no live item {shown(item_id)} in this section; check its id") from None
+
+    def keyed(self, key: str | None) -> int | None:
+        """Return the ordinal of the held item with a key; None is no key."""
+        return None if key is None else self._keyed.get(key)
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
         """Return a unit: its items in stored order, how many tokens had been taken before them, and their tokens.
@@ -123,15 +128,19 @@ class Holdings:
 
     def prospect(self, item: Item) -> tuple[Standing, set[int]]:
         """Return what an item's unit would be with it, and the first ordinals of the units it would be made of."""
-        ordinal = self._ordinals.get(item.id, self.taken)
-        own = self.units.joins(ordinal, Link.of(item))
+        ordinal, own = self._ordinals.get(item.id, self.taken), self.would_join(item)
         if ordinal in self._held:
-            own.add(self.units.first(ordinal))
             members = (member for first in own for member in self.units.members(first))
             parts = [self._alone(member) for member in members if member != ordinal]
         else:
             parts = [self._standing(first) for first in own]
         return combined([*parts, _standing_of(ordinal, _Holding(item, self.total))]), own
+
+    def would_join(self, item: Item) -> set[int]:
+        """Return the first ordinals of the units that an item, new or a new version, would be in one unit with."""
+        ordinal = self._ordinals.get(item.id, self.taken)
+        own = self.units.joins(ordinal, Link.of(item))
+        return own | {self.units.first(ordinal)} if ordinal in self._held else own
 
     def put(self, item: Item) -> int:
         """Take a new item in and return its ordinal."""
@@ -140,6 +149,7 @@ class Holdings:
         self._held[ordinal] = _Holding(item, self.total, last_use=self.clock)
         self._ordinals[item.id] = ordinal
         self._tokens[ordinal] = item.tokens
+        self._enter_key(item, ordinal)
         self.taken += 1
         self.total += item.tokens
         self.used += item.tokens
@@ -160,6 +170,8 @@ class Holdings:
         holding = self._held[ordinal]
         self.used += item.tokens - holding.item.tokens
         self._tokens[ordinal] = item.tokens
+        self._drop_key(holding.item, ordinal)
+        self._enter_key(item, ordinal)
         holding.item = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
@@ -175,9 +187,18 @@ class Holdings:
             items.append(item)
             self.used -= self._tokens.pop(ordinal)
             del self._ordinals[item.id]
+            self._drop_key(item, ordinal)
         for first in dict.fromkeys(map(self.units.first, left)):
             self._reckon(first)
         return items
+
+    def _enter_key(self, item: Item, ordinal: int) -> None:
+        if item.key is not None:
+            self._keyed[item.key] = ordinal
+
+    def _drop_key(self, item: Item, ordinal: int) -> None:
+        if item.key is not None and self._keyed.get(item.key) == ordinal:
+            del self._keyed[item.key]
 
     def _parted(self, ordinals: Collection[int]) -> list[int]:
         """Take items out of their units and return who is left in those."""
@@ -262,6 +283,7 @@ class Holdings:
             held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
             ordinals[item.id] = ordinal
             tokens[ordinal] = item.tokens
+            holdings._enter_key(item, ordinal)
             if "unit" in entry:
                 firsts[ordinal] = entry["unit"]
             are_plain = are_plain and type(item.content) is str

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from kaosmem.duplicates import Told
 from kaosmem.filters import MetadataFilter
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
@@ -169,13 +170,14 @@ class Proposer:
         scores = self._scores(query, cap, passing) if self._spec.placement == "query" else {}
         first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
-        left = 2 * cap - sum(self._share(first, cap) for first in first_wanted)
+        told = Told()
+        left = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted)
         for first in chain(self._by_worth(scores), self._newest_first(passing)):
             if left <= 0:
                 break
             if first not in first_wanted:
                 first_wanted[first] = None
-                left -= self._share(first, cap)
+                left -= self._share(first, cap, told)
         candidates = self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores)
         return Proposal(candidates, (), self._held.total, self._held.taken)
 
@@ -207,14 +209,14 @@ class Proposer:
         if self._spec.recall and shown < len(self._held) + len(self._held.past):
             scores = self._scores(query, cap)
             room = int(self._spec.recall * cap)
-            left = 2 * room
+            left, told = 2 * room, Told()
             newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
             for first in self._recallable(self._by_worth(scores) if scores else newest_first):
                 if left <= 0:
                     break
                 if first not in must:
                     earlier[first] = None
-                    left -= 0 if first in near else self._share(first, room)
+                    left -= 0 if first in near else self._share(first, room, told)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
             self._candidates(earlier, must=must, cuts=cuts, scores=scores),
@@ -297,13 +299,16 @@ class Proposer:
         best_first: list[int] = firsts[worst_first[::-1]].tolist()
         return best_first
 
-    def _share(self, first: int, cap: int) -> int:
+    def _share(self, first: int, cap: int, told: Told) -> int:
         """Return what a unit takes of the twice `cap` tokens that are proposed.
 
-        One that is larger than the cap is proposed for the record alone: it keeps no room from those that fit.
+        One that is larger than the cap, or that the query's block will not show for saying what one before it says, is
+        proposed for the record alone: it keeps no room from those that fit.
         """
         weight = self._weight(first)
-        return weight if weight <= cap else 1 + 2 * cap // RANK_SLACK
+        if weight <= cap and (self._spec.placement == "static" or not told.knows(self._held[first])):
+            return weight
+        return min(weight, 1 + 2 * cap // RANK_SLACK)
 
     def _weight(self, first: int) -> int:
         return max(1, self._held.tokens(first))  # even the empty are so many at most

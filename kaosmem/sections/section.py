@@ -120,6 +120,11 @@ class Section:
         self.use((item_id,))
         return self.peek(item_id)
 
+    def keyed(self, key: str) -> Item | None:
+        """Return the live item with a key, or None; this is no use of it."""
+        ordinal = self._held.keyed(key)
+        return None if ordinal is None else self._held[ordinal]
+
     def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
@@ -172,8 +177,9 @@ class Section:
             self._held, self._proposer = other._held, other._proposer
 
     def add(self, item: Item) -> None:
-        """Add an item, evicting others where the policy allows it.
+        """Add an item, evicting what it supersedes, and others where the policy allows it.
 
+        It supersedes the live item with its key, pinned or not, which leaves with its whole unit.
         Raises DuplicateItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
         """
         self._check_change(item)
@@ -182,18 +188,19 @@ class Section:
             raise DuplicateItemError(
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
             )
-        evicted = self._choose_victims(item, tokens=item.tokens, items=1)
+        evicted = self._choose_leaving(item, tokens=item.tokens, items=1)
         self._add(item, evicted)
         self._log("add", item=item, evicted=evicted)
 
     def update(self, item: Item) -> None:
         """Put an item in the place of the live one with its id, which goes to the archive.
 
+        One with another key than the live one supersedes as a new item does.
         Raises UnknownItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
         """
         self._check_change(item)
         check_extent(item)
-        evicted = self._choose_victims(item, tokens=item.tokens - self.peek(item.id).tokens, items=0)
+        evicted = self._choose_leaving(item, tokens=item.tokens - self.peek(item.id).tokens, items=0)
         self._update(item, evicted)
         self._log("update", item=item, evicted=evicted)
 
@@ -361,8 +368,33 @@ class Section:
                 f"section {self.spec.name!r} is of a session opened read-only; open that without read_only to change it"
             )
 
-    def _choose_victims(self, item: Item, *, tokens: int, items: int) -> list[str]:
-        """Return the ids of what must go so that the section may grow by these, for an item new or updated."""
+    def _choose_leaving(self, item: Item, *, tokens: int, items: int) -> list[str]:
+        """Return the ids of what an item, new or updated, by which the section grows so much, supersedes or evicts."""
+        first = self._superseded(item)
+        if first is None:
+            return self._choose_victims(item, tokens=tokens, items=items)
+        unit, _, freed = self._held.unit(first)
+        victims = self._choose_victims(item, tokens=tokens - freed, items=items - len(unit), leaving=(first,))
+        return [*(each.id for each in unit), *victims]
+
+    def _superseded(self, item: Item) -> int | None:
+        """Return the first ordinal of the unit that holds another item with this one's key, None if there is none."""
+        ordinal = self._held.keyed(item.key)
+        if ordinal is None or (older := self._held[ordinal]).id == item.id:
+            return None
+        (first,) = self._held.firsts((ordinal,))
+        if first in self._held.would_join(item):
+            raise InvalidContentError(
+                f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with it, as a call "
+                "and its result are, which stay together; leave out the key of one"
+            )
+        return first
+
+    def _choose_victims(self, item: Item, *, tokens: int, items: int, leaving: Collection[int] = ()) -> list[str]:
+        """Return the ids of what must go so that the section may grow by these, for an item new or updated.
+
+        leaving: first ordinals of units that go anyway.
+        """
         budget = self.budget if self._policy.bounded else None
         if budget is not None and item.tokens > budget:
             raise ItemTooLargeError(
@@ -374,7 +406,7 @@ class Section:
         if excess <= 0 and surplus <= 0:
             return []
         newcomer, own = self._held.prospect(item)
-        victims = self._held.queue.choose_victims(newcomer, own=own, tokens=excess, items=surplus)
+        victims = self._held.queue.choose_victims(newcomer, own={*own, *leaving}, tokens=excess, items=surplus)
         if victims is None:
             raise SectionFullError(
                 f"section {self.spec.name!r} is full: item {shown(item.id)} needs "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kaosmem.assembly import Context, assemble, check_budget, measure
 from kaosmem.display import fitted, listed
+from kaosmem.duplicates import sketch
 from kaosmem.errors import (
     CorruptionError,
     ForgetIncompleteError,
@@ -329,6 +330,8 @@ class SessionMemory:
     ) -> Item:
         """Add an item to a section, which may evict others to its archive.
 
+        key: items of one section with the same one are versions of one thing. The newest is live; adding it moves the
+            one before, pinned or not, with all that is in one unit with it, to where evicted items go.
         Raises UnknownSectionError, DuplicateItemError, InvalidNameError, InvalidContentError, ItemTooLargeError,
         SectionFullError, ReadOnlyError; then nothing has changed.
         """
@@ -347,8 +350,9 @@ class SessionMemory:
             trust=trust,
         )
         target.add(item)
+        # While its text is at hand: the turn that first shows it need not.
+        sketch(item)
         if target.spec.placement != "history":
-            # While its text is at hand: the turn that first shows it need not.
             measure(item, self.counter, provenance=target.spec.provenance)
         return item
 

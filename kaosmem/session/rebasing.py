@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-from kaosmem.errors import ConflictError, DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError
+from kaosmem.errors import (
+    ConflictError,
+    DuplicateItemError,
+    InvalidContentError,
+    ItemTooLargeError,
+    SectionFullError,
+    UnknownItemError,
+)
 from kaosmem.names import shown
 from kaosmem.persistence import Change, Record
 from kaosmem.sections import Section, derived_from
@@ -78,7 +85,7 @@ def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -
 
 
 def _repeat(section: Section, change: Change) -> None:
-    """Make a change once more, its evictions decided anew."""
+    """Make a change once more, what it evicts and supersedes decided anew."""
     try:
         match change.op:
             case "add":
@@ -89,7 +96,13 @@ def _repeat(section: Section, change: Change) -> None:
                 section.remove(change.data["id"])
             case "use":
                 section.use(change.data["ids"])
-    except (DuplicateItemError, ItemTooLargeError, SectionFullError, UnknownItemError) as error:
+    except (
+        DuplicateItemError,
+        InvalidContentError,
+        ItemTooLargeError,
+        SectionFullError,
+        UnknownItemError,
+    ) as error:
         raise ConflictError(
             f"what is unsaved no longer fits what others have committed: {error}; open the session again and repeat it"
         ) from error

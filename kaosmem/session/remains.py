@@ -79,6 +79,7 @@ class Remains:
 
     def section(self, ranker: Ranker | None) -> Section:
         """Return the section that remains."""
+        self._supersede()
         archive = Archive(on_disk=self.stored)
         entries = self._in_order()
         held = {entry["position"] for entry in entries}
@@ -151,6 +152,15 @@ class Remains:
         after = len(self.archived), sum(version.position is not None for version in self.archived)
         self.stored = max(0, self.stored - max(0, _count(data, "archived") - (before[0] - after[0])))
         self.evicted = max(0, self.evicted - max(0, _count(data, "evicted") - (before[1] - after[1])))
+
+    def _supersede(self) -> None:
+        """Move items to the archive of which a newer one has the key: what said that they left is lost."""
+        newest: dict[str, str] = {}
+        for entry in sorted(self.entries.values(), key=lambda entry: entry["position"]):
+            if (key := entry.get("key")) is not None:
+                if key in newest:
+                    self._archive([newest[key]], evicted=True)
+                newest[key] = entry["id"]
 
     def _in_order(self) -> list[dict[str, Any]]:
         """Return the entries with places that ascend."""

@@ -115,7 +115,9 @@ class Roster:
                 return Decision(item_id, name, False, reason, None, None, section.peek(item_id).tokens)
         for name, section in self.sections.items():
             if archived := section.archive.get(item_id):
-                return Decision(item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens)
+                newest = None if archived.key is None else section.keyed(archived.key)
+                same_as = newest.id if newest else None
+                return Decision(item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens, same_as)
         raise UnknownItemError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
 
     def rank(

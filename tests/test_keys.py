@@ -1,0 +1,224 @@
+"""Items with a key: the newest of a section is live, those before it are where evicted items are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import (
+    DuplicateItemError,
+    InvalidContentError,
+    Item,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownItemError,
+)
+from kaosmem.errors import ItemTooLargeError, ReadOnlyError, SectionFullError
+from kaosmem.session.remains import Remains
+
+PERSISTENCES = ("stream", "snapshot", "none")
+SPECS = (
+    SectionSpec("messages", 400, placement="history", low_water=0.5, recall=0.5, retrieval_threshold=0),
+    SectionSpec("findings", eviction="none"),
+    SectionSpec("full", 20, eviction="refuse"),
+    SectionSpec("ranked", 40, eviction="priority"),
+    *(SectionSpec(f"kept-{each}", eviction="fifo", persistence=each) for each in PERSISTENCES),
+)
+
+
+@pytest.fixture
+def memory() -> SessionMemory:
+    return SessionMemory.test_mode(sections=SPECS)
+
+
+def live(memory: SessionMemory, section: str) -> list[Item]:
+    return list(memory[section])
+
+
+@pytest.mark.parametrize("section", [spec.name for spec in SPECS])
+async def test_the_newest_of_a_key_is_live(memory: SessionMemory, section: str) -> None:
+    """The one before is in the archive, fetched by its id, and its decision names the newest; other keys stay."""
+    old = memory.add(section, "the owner is Ann", key="owner", pinned=True, priority=9)
+    others = [memory.add(section, "a plan", key="plan"), memory.add(section, "no key")]
+    new = memory.add(section, "the owner is Bob", key="owner")
+    assert live(memory, section) == [*others, new]
+    assert memory[section].keyed("owner") == new
+    assert memory[section].keyed("nothing") is None
+    assert memory.get(old.id) is None
+    assert await memory.fetch(old.id) == old
+    assert len(memory[section].archive) == 1
+    context = await memory.assemble_context("owner", budget=500)
+    decision = context.decision(old.id)
+    if section != "messages":
+        assert (decision.reason, decision.same_as) == (Reason.ARCHIVED, new.id)
+        assert decision.why == f"archived superseded by {new.id}"
+
+
+def test_a_key_is_a_sections_own(memory: SessionMemory) -> None:
+    """Items of two sections under one key are both live."""
+    one, other = memory.add("findings", "a", key="k"), memory.add("messages", "b", key="k")
+    assert live(memory, "findings") == [one]
+    assert live(memory, "messages") == [other]
+
+
+async def test_a_question_about_the_past_reaches_what_was_superseded(tmp_path: Path) -> None:
+    """A history recalls it as what it evicted, in the process that superseded it and after it is opened again."""
+    question = "Who owned the vault before?"
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        old = memory.add("messages", "Ann owned the vault in Zurich.", key="owner")
+        memory.add("messages", "Since today Bob is in charge of it.", key="owner")
+        for text in seeded_texts(3, words=10):
+            memory.add("messages", text)
+        context = await memory.assemble_context(question, budget=1_000)
+        assert context.decision(old.id).reason is Reason.RECALLED
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        assert old.id not in memory
+        context = await memory.assemble_context(question, budget=1_000)
+        assert context.decision(old.id).reason is Reason.RECALLED
+        assert old.text in context.text
+
+
+def test_its_room_is_the_newcomers(memory: SessionMemory) -> None:
+    """What is superseded makes room before the policy is asked; a newcomer that is refused supersedes nothing."""
+    memory.add("full", "word " * 8)
+    old = memory.add("full", "word " * 8, key="k")
+    new = memory.add("full", "term " * 8, key="k")
+    assert new.id in memory["full"]
+    before = live(memory, "full")
+    with pytest.raises(SectionFullError):
+        memory.add("full", "word " * 15, key="k")
+    with pytest.raises(ItemTooLargeError):
+        memory.add("full", "word " * 30, key="k")
+    assert live(memory, "full") == before
+    assert len(memory["full"].archive) == 1
+    assert old.id not in memory
+    memory.add("ranked", "word " * 30, key="k", priority=5)
+    low = memory.add("ranked", "term " * 30, key="k")
+    assert live(memory, "ranked") == [low]
+    newest = SessionMemory.test_mode(sections=(SectionSpec("last", max_items=1),))
+    newest.add("last", "a", key="k")
+    last = newest.add("last", "b", key="k")
+    assert live(newest, "last") == [last]
+
+
+def test_what_is_superseded_is_not_evicted_too() -> None:
+    """Where its room is not enough, others make the rest: each leaves once."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 40),), counter=len)
+    for text, key in (("a" * 10, "k"), ("b" * 10, None), ("c" * 10, None)):
+        memory.add("notes", text, key=key)
+    memory.add("notes", "d" * 30, key="k")
+    assert [item.text[0] for item in memory["notes"]] == ["c", "d"]
+    assert [version.item.text[0] for version in memory["notes"].archive.in_memory()] == ["a", "b"]
+
+
+def test_an_update_keeps_the_key_and_the_place(memory: SessionMemory) -> None:
+    """What was superseded can't be updated; a live id is not given twice, an archived one may be."""
+    old = memory.add("findings", "Ann", key="owner", id="owner")
+    with pytest.raises(DuplicateItemError):
+        memory.add("findings", "Bob", key="owner", id="owner")
+    updated = memory.update("owner", "Anna")
+    assert (updated.key, live(memory, "findings")) == ("owner", [updated])
+    new = memory.add("findings", "Bob", key="owner")
+    with pytest.raises(UnknownItemError):
+        memory.update(old.id, "Annie")
+    back = memory.add("findings", "Ann again", key="owner", id="owner")
+    assert live(memory, "findings") == [back]
+    memory.remove(back.id)
+    assert memory["findings"].keyed("owner") is None
+    assert memory.get(new.id) is None
+
+
+async def test_a_superseded_call_leaves_with_its_result(memory: SessionMemory) -> None:
+    """Units leave whole, open ones too: a result that comes after is an orphan, as after a removal."""
+    memory.add("messages", "Look it up.")
+    memory.add("messages", [ToolUseBlock("a", "look"), ToolUseBlock("b", "look")], role="assistant")
+    memory.add("messages", [ToolResultBlock("a", "an old page")], role="tool", key="page")
+    new = memory.add("messages", "a new page", key="page")
+    assert [item.text for item in memory["messages"]] == ["Look it up.", "a new page"]
+    late = memory.add("messages", [ToolResultBlock("b", "late")], role="tool")
+    context = await memory.assemble_context("", budget=500, format="openai")
+    assert context.decision(late.id).reason is Reason.ORPHAN
+    assert new in context.items
+
+
+def test_what_would_be_one_unit_with_its_older_version_is_refused(memory: SessionMemory) -> None:
+    """Neither could leave alone; nothing has changed."""
+    memory.add("messages", [ToolUseBlock("a", "look")], role="assistant", key="page", id="call")
+    with pytest.raises(InvalidContentError, match=r"result.* has the key of .*call.*; leave out the key of one"):
+        memory.add("messages", [ToolResultBlock("a", "found")], role="tool", key="page", id="result")
+    assert [item.id for item in memory["messages"]] == ["call"]
+    memory.add("messages", [ThinkingBlock("hm", "seal"), ToolUseBlock("b", "look")], role="assistant")
+    memory.add("messages", [ToolResultBlock("b", "found")], role="tool", key="page")
+    with pytest.raises(InvalidContentError, match="has the key of"):
+        memory.add("messages", [TextBlock("found")], role="assistant", key="page")
+    assert "call" not in memory
+
+
+async def test_it_lasts(tmp_path: Path) -> None:
+    """However a section persists, a session that is opened again has one live item of a key, and the older archived."""
+    ids = {}
+    for round_ in range(3):
+        async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+            for spec in memory.sections:
+                ids[spec.name, round_] = memory.add(spec.name, f"version {round_}", key="k").id
+    async with SessionMemory.open(tmp_path, sections=SPECS, read_only=True) as memory:
+        for spec in memory.sections:
+            if spec.persistence != "none":
+                assert [item.id for item in memory[spec.name]] == [ids[spec.name, 2]]
+                assert (await memory.fetch(ids[spec.name, 0])).text == "version 0"
+        with pytest.raises(ReadOnlyError):
+            memory.add("findings", "version 3", key="k")
+
+
+async def test_what_was_superseded_can_be_forgotten(tmp_path: Path) -> None:
+    """An old version is erased alone; with the newest one the key is free, and nothing older comes back."""
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        first, second, third = (memory.add("messages", f"CANARY-{each}", key="k") for each in "abc")
+        await memory.forget(first.id)
+        assert live(memory, "messages") == [third]
+        with pytest.raises(UnknownItemError):
+            await memory.fetch(first.id)
+        await memory.forget(third.id)
+        assert live(memory, "messages") == []
+        assert (await memory.fetch(second.id)).text == "CANARY-b"
+        fourth = memory.add("messages", "CANARY-d", key="k")
+        assert live(memory, "messages") == [fourth]
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"CANARY-b" in stored
+    assert b"CANARY-a" not in stored
+    assert b"CANARY-c" not in stored
+
+
+async def test_an_attached_section_supersedes_nothing_here(tmp_path: Path) -> None:
+    """Keys of another session's section are its own."""
+    async with SessionMemory.open(tmp_path, "theirs", sections=SPECS) as theirs:
+        theirs.add("findings", "their owner is Ann", key="owner")
+    async with SessionMemory.open(tmp_path, "theirs", sections=SPECS, read_only=True) as theirs:
+        ours = SessionMemory.test_mode(sections=SPECS)
+        ours.add("findings", "our owner is Bob", key="owner")
+        await ours.attach(theirs["findings"])
+        context = await ours.assemble_context("owner", budget=500)
+        assert {item.text for item in context.items} == {"their owner is Ann", "our owner is Bob"}
+
+
+async def test_a_damaged_session_keeps_the_newest_of_a_key() -> None:
+    """Where the change that superseded an item is lost, and a snapshot has the newer one, the older leaves."""
+    made: list[Any] = []
+    memory = SessionMemory.test_mode(sections=SPECS)
+    for each in "abc":
+        item = memory.add("findings", each, key="k", id=each)
+        made.append((memory["findings"].state(), list(memory["findings"].entries()), item))
+    remains = Remains(memory["findings"].spec)
+    for state, entries, _ in made:
+        remains.find(state, entries)
+    section = remains.section(None)
+    assert [item.id for item in section] == ["c"]
+    assert [version.item.id for version in section.archive.in_memory()] == ["a", "b"]
