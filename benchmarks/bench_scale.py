@@ -20,7 +20,7 @@ import pytest
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.retrieval import BM25Ranker, analyze
+from kaosmem.retrieval import LinearRanker, analyze
 
 SIZES = {int(os.environ["KAOSMEM_SCALE"]): 40} if "KAOSMEM_SCALE" in os.environ else {10_000: 150, 100_000: 150}
 """Items -> words in each."""
@@ -63,10 +63,10 @@ def index_costs(n: int, words: int) -> dict[str, float]:
     """Return how the resident memory grows with an index over `n` items that are held anyway, and with 20 queries."""
     items = list(map(text_item, seeded_texts(n, words=words)))
     queries = seeded_queries(20)
-    BM25Ranker().index().rank("loads the modules", 1), analyze("and the stemmer")
+    LinearRanker().index().rank("loads the modules", 1), analyze("and the stemmer")
     gc.collect()
     before = resident_mb()
-    index = BM25Ranker().index()
+    index = LinearRanker().index()
     seconds, _ = cpu_s(lambda: index.add(enumerate(items)))
     for query in queries:
         assert index.rank(query, 200)

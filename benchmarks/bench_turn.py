@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from benchmarks.corpus import seeded_queries, seeded_texts
-from kaosmem import BM25Ranker, Ranker, SectionSpec, SessionMemory, get_counter
+from kaosmem import BM25Ranker, LinearRanker, Ranker, SectionSpec, SessionMemory, get_counter
 from kaosmem.formats.text import header_piece
 from kaosmem.retrieval import analyze
 
 BUDGET = 4_000
 TURNS, WARM_UP = 50, 50
 REBUILT = 5, 1
+MOST_FOR_SIGNALS = 6
 LEAST_RATIO = {20: 1, 100: 1, 1_000: 1, 10_000: 300, 100_000: 1_500}
 
 Turn = Callable[[str, str], Sequence[int]]
@@ -97,6 +98,19 @@ def test_a_turn_packs_what_the_reference_packs(n: int, runner: asyncio.Runner) -
     for text, query in zip(seeded_texts(5, seed=1), seeded_queries(5), strict=True):
         chosen, expected = set(ours(text, query)), set(reference(text, query))
         assert len(chosen & expected) >= 0.8 * len(expected) > 0
+
+
+@pytest.mark.timed
+def test_cost_of_signals(capsys: pytest.CaptureFixture[str], runner: asyncio.Runner) -> None:
+    """A turn by the default ranker costs at most 6 times one by BM25 alone."""
+    with capsys.disabled():
+        print(f"\n{'items':>9}{'BM25, ms':>13}{'default, ms':>15}{'ratio':>9}")
+        for n in (1_000, 10_000, 100_000):
+            texts = seeded_texts(n)
+            alone = cpu_ms(kaosmem_turn(texts, BM25Ranker(), runner), TURNS, WARM_UP)
+            default = cpu_ms(kaosmem_turn(texts, LinearRanker(), runner), TURNS, WARM_UP)
+            print(f"{n:>9,}{alone:>13.3f}{default:>15.3f}{default / alone:>9.1f}")
+            assert default < MOST_FOR_SIGNALS * alone
 
 
 @pytest.mark.timed

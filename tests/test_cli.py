@@ -93,7 +93,7 @@ def test_the_answer_is_the_context_then_what_is_in_then_the_nearest_misses(place
     assert text.startswith("## documents\n[contracts/")
     assert re.match(r"in: \d+ of 150 tokens, \d+ items\n", included)
     assert rows(included)[1] == ["section", "source", "rank", "score", "tokens", "reason"]
-    assert {row[-1] for row in rows(included)[2:]} <= {"relevant", "newest"}
+    assert {row[-1].split(" by ")[0] for row in rows(included)[2:]} <= {"relevant", "newest"}
     assert all(f"[{row[1].replace('#L', ':')}] " in text for row in rows(included)[2:])
     assert 0 < len(rows(missed)[2:]) <= 10
     assert "no_room" in missed
@@ -119,6 +119,7 @@ def test_json_is_all_of_stdout(place: Path, command: Command) -> None:
         "score",
         "tokens",
         "same_as",
+        "signals",
     }
     for item in answer["items"]:
         source, (first, last) = item["metadata"]["source"], item["metadata"]["lines"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts, text_item
 from kaosmem import (
+    BM25Ranker,
     Context,
     ImageBlock,
     Item,
@@ -211,7 +212,14 @@ async def test_what_the_tail_says_is_not_recalled(eviction: str) -> None:
 async def test_calls_in_a_history_are_recalled_with_new_results() -> None:
     """Two recalled calls that read alike are both there if their results differ."""
     spec = SectionSpec(
-        "messages", 400, placement="history", eviction="none", low_water=0.4, recall=0.6, retrieval_threshold=0
+        "messages",
+        400,
+        placement="history",
+        eviction="none",
+        low_water=0.4,
+        recall=0.6,
+        retrieval_threshold=0,
+        ranker=BM25Ranker(),
     )
     memory = SessionMemory.test_mode(sections=(spec,))
     for number, found in enumerate(["the vault is open", "the vault is shut", "the vault is open"]):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import InvalidFilterError, Reason, SectionSpec, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, BM25Ranker, InvalidFilterError, Reason, SectionSpec, SessionMemory
 from kaosmem.filters import parse_filter
 
 MSA = {"source": "msa.pdf", "year": 2021, "draft": False, "parties": ["Acme", "Beta"]}
@@ -126,8 +126,9 @@ def test_a_narrowed_section_shows_just_what_passes(changes, given_filter, thresh
 
 
 async def test_a_filter_narrows_documents_and_leaves_the_rest() -> None:
-    """The system prompt, the conversation and notes without the field stay; ranking keeps its scores."""
-    memory = SessionMemory.test_mode()
+    """The system prompt, the conversation and notes without the field stay; BM25 keeps its scores."""
+    specs = [replace(spec, ranker=BM25Ranker()) if spec.name == "documents" else spec for spec in DEFAULT_SECTIONS]
+    memory = SessionMemory.test_mode(sections=specs)
     memory.add("role", "You are careful.")
     memory.add("working", "Compare the notice periods.")
     memory.add("messages", "What is the notice period?")

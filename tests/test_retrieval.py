@@ -17,7 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from rank_bm25 import BM25Okapi
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem.retrieval import BM25Ranker, Index, RankBM25Ranker, Ranker, analyze
+from kaosmem.retrieval import BM25Ranker, Index, LinearRanker, RankBM25Ranker, Ranker, analyze
 from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.selection import best
 from kaosmem.types import Item
@@ -26,9 +26,9 @@ WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "
 words = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 repeated = st.builds(lambda word, times: f"{word} " * times, st.sampled_from(WORDS[:3]), st.integers(250, 260))
 texts = words | words | words | repeated
-rankers = pytest.mark.parametrize(
-    "ranker", [BM25Ranker(), BM25Ranker("okapi"), RankBM25Ranker()], ids=lambda ranker: ranker.name
-)
+BM25_RANKERS = [BM25Ranker(), BM25Ranker("okapi"), RankBM25Ranker()]
+rankers = pytest.mark.parametrize("ranker", [*BM25_RANKERS, LinearRanker()], ids=lambda ranker: ranker.name)
+each_alone = pytest.mark.parametrize("ranker", BM25_RANKERS, ids=lambda ranker: ranker.name)
 
 
 def entries_of(texts: Mapping[int, str] | Iterable[tuple[int, str]]) -> list[tuple[int, Item]]:
@@ -339,7 +339,7 @@ def test_selection_among_many_equals_keeps_the_newest(limit: int) -> None:
     assert best(np.arange(20_000), scores, limit) == [(n, 0.5) for n in expected]
 
 
-@rankers
+@each_alone
 @given(
     entries=st.dictionaries(st.integers(0, 120), texts, max_size=90),
     among=st.lists(st.integers(0, 120) | st.just(2**80), max_size=140),
@@ -391,10 +391,11 @@ def test_rankings_do_not_depend_on_the_hash_seed() -> None:
     """Another process with another hash seed gives the same order and scores to the last bit."""
     code = (
         "from benchmarks.corpus import seeded_queries, seeded_texts, text_item\n"
-        "from kaosmem.retrieval import BM25Ranker\n"
-        "index = BM25Ranker().index(); index.add(enumerate(map(text_item, seeded_texts(300, words=40))))\n"
-        "for n in range(0, 200, 3): index.remove(n)\n"
-        "print([index.rank(query, 20) for query in seeded_queries(5)])"
+        "from kaosmem.retrieval import BM25Ranker, LinearRanker\n"
+        "for ranker in BM25Ranker(), LinearRanker():\n"
+        "    index = ranker.index(); index.add(enumerate(map(text_item, seeded_texts(300, words=40))))\n"
+        "    for n in range(0, 200, 3): index.remove(n)\n"
+        "    print([index.rank(query, 20) for query in seeded_queries(5)])"
     )
     printed = {
         subprocess.run(

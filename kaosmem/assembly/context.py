@@ -50,6 +50,9 @@ class Reason(StrEnum):
     """Out: evicted, superseded, removed or replaced."""
 
 
+_CHOSEN = Reason.RELEVANT, Reason.RECALLED
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One item's fate and the reason for it.
@@ -57,6 +60,7 @@ class Decision:
     rank: place in its section's order of want, from 1; None where it was not proposed.
     score: the ranker's, None where the section was not ranked by the query. tokens: of the content alone.
     same_as: the item that stands for it: the near-duplicate that is in, or the live item with its key.
+    signals: what each signal of the default ranker added to the logarithm of the score, beyond the average candidate.
     """
 
     item_id: str
@@ -67,11 +71,15 @@ class Decision:
     score: float | None
     tokens: int
     same_as: str | None = None
+    signals: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def why(self) -> str:
-        """Return the reason with the item that stands for it."""
+        """Return the reason with the item that stands for it, or with the signal that carried it in."""
         if self.same_as is None:
+            strongest = max(self.signals.items(), key=lambda each: (each[1], each[0]), default=("", 0.0))
+            if self.reason in _CHOSEN and strongest[1] > 0:
+                return f"{self.reason.value} by {strongest[0]}"
             return self.reason.value
         return f"{self.reason.value} {'superseded by' if self.reason is Reason.ARCHIVED else 'of'} {self.same_as}"
 

@@ -245,7 +245,10 @@ class Packing:
         included = reason in _INCLUDING
         share = (self._recalled if spec.placement == "history" else self._shares).get(spec.name)
         same_as = share.twins.get(item.id) if share else None
-        return Decision(item.id, spec.name, included, reason, candidate.rank, candidate.score, item.tokens, same_as)
+        signals = {} if candidate.score is None else self._proposals[spec.name].signals(candidate.position)
+        return Decision(
+            item.id, spec.name, included, reason, candidate.rank, candidate.score, item.tokens, same_as, signals
+        )
 
     def _fates(self, share: Share) -> Iterator[tuple[Candidate, Reason]]:
         left = self._window - self.used

@@ -231,4 +231,5 @@ def _decision_json(decision: Decision) -> dict[str, Any]:
         "score": decision.score,
         "tokens": decision.tokens,
         "same_as": decision.same_as,
+        "signals": dict(decision.signals),
     }

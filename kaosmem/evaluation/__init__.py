@@ -10,6 +10,7 @@ baselines     recency and BM25, packed as it is done elsewhere
 comparison    all of these, and your own, by name
 measurement   every question of every assembler at every budget
 report        outcomes and their figures
+learning      what the default ranker's signals weigh, from questions whose answers are known
 table, plot   a report to look at
 """
 
@@ -23,6 +24,7 @@ from kaosmem.evaluation.baselines import (
 )
 from kaosmem.evaluation.comparison import ASSEMBLERS, STANDARD, get_assembler, standard_assemblers
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question, read_corpora, read_items, read_questions
+from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED, check_budgets, evaluate
 from kaosmem.evaluation.plot import check_plot, save_plot
 from kaosmem.evaluation.report import Figures, Outcome, Report
@@ -38,6 +40,7 @@ __all__ = [
     "EvidenceItem",
     "Figures",
     "ItemLines",
+    "Lesson",
     "OldestOutAssembler",
     "Outcome",
     "Packer",
@@ -51,8 +54,10 @@ __all__ = [
     "check_plot",
     "evaluate",
     "get_assembler",
+    "learn_weights",
     "read_corpora",
     "read_items",
+    "read_lessons",
     "read_questions",
     "save_plot",
     "standard_assemblers",

@@ -3,6 +3,18 @@
 from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.bm25 import BM25Ranker, RankBM25Ranker
 from kaosmem.retrieval.graph import GraphRanker
-from kaosmem.retrieval.ranker import Index, Ranker
+from kaosmem.retrieval.linear import LinearRanker
+from kaosmem.retrieval.ranker import Index, Ranker, Ranking
+from kaosmem.retrieval.weights import Weights
 
-__all__ = ["BM25Ranker", "GraphRanker", "Index", "RankBM25Ranker", "Ranker", "analyze"]
+__all__ = [
+    "BM25Ranker",
+    "GraphRanker",
+    "Index",
+    "LinearRanker",
+    "RankBM25Ranker",
+    "Ranker",
+    "Ranking",
+    "Weights",
+    "analyze",
+]

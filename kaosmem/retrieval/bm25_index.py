@@ -84,7 +84,8 @@ class BM25Index:
             self._ordinals[slot], self._items[slot] = self._ordinals[last], self._items[last]
             self._slots[self._ordinals[slot]] = slot
             self._attach(slot, self._detach(last))
-        del self._slots[ordinal], self._ordinals[last], self._items[last], self._lengths[last]
+        del self._slots[ordinal]
+        self._pop()
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
@@ -126,9 +127,15 @@ class BM25Index:
         self._items.append(item)
         self._lengths.append(0)
 
+    def _pop(self) -> None:
+        """Give up the last slot, which is free."""
+        self._ordinals.pop()
+        self._items.pop()
+        self._lengths.pop()
+
     def _attach(self, slot: int, terms: list[str]) -> None:
         """Count the terms of the entry in `slot`."""
-        self._set_length(slot, len(terms))
+        self._set_terms(slot, terms)
         self._count_frequencies(terms, -1)
         self._postings.attach(slot, terms)
         self._count_frequencies(terms, 1)
@@ -147,15 +154,16 @@ class BM25Index:
         terms = [self._analyze(item.text) for _, item in entries]
         for (ordinal, item), own in zip(entries, terms, strict=True):
             self._append(ordinal, item)
-            self._set_length(len(self) - 1, len(own))
+            self._set_terms(len(self) - 1, own)
         self._count_frequencies(chain.from_iterable(terms), -1)
         self._postings.attach_many(terms)
         self._count_frequencies(chain.from_iterable(terms), 1)
 
-    def _set_length(self, slot: int, length: int) -> None:
-        self._total_length += length
+    def _set_terms(self, slot: int, terms: list[str]) -> None:
+        """Note what the terms of an entry say of it alone."""
+        self._total_length += len(terms)
         # Any length but 0 will do for an entry without terms: it spares the formula a division 0 / 0.
-        self._lengths[slot] = length or 1
+        self._lengths[slot] = len(terms) or 1
 
     def _count_frequencies(self, terms: Iterable[str], sign: Literal[-1, 1]) -> None:
         """Take the present frequencies of terms out of the histogram, or put them in."""
@@ -164,8 +172,11 @@ class BM25Index:
                 self._terms_by_frequency[self._postings.frequency(term)] += sign
 
     def _weights(self, query: str) -> dict[str, float]:
-        """Return what each known term of the query weighs: its idf, for each time that it occurs, times k1 + 1."""
-        counts = {term: n for term, n in Counter(self._analyze(query)).items() if term in self._postings}
+        return self._weights_of(self._analyze(query))
+
+    def _weights_of(self, terms: Iterable[str]) -> dict[str, float]:
+        """Return what each known term of a query weighs: its idf, for each time that it occurs, times k1 + 1."""
+        counts = {term: n for term, n in Counter(terms).items() if term in self._postings}
         idf = self._lucene_idf if self._idf == "lucene" else self._okapi_idf
         return {term: idf(self._postings.frequency(term)) * n * (self._k1 + 1) for term, n in counts.items()}
 

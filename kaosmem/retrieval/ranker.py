@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kaosmem.types import Item
+
+
+class Ranking(list[tuple[int, float]]):
+    """What an index answers: (ordinal, score), best first.
+
+    signals: what made up the score of an ordinal, by name; nothing where the index does not say.
+    """
+
+    def __init__(
+        self,
+        ranked: Iterable[tuple[int, float]] = (),
+        *,
+        signals: Callable[[int], Mapping[str, float]] = lambda _: {},
+    ) -> None:
+        super().__init__(ranked)
+        self.signals = signals
 
 
 class Index(Protocol):
@@ -31,7 +47,8 @@ class Index(Protocol):
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first; none if no entry has a word of the query.
 
-        among: the ordinals to choose from, those that no entry has passed over; None is all. It changes no score.
+        among: the ordinals to choose from, those that no entry has passed over; None is all. It changes no score of an
+        index that scores each entry alone.
         Scores are above 0 and rounded to 1e-9; of equal ones the newest comes first. The same entries and query
         give the same answer, whatever changes led to the entries.
         """

@@ -72,7 +72,7 @@ class LazyIndex:
 
     def _made(self) -> Index:
         if self._ranker is None:
-            from kaosmem.retrieval.bm25 import BM25Ranker
+            from kaosmem.retrieval.linear import LinearRanker
 
-            self._ranker = BM25Ranker()
+            self._ranker = LinearRanker()
         return self._ranker.index()

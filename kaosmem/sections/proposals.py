@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.duplicates import Told
 from kaosmem.filters import MetadataFilter
+from kaosmem.retrieval.ranker import Ranking
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
@@ -50,6 +51,7 @@ class Proposal:
 
     candidates: in order of want. earlier: of a history, what may be recalled, in order of worth.
     total, taken: tokens and items that the section has ever taken. evicted: items that it may recall and holds no more.
+    signals: what made up the score of the candidate at a position, by name; nothing where the ranker does not say.
     """
 
     candidates: tuple[Candidate, ...]
@@ -57,6 +59,7 @@ class Proposal:
     total: int = 0
     taken: int = 0
     evicted: int = 0
+    signals: Callable[[int], Mapping[str, float]] = field(default=lambda _: {}, repr=False, compare=False)
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
@@ -69,10 +72,26 @@ class Proposal:
         )
 
 
+class Scores(dict[int, float]):
+    """What a query gives to units, by first ordinal.
+
+    signals: what made up the score of one, of several items that of the best.
+    """
+
+    def __init__(
+        self,
+        scores: Mapping[int, float] | Iterable[tuple[int, float]] = (),
+        *,
+        signals: Callable[[int], Mapping[str, float]] = lambda _: {},
+    ) -> None:
+        super().__init__(scores)
+        self.signals = signals
+
+
 class Proposer:
     """Orders the units of one section by want. It is told of every change, and changes nothing itself.
 
-    ranker: for a spec without its own; None is BM25.
+    ranker: for a spec without its own; None is `LinearRanker`.
     """
 
     def __init__(self, spec: SectionSpec, held: Holdings, *, ranker: Ranker | None) -> None:
@@ -167,7 +186,7 @@ class Proposer:
         passing = self.passing(wanted)
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
-        scores = self._scores(query, cap, passing) if self._spec.placement == "query" else {}
+        scores = self._scores(query, cap, passing) if self._spec.placement == "query" else Scores()
         first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
         told = Told()
@@ -179,7 +198,7 @@ class Proposer:
                 first_wanted[first] = None
                 left -= self._share(first, cap, told)
         candidates = self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores)
-        return Proposal(candidates, (), self._held.total, self._held.taken)
+        return Proposal(candidates, (), self._held.total, self._held.taken, signals=scores.signals)
 
     def passing(self, wanted: MetadataFilter | None) -> set[int] | None:
         """Return the ordinals of the items that pass a filter; None where it does not narrow the section.
@@ -203,7 +222,7 @@ class Proposer:
             if weight > cap:
                 break
             near.add(first)
-        scores: dict[int, float] = {}
+        scores = Scores()
         earlier: dict[int, None] = {}
         shown = sum(len(self._held.units.members(first)) for first in near)
         if self._spec.recall and shown < len(self._held) + len(self._held.past):
@@ -223,6 +242,7 @@ class Proposer:
             self._held.total,
             self._held.taken,
             len(self._held.past),
+            scores.signals,
         )
 
     def _recallable(self, firsts: Iterable[int]) -> Iterator[int]:
@@ -271,18 +291,21 @@ class Proposer:
             must |= set(islice(shown, 1))
         return {first for first in must if not units.is_orphan(first)}
 
-    def _scores(self, query: str, cap: int, passing: set[int] | None = None) -> dict[int, float]:
-        """Return what the query gives to units, by first ordinal; nothing while there are too few to choose among."""
+    def _scores(self, query: str, cap: int, passing: set[int] | None = None) -> Scores:
+        """Return what the query gives to units; nothing while there are too few to choose among."""
         if len(self._held) + len(self._held.past) <= self._spec.retrieval_threshold:
-            return {}
+            return Scores()
         mean = max(1, self._held.used // max(1, len(self._held)))
         ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean, among=passing)
+        signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
         if self._held.all_alone:
-            return dict(ranked)
+            return Scores(ranked, signals=signals)
         scores: dict[int, float] = {}
-        for first, (_, score) in zip(self._held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
+        best_of: dict[int, int] = {}
+        for first, (ordinal, score) in zip(self._held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
             scores[first] = round(scores[first] + score, 9) if first in scores else score
-        return scores
+            best_of.setdefault(first, ordinal)
+        return Scores(scores, signals=lambda first: signals(best_of.get(first, first)))
 
     def _by_worth(self, scores: Mapping[int, float]) -> list[int]:
         """Return units in order of worth, score over the square root of tokens, the newest first among equals.

@@ -42,7 +42,7 @@ class Section:
     """An ordered list of items under a spec: it makes room by its policy and proposes units for a window.
 
     Every change is entered in `journal` as (op, data), so that `apply` replays it without deciding again; a section
-    that is never persisted keeps no journal. ranker: for a spec without its own; None is BM25.
+    that is never persisted keeps no journal. ranker: for a spec without its own; None is `LinearRanker`.
     """
 
     def __init__(self, spec: SectionSpec, *, ranker: Ranker | None = None) -> None:

@@ -1,0 +1,105 @@
+"""Learn what the default ranker's signals weigh, and measure it on corpora that it was not learned from.
+
+    KAOSMEM_DATA=FOLDER python -m benchmarks.train_ranker --validate --save kaosmem/retrieval/weights.json
+
+FOLDER is as of `benchmarks.evidence_recall`. Without `--save` the weights are printed. `--validate` learns weights for
+each corpus from all the others, and measures kaosmem with them on that one; `--parts` does so without each group of
+signals in turn, which shows what it brings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kaosmem import BM25Ranker, LinearRanker, SectionSpec
+from kaosmem.cli.benchmark import print_report
+from kaosmem.cli.progress import Phases
+from kaosmem.evaluation import Corpus, EvidenceItem, Packer, Report, SessionAssembler, evaluate, read_corpora
+from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
+from kaosmem.retrieval.weights import Weights
+
+SPEC = SectionSpec("items", eviction="none")
+
+
+PARTS = {
+    "source": ("source", "words_and_source", "clause_and_source", "best_of_source"),
+    "last clause": ("clause", "clause_and_source", "clause_meaning", "nearby_clause"),
+    "meaning": ("meaning", "clause_meaning", "nearby_meaning"),
+    "phrases": ("phrases",),
+    "neighbours": ("next_words", "nearby_words", "nearby_clause", "nearby_meaning"),
+    "numbers": ("numbers", "asked_numbers"),
+    "speaker": ("assistant", "named_speaker"),
+    "size": ("size",),
+}
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """kaosmem, its weights for each corpus learned from the others. weights: by the identity of a corpus's items."""
+
+    weights: dict[int, Weights]
+    name: str = "held out"
+
+    def load(self, items: Sequence[EvidenceItem]) -> Packer:
+        """Load the items into a session with the weights that know nothing of them."""
+        ranker = LinearRanker(weights=self.weights[id(items)])
+        return SessionAssembler(self.name, spec=replace(SPEC, ranker=ranker)).load(items)
+
+
+def held_out(corpora: Sequence[Corpus], lessons: Sequence[Lesson], name: str = "held out") -> HeldOut:
+    """Return kaosmem with weights for each corpus that were learned from the others."""
+    weights = {
+        id(corpus.items): learn_weights([lesson for lesson in lessons if lesson.corpus != corpus.name])
+        for corpus in corpora
+    }
+    return HeldOut(weights, name)
+
+
+def without(lessons: Sequence[Lesson], signals: Collection[str]) -> list[Lesson]:
+    """Return lessons that lack some signals."""
+    kept = [place for place, name in enumerate(lessons[0].names) if name not in signals]
+    names = tuple(lessons[0].names[place] for place in kept)
+    return [replace(lesson, names=names, signals=lesson.signals[:, kept]) for lesson in lessons]
+
+
+async def validated(corpora: Sequence[Corpus], lessons: Sequence[Lesson], *, parts: bool) -> Report:
+    """Return what kaosmem makes of each corpus with weights learned from the others."""
+    with Phases(per_second=1) as phases:
+        phases.begin("learning")
+        assemblers = [held_out(corpora, lessons)]
+        for name, signals in PARTS.items() if parts else ():
+            assemblers.append(held_out(corpora, without(lessons, signals), f"without {name}"))
+        bm25 = SessionAssembler("BM25 alone", spec=replace(SPEC, ranker=BM25Ranker()))
+        return await evaluate(corpora, assemblers=[*assemblers, bm25], progress=phases.measuring)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Learn, and print or save what was learned."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.train_ranker", description=__doc__.split("\n")[0])
+    parser.add_argument("--data", metavar="FOLDER", default=os.environ.get("KAOSMEM_DATA"))
+    parser.add_argument("--save", metavar="FILE", type=Path, help="of JSON; without it the weights are printed")
+    parser.add_argument("--validate", action="store_true")
+    parser.add_argument("--parts", action="store_true")
+    options = parser.parse_args(arguments)
+    if not options.data:
+        parser.error("no data: give --data FOLDER, or set KAOSMEM_DATA")
+    corpora = read_corpora(options.data)
+    with Phases(per_second=1) as phases:
+        phases.begin("reading what each question can be answered from")
+        lessons = read_lessons(corpora)
+    learned = learn_weights(lessons).to_json()
+    if options.save:
+        options.save.write_text(learned, encoding="utf-8")
+    else:
+        print(learned, end="")
+    if options.validate or options.parts:
+        print_report(asyncio.run(validated(corpora, lessons, parts=options.parts)), by_category=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Latent semantic analysis of a query's candidates: what they say in other words than the query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.retrieval.sequences import HASHES, term_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BUCKETS = 512
+"""Terms are hashed into so many signed sums: the angles between texts stay what they are within a few per cent."""
+DIMENSIONS = 18  # with the spare ones 24: of more than 25, LAPACK finds eigenvectors on several cores
+ENOUGH_TEXTS = 128
+"""Fewer say little of which words go together, and count for less in proportion."""
+_SPARE = 6  # more dimensions than are kept make the iteration exact for those that are
+_BLOCK = 16  # texts at a time: products so small take one core, where more would mostly wait for one another
+
+
+class LatentSpace:
+    """The main dimensions of so many texts, found by a singular value decomposition of their tf-idf vectors.
+
+    hashes, rows: the texts' terms, as `Sequences.gathered` returns them. size: how many texts there are.
+    Source: Deerwester et al. 1990; of a query's candidates alone: Hull 1994; the decomposition: Halko et al. 2011.
+    """
+
+    def __init__(self, hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int) -> None:
+        self._size = size
+        occurrences = np.bincount(hashes, minlength=HASHES)
+        # A term that occurs once tells nothing about other texts.
+        self._idf = np.log1p(size / (occurrences + 0.5)) * (occurrences > 1)
+        buckets, signs = _projection()
+        blocks = -(-size // _BLOCK)
+        vectors = np.zeros(blocks * _BLOCK * BUCKETS)
+        vectors += np.bincount(rows * BUCKETS + buckets[hashes], (self._idf * signs)[hashes], len(vectors))
+        self._texts = _unit(vectors.reshape(blocks, _BLOCK, BUCKETS))
+        self._basis, self._values = _main_directions(self._texts)
+        self._places = _unit(self._basis * self._values).reshape(-1, len(self._values))[:size]
+
+    def similarities(self, terms: Iterable[str]) -> NDArray[np.float64]:
+        """Return how near each text is to a query, 0 to 1: shape (size,)."""
+        buckets, signs = _projection()
+        query = np.zeros(BUCKETS)
+        for each in map(term_hash, terms):
+            query[buckets[each]] += signs[each] * self._idf[each]
+        place = _across(self._basis, self._texts @ query[:, None])[:, 0] / self._values
+        length = float(np.linalg.norm(place))
+        if not length:
+            return np.zeros(self._size)
+        near: NDArray[np.float64] = (self._places * (place / length)).sum(axis=1)
+        return np.maximum(0.0, near) * min(1.0, self._size / ENOUGH_TEXTS)
+
+
+def _main_directions(texts: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the first left singular vectors of texts in columns, and their singular values, largest first.
+
+    texts: shape (blocks, _BLOCK, BUCKETS), as are the vectors but for their last axis.
+    """
+    found = _start(len(texts))
+    for _ in range(2):
+        found = _orthonormal(texts @ _across(texts, found))
+    inner = _across(texts, found)
+    squares, turned = np.linalg.eigh(np.einsum("ij,ik->jk", inner, inner))
+    kept = slice(None, -DIMENSIONS - 1, -1)
+    return found @ turned[:, kept], np.sqrt(np.maximum(squares[kept], 1e-6))
+
+
+def _across(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the product of what is left, transposed, and right, over all blocks."""
+    product: NDArray[np.float64] = (left.transpose(0, 2, 1) @ right).sum(axis=0)
+    return product
+
+
+def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return vectors of length 1 at right angles that span what these do; what they lack is left zero."""
+    squares, turned = np.linalg.eigh(np.einsum("bij,bik->jk", vectors, vectors))
+    lengths = np.sqrt(np.maximum(squares, 0.0))
+    scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 1e-7 * max(1.0, lengths[-1]))
+    spanned: NDArray[np.float64] = vectors @ (turned * scales)
+    return spanned
+
+
+def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    lengths = np.sqrt(np.einsum("bij,bij->bi", vectors, vectors))
+    scaled: NDArray[np.float64] = vectors / np.maximum(lengths, 1e-9)[:, :, None]
+    return scaled
+
+
+@cache
+def _projection() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the bucket and the sign of each hash."""
+    random = np.random.Generator(np.random.PCG64(0))
+    return random.integers(0, BUCKETS, HASHES), random.choice([-1.0, 1.0], HASHES)
+
+
+@cache
+def _start(blocks: int) -> NDArray[np.float64]:
+    return np.random.Generator(np.random.PCG64(1)).standard_normal((blocks, _BLOCK, DIMENSIONS + _SPARE))

@@ -1,0 +1,269 @@
+"""An index that ranks by a linear model over signals of which BM25 is the first."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.retrieval.bm25_index import BM25Index
+from kaosmem.retrieval.latent import LatentSpace
+from kaosmem.retrieval.ranker import Ranking
+from kaosmem.retrieval.selection import best
+from kaosmem.retrieval.sequences import Sequences, phrase_scores
+from kaosmem.retrieval.source_matcher import NOWHERE, SourceMatcher
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kaosmem.retrieval.weights import Weights
+    from kaosmem.types import Item
+
+CANDIDATES = 384
+"""So many of those that BM25 and their sources propose are looked at by all signals."""
+_NEIGHBOURED = 64  # of the best of these so many, neighbours are candidates too, at most as many again
+_NEIGHBOURS = 1, -1, 2, -2, 3, -3
+
+_CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
+_ASKS_FOR_NUMBER = re.compile(
+    r"\b(how many|how much|amount|ratio|margin|percent|percentage|usd|million|billion|average|total|number|rate|revenue"
+    r"|growth|change)\b"
+)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The entries that all signals look at, best proposed first, and what the signals say of each.
+
+    ordinals: shape (n,). signals: by name, each of shape (n,), most of them from 0 to 1.
+    """
+
+    ordinals: NDArray[np.int64]
+    signals: Mapping[str, NDArray[np.float64]]
+
+
+class LinearIndex(BM25Index):
+    """Items by ordinal, ranked by the sum of their weighted signals."""
+
+    def __init__(self, *, weights: Weights, analyze: Callable[[str], list[str]]) -> None:
+        super().__init__(idf="lucene", k1=1.2, b=0.4, epsilon=0.0, analyze=analyze)
+        self._model = weights
+        self._sequences = Sequences()
+        self._sources = SourceMatcher(analyze)
+        self._numeric = array("f")  # share of an entry's terms that are numbers
+        self._roles: Counter[str] = Counter()
+
+    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
+        """Return at most `limit` (ordinal, score) as every index does.
+
+        Its signals are what each adds to the logarithm of a score beyond what it adds to a candidate on average.
+        Candidates are compared with one another, so `among` changes scores.
+        """
+        found, rest = self._candidates(query, max(limit, CANDIDATES), among)
+        if found is None or limit < 1:
+            return Ranking()
+        weights = self._model.conversation if self.is_conversation else self._model.documents
+        added = {name: weights[name] * values for name, values in found.signals.items() if weights.get(name)}
+        scores = np.exp(sum(added.values(), np.zeros(len(found.ordinals))))
+        ranked = best(found.ordinals, scores, limit)
+        if rest and len(ranked) < limit:
+            least, most = ranked[-1][1], rest[0][1]
+            ranked += ((ordinal, round(least * score / most, 9)) for ordinal, score in rest[: limit - len(ranked)])
+        places = {ordinal: place for place, ordinal in enumerate(found.ordinals.tolist())}
+
+        def signals(ordinal: int) -> dict[str, float]:
+            place = places.get(ordinal)
+            if place is None:
+                return {}
+            return {name: round(float(each[place] - each.mean()), 9) for name, each in added.items()}
+
+        return Ranking([each for each in ranked if each[1] > 0], signals=signals)
+
+    @property
+    def is_conversation(self) -> bool:
+        """Return whether entries have several roles."""
+        return len(self._roles) > 1
+
+    def candidates(self, query: str) -> Candidates | None:
+        """Return what the model weighs for a query, to learn the weights from; None where nothing matches."""
+        return self._candidates(query, CANDIDATES, None)[0]
+
+    def _append(self, ordinal: int, item: Item) -> None:
+        super()._append(ordinal, item)
+        self._sequences.append()
+        self._sources.append()
+        self._numeric.append(0.0)
+
+    def _pop(self) -> None:
+        super()._pop()
+        self._sequences.pop()
+        self._sources.pop()
+        self._numeric.pop()
+
+    def _set_terms(self, slot: int, terms: list[str]) -> None:
+        super()._set_terms(slot, terms)
+        self._sequences[slot] = terms
+        self._sources.enter(slot, self._items[slot], len(terms))
+        self._numeric[slot] = sum(map(str.isdigit, terms)) / max(1, len(terms))
+        self._roles[self._items[slot].role] += 1
+
+    def _detach(self, slot: int) -> list[str]:
+        terms = super()._detach(slot)
+        self._sources.leave(slot, len(terms))
+        role = self._items[slot].role
+        self._roles[role] -= 1
+        if not self._roles[role]:
+            del self._roles[role]
+        return terms
+
+    def _candidates(
+        self, query: str, limit: int, among: Collection[int] | None
+    ) -> tuple[Candidates | None, list[tuple[int, float]]]:
+        """Return the candidates with their signals, and which entries come after them, best first."""
+        asked = _Query(query, self._analyze)
+        words, clause = self._scaled_scores(asked.terms), self._scaled_scores(asked.clause)
+        sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
+        from_source = sources[np.frombuffer(self._sources.numbers, np.int32)] if len(self) else np.zeros(0)
+        proposed = words + 0.6 * clause + 0.5 * from_source + 0.5 * clause * from_source
+        ordinals = np.frombuffer(self._ordinals, np.int64)
+        if among is not None:
+            slots = self._slots_of(among)
+            ordinals, proposed = ordinals[slots], proposed[slots]
+        ranked = best(ordinals, proposed, limit)
+        if not ranked:
+            return None, []
+        first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]
+        chosen = first + self._neighbours_of(first[:_NEIGHBOURED], {*first}, among)
+        known = {*chosen}
+        rest = [each for each in ranked if each[0] not in known]
+        scores = _Scores(words, clause, sources, np.array([self._slots[ordinal] for ordinal in chosen]))
+        return Candidates(np.array(chosen), self._signals(asked, chosen, scores)), rest
+
+    def _signals(self, asked: _Query, chosen: list[int], at: _Scores) -> dict[str, NDArray[np.float64]]:
+        slots = at.slots
+        numbers = np.frombuffer(self._sources.numbers, np.int32)[slots]
+        words, clause, source = at.words[slots], at.clause[slots], at.sources[numbers]
+        hashes, rows = self._sequences.gathered(slots.tolist())
+        phrases = phrase_scores(asked.terms, hashes, rows, len(slots))
+        latent = LatentSpace(hashes, rows, len(slots))
+        meaning = latent.similarities(asked.clause)
+        items = [self._items[slot] for slot in slots.tolist()]
+        named = {role: self._is_named(role, asked.counts) for role in self._roles}
+        number = np.minimum(1.0, 3.0 * np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64))
+        near = {step: self._neighbour_slots(chosen, numbers, step) for step in (-2, -1, 1, 2)}
+        places = np.full(len(self), -1)
+        places[slots] = np.arange(len(slots))
+        return {
+            "words": words,
+            "clause": clause,
+            "source": source,
+            "words_and_source": words * source,
+            "clause_and_source": clause * source,
+            "best_of_source": _best_by(numbers, words),
+            "phrases": _scaled(phrases),
+            "meaning": latent.similarities(asked.terms),
+            "clause_meaning": meaning,
+            "nearby_meaning": (_at(meaning, places, near[-1]) + _at(meaning, places, near[1])) / 2,
+            "next_words": _of(at.words, near[1]),
+            "nearby_words": (_of(at.words, near[-2]) + _of(at.words, near[2])) / 2,
+            "nearby_clause": (_of(at.clause, near[-1]) + _of(at.clause, near[1])) / 2,
+            "numbers": number,
+            "asked_numbers": number * asked.is_for_number,
+            "assistant": np.array([item.role == "assistant" for item in items], np.float64),
+            "named_speaker": np.array([named[item.role] for item in items], np.float64),
+            "size": np.log([max(1, item.tokens) for item in items]) / 5,
+        }
+
+    def _scaled_scores(self, terms: Iterable[str]) -> NDArray[np.float64]:
+        """Return the BM25 scores of all slots, the best 1."""
+        weights = self._weights_of(terms)
+        common = {term: weight for term, weight in weights.items() if self._postings.is_common(term)}
+        scores = self._rare_scores({term: weight for term, weight in weights.items() if term not in common})
+        if common:
+            scores += self._common_scores(common, slice(None))
+        return _scaled(scores)
+
+    def _occurrences(self, terms: Iterable[str]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
+        for term in terms:
+            if term in self._postings:
+                slots, times, _ = self._postings.unpacked([term])
+                yield term, slots, times
+
+    def _neighbours_of(self, ordinals: list[int], known: set[int], among: Collection[int] | None) -> list[int]:
+        """Return what is not known beside these entries in the same named source, at most _NEIGHBOURED.
+
+        Who asks for a word gets what has it, and beside that what belongs to it.
+        """
+        found: dict[int, None] = {}
+        allowed = None if among is None else set(among)
+        numbers = self._sources.numbers
+        for ordinal in ordinals:
+            source = numbers[self._slots[ordinal]]
+            for step in _NEIGHBOURS if source != NOWHERE else ():
+                slot = self._slots.get(ordinal + step)
+                if slot is None or numbers[slot] != source or ordinal + step in known:
+                    continue
+                if allowed is None or ordinal + step in allowed:
+                    found[ordinal + step] = None
+        return list(islice(found, _NEIGHBOURED))
+
+    def _neighbour_slots(self, ordinals: list[int], numbers: NDArray[np.int32], step: int) -> NDArray[np.int64]:
+        """Return the slots of what stands so many steps from each entry in the same source, -1 where nothing does.
+
+        Where no source is named, only what was said in a conversation has neighbours.
+        """
+        slots = np.array([self._slots.get(ordinal + step, -1) for ordinal in ordinals])
+        belongs = np.frombuffer(self._sources.numbers, np.int32)[slots] == numbers
+        if not self.is_conversation:
+            belongs &= numbers != NOWHERE
+        return np.where(belongs, slots, -1)
+
+    def _is_named(self, role: str, terms: Collection[str]) -> bool:
+        return any(term in terms for term in self._analyze(role))
+
+
+class _Query:
+    def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
+        self.terms = analyze(text)
+        self.counts = Counter(self.terms)
+        clauses = (analyze(clause) for clause in reversed(_CLAUSE_END.split(text.strip())))
+        self.clause = next(filter(None, clauses), self.terms)
+        self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """words, clause: of all slots. sources: by number. slots: of the candidates."""
+
+    words: NDArray[np.float64]
+    clause: NDArray[np.float64]
+    sources: NDArray[np.float64]
+    slots: NDArray[np.int64]
+
+
+def _scaled(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    most = scores.max(initial=0.0)
+    return scores / most if most > 0 else scores
+
+
+def _best_by(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each entry the best score in its source."""
+    most = np.zeros(int(numbers.max(initial=0)) + 1)
+    np.maximum.at(most, numbers, scores)
+    return most[numbers]
+
+
+def _of(scores: NDArray[np.float64], slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.where(slots >= 0, scores[slots], 0.0)
+
+
+def _at(values: NDArray[np.float64], places: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return candidates' values by slot, 0 for what is no candidate."""
+    place = np.where(slots >= 0, places[slots], -1)
+    return np.where(place >= 0, values[place], 0.0)

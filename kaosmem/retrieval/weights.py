@@ -1,0 +1,46 @@
+"""What each signal weighs in the default ranking: `weights.json`, which `benchmarks/train_ranker.py` has learned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+
+from kaosmem.errors import InvalidContentError
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Two linear models over signals by name; a signal that is not named weighs nothing.
+
+    conversation: where items have several roles. documents: elsewhere.
+    """
+
+    conversation: Mapping[str, float]
+    documents: Mapping[str, float]
+
+    def to_json(self) -> str:
+        """Return the weights as a JSON text."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Weights:
+        """Return the weights that `to_json` made a text of. Raises InvalidContentError."""
+        try:
+            models = {
+                name: {signal: float(weight) for signal, weight in model.items()}
+                for name, model in json.loads(text).items()
+            }
+            return cls(**models)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidContentError(
+                f"not the weights of a ranker: {type(error).__name__}; give the JSON that `Weights.to_json` makes"
+            ) from None
+
+
+@cache
+def default_weights() -> Weights:
+    """Return the weights that come with kaosmem."""
+    return Weights.from_json(files("kaosmem.retrieval").joinpath("weights.json").read_text(encoding="utf-8"))

@@ -1,0 +1,261 @@
+"""The default ranker: signals over what BM25 proposes, exact through changes, explained, and learned."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_queries, seeded_texts, text_item
+from kaosmem import DEFAULT_SECTIONS, LinearRanker, Reason, SessionMemory
+from kaosmem.errors import InvalidContentError
+from kaosmem.evaluation import Corpus, EvidenceItem, Question
+from kaosmem.evaluation.learning import learn_weights, read_lessons
+from kaosmem.retrieval import Weights, analyze
+from kaosmem.retrieval.latent import BUCKETS, LatentSpace
+from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.sequences import HASHES, Sequences, phrase_scores, term_hash
+from kaosmem.retrieval.source_matcher import SourceMatcher
+from kaosmem.retrieval.weights import default_weights
+from kaosmem.types import Item
+
+WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "renewal"]
+words = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
+items = st.builds(
+    lambda text, source, role: replace(text_item(text), role=role, metadata={"source": source} if source else {}),
+    words,
+    st.sampled_from(["", "", "lease 2018", "tenant.pdf", "notes"]),
+    st.sampled_from(["user", "user", "assistant", "Tenant"]),
+)
+
+
+def index_of(entries: dict[int, Item]) -> LinearIndex:
+    index = LinearRanker().index()
+    index.add(entries.items())
+    return index
+
+
+def document(text: str, source: str) -> Item:
+    return replace(text_item(text), metadata={"source": source})
+
+
+@given(
+    start=st.dictionaries(st.integers(0, 50), items, max_size=40),
+    changes=st.lists(st.tuples(st.integers(0, 60), st.none() | items), max_size=20),
+    query=words,
+)
+def test_any_changes_leave_the_ranking_of_a_fresh_index(
+    start: dict[int, Item], changes: list[tuple[int, Item | None]], query: str
+) -> None:
+    """Scores and signals are functions of the entries, to the last digit, however they came."""
+    index, entries = index_of(start), dict(start)
+    index.rank(query, 3)
+    for ordinal, item in changes:
+        if item is None:
+            if entries.pop(ordinal, None) is not None:
+                index.remove(ordinal)
+        elif ordinal in entries:
+            index.update(ordinal, item)
+            entries[ordinal] = item
+        else:
+            index.add([(ordinal, item)])
+            entries[ordinal] = item
+    found, expected = index.rank(query, 60), index_of(dict(sorted(entries.items()))).rank(query, 60)
+    assert found == expected
+    assert [found.signals(ordinal) for ordinal, _ in found] == [expected.signals(ordinal) for ordinal, _ in expected]
+
+
+@given(entries=st.lists(items, max_size=60), query=words)
+def test_the_signals_of_two_scores_say_how_they_differ(entries: list[Item], query: str) -> None:
+    """A score is e to the power of its signals, but for what all candidates have in common."""
+    ranked = index_of(dict(enumerate(entries))).rank(query, 60)
+    if ranked:
+        (first, best), (last, least) = ranked[0], ranked[-1]
+        difference = sum(ranked.signals(first).values()) - sum(ranked.signals(last).values())
+        assert math.log(best / least) == pytest.approx(difference, abs=1e-5)
+
+
+@given(entries=st.lists(items, max_size=60), query=words, limit=st.integers(0, 70))
+def test_only_what_is_asked_for_is_ranked(entries: list[Item], query: str, limit: int) -> None:
+    """`among` and `limit` are kept, every entry comes once, and without a name what has no word stays out."""
+    index = index_of(dict(enumerate(entries)))
+    among = set(range(0, len(entries), 2))
+    ranked = index.rank(query, limit, among=among)
+    assert len(ranked) <= limit
+    assert len({ordinal for ordinal, _ in ranked}) == len(ranked)
+    assert {ordinal for ordinal, _ in ranked} <= among
+    asked = set(analyze(query))
+    for ordinal, score in index.rank(query, 70):
+        assert score > 0
+        assert entries[ordinal].metadata or asked & set(analyze(entries[ordinal].text))
+
+
+def test_the_document_that_is_asked_about_comes_first() -> None:
+    """Of equal clauses in three contracts, the one of the contract that the question names."""
+    clause = "Either party may terminate on thirty days notice."
+    entries = {
+        number: document(text, source)
+        for number, (source, text) in enumerate(
+            (source, text)
+            for source in ("Acme Lease", "Zenith Supply", "Nordic Licence")
+            for text in (f"This agreement is between {source.split()[0]} and us.", clause, "Signed in Zurich.")
+        )
+    }
+    ranked = index_of(entries).rank("Consider the Zenith supply agreement; who may terminate?", 9)
+    assert ranked[0][0] == 4
+
+
+def test_what_stands_beside_an_answer_is_a_candidate_where_a_source_is_named() -> None:
+    """The line under a heading has no word of the question, and belongs to it."""
+    texts = ["Termination", "Thirty days, in writing.", "Governing law", "Swiss."]
+    named = index_of({number: document(text, "contract") for number, text in enumerate(texts)})
+    assert 1 in dict(named.rank("termination", 4))
+    unnamed = index_of({number: text_item(text) for number, text in enumerate(texts)})
+    assert set(dict(unnamed.rank("termination", 4))) == {0}
+
+
+def test_what_says_it_in_other_words_is_preferred() -> None:
+    """Of two notes without the words that are asked for, that which speaks of what goes with them elsewhere."""
+    rng = random.Random(5)
+    money = "salary wage payment invoice bonus bank payroll account transfer tax".split()
+    garden = "rose soil seed water flower spade hedge lawn compost bloom".split()
+    texts = [f"note {' '.join(rng.sample(money if number % 2 else garden, 6))}" for number in range(300)]
+    texts += ["note rose soil seed water spade hedge lawn", "note salary wage bonus bank payroll tax account"]
+    index = index_of({number: text_item(text) for number, text in enumerate(texts)})
+    ranked = index.rank("the note on payment and invoice", 302)
+    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
+    assert places[301] < places[300]
+    assert ranked.signals(301)["meaning"] > ranked.signals(300)["meaning"]
+
+
+def test_phrases_count_pairs_in_their_order() -> None:
+    """Two entries with both words: that which has them side by side, and neither across the border of entries."""
+    sequences = Sequences()
+    for slot, text in enumerate(["change of control", "control the change", "of the change", "control"]):
+        sequences.append()
+        sequences[slot] = analyze(text)
+    hashes, rows = sequences.gathered(range(4))
+    scores = phrase_scores(analyze("change of control"), hashes, rows, 4)
+    assert scores[0] > 0
+    assert scores[1:].tolist() == [0, 0, 0]
+
+
+def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
+    """Similarities are those in the first singular vectors of the same matrix, as numpy finds them."""
+    rng = np.random.default_rng(3)
+    rows = np.repeat(np.arange(200), 40)
+    # Few topics, so that what the iteration leaves out is small.
+    hashes = (rows % 7 * 50 + rng.integers(0, 50, len(rows))).astype(np.uint16)
+    space = LatentSpace(hashes, rows, 200)
+    texts = space._texts.reshape(-1, BUCKETS)[:200]
+    left, values, right = np.linalg.svd(texts, full_matrices=False)
+    kept = 7
+    assert np.allclose(space._values[:kept], values[:kept], rtol=1e-3)
+    ours = space._basis.reshape(-1, space._basis.shape[-1])[:200, :kept]
+    assert np.allclose(np.abs(np.linalg.svd(ours.T @ left[:, :kept])[1]), 1, atol=1e-3)
+    assert len(right) == 200
+
+
+@given(changes=st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["", "lease 2018", "tenant.pdf"])), max_size=40))
+def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]) -> None:
+    """Neither its name nor a word of it stays, and its number is another's."""
+    index, held = LinearRanker().index(), dict[int, str]()
+    for ordinal, source in changes:
+        if ordinal in held:
+            index.remove(ordinal)
+            del held[ordinal]
+        else:
+            index.add([(ordinal, document("rent", source))])
+            held[ordinal] = source
+    names = {name for name in held.values() if name}
+    matcher: SourceMatcher = index._sources
+    assert set(matcher._number_of) == names == {name for name in matcher._names if name}
+    assert set(matcher._titled) == {term for name in names for term in analyze(name)}
+
+
+def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:
+    """In `signals`, in `why`, and in the report that people read."""
+
+    async def run() -> None:
+        memory = SessionMemory.test_mode()
+        for number, text in enumerate(seeded_texts(60)):
+            memory.add("documents", text, metadata={"source": f"contract-{number % 5}"})
+        context = await memory.assemble_context("notice in contract-3", budget=800)
+        chosen = [each for each in context.decisions if each.reason is Reason.RELEVANT]
+        assert chosen
+        assert all(each.signals.keys() <= default_weights().documents.keys() for each in chosen)
+        assert any(each.signals["source"] > 0 for each in chosen)
+        assert f"relevant by {max(chosen[0].signals, key=chosen[0].signals.__getitem__)}" == chosen[0].why
+        assert chosen[0].why in context.explain()
+        unranked = await memory.assemble_context("", budget=300)
+        assert all(not each.signals and " by " not in each.why for each in unranked.decisions)
+
+    import asyncio
+
+    asyncio.run(run())
+
+
+def corpora() -> tuple[Corpus, ...]:
+    """Two corpora in which what answers is the longest item of the source that is asked about."""
+    found = []
+    for name in ("one", "two"):
+        rng = random.Random(name)
+        held, questions = [], []
+        for number in range(12):
+            source = f"{name}{number}"
+            texts = [" ".join(rng.sample(WORDS, 4)) for _ in range(9)]
+            held += [EvidenceItem(f"{source}-{at}", text, source) for at, text in enumerate(texts)]
+            held.append(EvidenceItem(f"{source}-9", " ".join(rng.sample(WORDS, 4) + ["elsewhere"] * 30), source))
+            questions.append(Question(source, f"{source}: rent or notice?", (f"{source}-9",)))
+        found.append(Corpus(name, tuple(held), tuple(questions)))
+    return tuple(found)
+
+
+def test_weights_are_learned_from_questions() -> None:
+    """What tells answers from the rest gets weight, the same each time, and finds the answers to other questions."""
+    one, two = corpora()
+    learned = learn_weights(read_lessons([one]))
+    assert learned == learn_weights(read_lessons([one]))
+    assert learned.documents["size"] > 1
+    index = LinearRanker(weights=learned).index()
+    index.add(
+        (number, replace(document(item.text, item.session), tokens=len(item.text)))
+        for number, item in enumerate(two.items)
+    )
+    firsts = [two.items[index.rank(each.query, 1)[0][0]].id for each in two.questions]
+    assert sum(first in each.evidence_ids for first, each in zip(firsts, two.questions, strict=True)) >= 10
+    with pytest.raises(InvalidContentError, match="give more questions"):
+        learn_weights([])
+
+
+def test_weights_are_read_as_they_were_written() -> None:
+    """Those that come with kaosmem name signals that there are, and bad ones are refused in words that help."""
+    weights = default_weights()
+    assert Weights.from_json(weights.to_json()) == weights
+    index = index_of({number: document(text, "contract") for number, text in enumerate(seeded_texts(30))})
+    found = index.candidates(seeded_queries(1)[0])
+    assert found is not None
+    assert set(found.signals) == set(weights.documents) == set(weights.conversation)
+    assert all(np.isfinite(values).all() and len(values) == len(found.ordinals) for values in found.signals.values())
+    for text in ("", "[]", '{"documents": {}}', '{"documents": {"words": "much"}, "conversation": {}}'):
+        with pytest.raises(InvalidContentError, match=r"Weights\.to_json"):
+            Weights.from_json(text)
+
+
+def test_term_hashes_are_the_same_everywhere() -> None:
+    """They are no process's own, and small."""
+    assert term_hash("termination") == 50210
+    assert {term_hash(word) for word in WORDS} <= set(range(HASHES))
+
+
+def test_the_default_ranker_is_the_linear_one() -> None:
+    """A section without a ranker of its own is ranked by signals."""
+    memory = SessionMemory.test_mode(sections=DEFAULT_SECTIONS)
+    memory.add("documents", "rent")
+    with memory["documents"].index() as index:
+        assert isinstance(index, LinearIndex)
