@@ -4,7 +4,7 @@
 
 FOLDER is as of `benchmarks.evidence_recall`. Without `--save` the weights are printed. `--validate` learns weights for
 each corpus from all the others, and measures kaosmem with them on that one; `--parts` does so without each group of
-signals in turn, which shows what it brings.
+signals in turn, at 2,048 tokens, which shows what it brings and costs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from pathlib import Path
 from kaosmem import BM25Ranker, LinearRanker, SectionSpec
 from kaosmem.cli.benchmark import print_report
 from kaosmem.cli.progress import Phases
-from kaosmem.evaluation import Corpus, EvidenceItem, Packer, Report, SessionAssembler, evaluate, read_corpora
+from kaosmem.evaluation import (
+    DEFAULT_BUDGETS,
+    Corpus,
+    EvidenceItem,
+    Packer,
+    Report,
+    SessionAssembler,
+    evaluate,
+    read_corpora,
+)
 from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
 from kaosmem.retrieval.weights import Weights
 
@@ -52,12 +61,15 @@ class HeldOut:
 
 
 def held_out(corpora: Sequence[Corpus], lessons: Sequence[Lesson], name: str = "held out") -> HeldOut:
-    """Return kaosmem with weights for each corpus that were learned from the others."""
-    weights = {
-        id(corpus.items): learn_weights([lesson for lesson in lessons if lesson.corpus != corpus.name])
-        for corpus in corpora
-    }
-    return HeldOut(weights, name)
+    """Return kaosmem with weights for each corpus that were learned from the others of its kind."""
+    kind_of = {lesson.corpus: lesson.is_conversation for lesson in lessons}
+
+    def learned(corpus: Corpus) -> Weights:
+        kind = kind_of.get(corpus.name, False)
+        others = [each for each in lessons if each.corpus != corpus.name]
+        return learn_weights([each for each in others if each.is_conversation == kind] or others)
+
+    return HeldOut({id(corpus.items): learned(corpus) for corpus in corpora}, name)
 
 
 def without(lessons: Sequence[Lesson], signals: Collection[str]) -> list[Lesson]:
@@ -75,7 +87,8 @@ async def validated(corpora: Sequence[Corpus], lessons: Sequence[Lesson], *, par
         for name, signals in PARTS.items() if parts else ():
             assemblers.append(held_out(corpora, without(lessons, signals), f"without {name}"))
         bm25 = SessionAssembler("BM25 alone", spec=replace(SPEC, ranker=BM25Ranker()))
-        return await evaluate(corpora, assemblers=[*assemblers, bm25], progress=phases.measuring)
+        budgets = DEFAULT_BUDGETS[1:2] if parts else DEFAULT_BUDGETS
+        return await evaluate(corpora, assemblers=[*assemblers, bm25], budgets=budgets, progress=phases.measuring)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import train_ranker
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import DEFAULT_SECTIONS, LinearRanker, Reason, SessionMemory
 from kaosmem.errors import InvalidContentError
@@ -178,26 +181,39 @@ def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]
     assert set(matcher._titled) == {term for name in names for term in analyze(name)}
 
 
-def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:
+async def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:
     """In `signals`, in `why`, and in the report that people read."""
+    memory = SessionMemory.test_mode()
+    for number, text in enumerate(seeded_texts(60)):
+        memory.add("documents", text, metadata={"source": f"contract-{number % 5}"})
+    context = await memory.assemble_context("notice in contract-3", budget=800)
+    chosen = [each for each in context.decisions if each.reason is Reason.RELEVANT]
+    assert chosen
+    assert all(each.signals.keys() <= default_weights().documents.keys() for each in chosen)
+    assert any(each.signals["source"] > 0 for each in chosen)
+    assert f"relevant by {max(chosen[0].signals, key=chosen[0].signals.__getitem__)}" == chosen[0].why
+    assert chosen[0].why in context.explain()
+    unranked = await memory.assemble_context("", budget=300)
+    assert all(not each.signals and " by " not in each.why for each in unranked.decisions)
 
-    async def run() -> None:
-        memory = SessionMemory.test_mode()
-        for number, text in enumerate(seeded_texts(60)):
-            memory.add("documents", text, metadata={"source": f"contract-{number % 5}"})
-        context = await memory.assemble_context("notice in contract-3", budget=800)
-        chosen = [each for each in context.decisions if each.reason is Reason.RELEVANT]
-        assert chosen
-        assert all(each.signals.keys() <= default_weights().documents.keys() for each in chosen)
-        assert any(each.signals["source"] > 0 for each in chosen)
-        assert f"relevant by {max(chosen[0].signals, key=chosen[0].signals.__getitem__)}" == chosen[0].why
-        assert chosen[0].why in context.explain()
-        unranked = await memory.assemble_context("", budget=300)
-        assert all(not each.signals and " by " not in each.why for each in unranked.decisions)
 
-    import asyncio
-
-    asyncio.run(run())
+@pytest.mark.parametrize(
+    "question", ["Who signs the charter? What does the ferry cost?", "charter signature; ferry fare"]
+)
+async def test_each_part_of_a_question_is_answered(question: str) -> None:
+    """Neither the last clause nor the most frequent word crowds out what the other part asks for."""
+    memory = SessionMemory.test_mode()
+    for number, text in enumerate(seeded_texts(400)):
+        memory.add("documents", text, metadata={"source": f"contract-{number // 40}"})
+    for text in (
+        "The charter bears the signature of whoever signs it.",
+        "The ferry fare: what it costs is nine crowns.",
+    ):
+        memory.add("documents", text, metadata={"source": "contract-3"})
+    context = await memory.assemble_context(question, budget=1_000)
+    shown = " ".join(item.text for item in context.items)
+    assert "signature" in shown
+    assert "crowns" in shown
 
 
 def corpora() -> tuple[Corpus, ...]:
@@ -231,6 +247,26 @@ def test_weights_are_learned_from_questions() -> None:
     assert sum(first in each.evidence_ids for first, each in zip(firsts, two.questions, strict=True)) >= 10
     with pytest.raises(InvalidContentError, match="give more questions"):
         learn_weights([])
+
+
+def test_the_script_that_learns_saves_and_validates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On data of one's own: the weights as a file, and what they do on corpora that they were not learned from."""
+    for corpus in corpora():
+        lines = [json.dumps({"id": each.id, "session": each.session, "text": each.text}) for each in corpus.items]
+        (tmp_path / f"{corpus.name}.items.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        questions = [
+            json.dumps({"id": each.id, "query": each.query, "evidence_ids": each.evidence_ids})
+            for each in corpus.questions
+        ]
+        (tmp_path / f"{corpus.name}.questions.jsonl").write_text("\n".join(questions), encoding="utf-8")
+    saved = tmp_path / "weights.json"
+    train_ranker.main(["--data", str(tmp_path), "--save", str(saved), "--parts"])
+    assert Weights.from_json(saved.read_text(encoding="utf-8")) == learn_weights(read_lessons(corpora()))
+    printed = capsys.readouterr().out
+    for name in ("held out", *(f"without {part}" for part in train_ranker.PARTS), "BM25 alone"):
+        assert name in printed
+    known = default_weights().documents
+    assert {signal for signals in train_ranker.PARTS.values() for signal in signals} <= known.keys()
 
 
 def test_weights_are_read_as_they_were_written() -> None:

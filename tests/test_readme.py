@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.corpus import text_item
 from kaosmem import count_messages, list_sessions
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -34,7 +36,7 @@ async def test_the_ten_lines_run(
 ) -> None:
     """The example packs, asks, keeps the answer and is saved."""
     monkeypatch.chdir(tmp_path)
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, Any] = {"client": Client(), "model": "scripted"}
     running = eval(compile(example, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     assert inspect.isawaitable(running)
@@ -44,6 +46,20 @@ async def test_the_ten_lines_run(
     assert [item.role for item in names["memory"]["messages"]] == ["user", "assistant"]
     assert "tokens used" in capsys.readouterr().out
     assert await list_sessions("./.kaosmem") == ["deal-42"]
+
+
+def test_weights_are_learned_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example takes files of items and questions, and makes a ranker."""
+    monkeypatch.chdir(tmp_path)
+    items = [{"id": f"i{number}", "session": "lease", "text": f"Clause {number}: rent."} for number in range(9)]
+    Path("items.jsonl").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
+    Path("questions.jsonl").write_text(json.dumps({"id": "q", "query": "clause 3", "evidence_ids": ["i3"]}), "utf-8")
+    _, example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(example, "README.md", "exec"), names)
+    index = names["ranker"].index()
+    index.add((number, text_item(each["text"])) for number, each in enumerate(items))
+    assert index.rank("clause 3", 1)[0][0] == 3
 
 
 def test_the_two_commands_are_marked() -> None:

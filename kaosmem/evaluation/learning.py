@@ -60,11 +60,10 @@ def learn_weights(lessons: Sequence[Lesson], *, ridge: float = 0.003) -> Weights
     """
     if not lessons:
         raise InvalidContentError("no question has an answer among its candidates; give more questions")
-    conversation = [each for each in lessons if each.is_conversation]
-    documents = [each for each in lessons if not each.is_conversation]
-    return Weights(
-        conversation=_learned(conversation or documents, ridge), documents=_learned(documents or conversation, ridge)
-    )
+    kinds = {kind: [each for each in lessons if each.is_conversation == kind] for kind in (True, False)}
+    models = {kind: _learned(those, ridge) for kind, those in kinds.items() if those}
+    either = next(iter(models.values()))
+    return Weights(conversation=models.get(True, either), documents=models.get(False, either))
 
 
 def _lessons_of(corpus: Corpus) -> list[Lesson]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -70,7 +70,8 @@ class LinearIndex(BM25Index):
             return Ranking()
         weights = self._model.conversation if self.is_conversation else self._model.documents
         added = {name: weights[name] * values for name, values in found.signals.items() if weights.get(name)}
-        scores = np.exp(sum(added.values(), np.zeros(len(found.ordinals))))
+        # What e makes of a smaller sum would be rounded to nothing, of a larger one to infinity.
+        scores = np.exp(np.clip(sum(added.values(), np.zeros(len(found.ordinals))), -20, 600))
         ranked = best(found.ordinals, scores, limit)
         if rest and len(ranked) < limit:
             least, most = ranked[-1][1], rest[0][1]
@@ -145,10 +146,10 @@ class LinearIndex(BM25Index):
         scores = _Scores(words, clause, sources, np.array([self._slots[ordinal] for ordinal in chosen]))
         return Candidates(np.array(chosen), self._signals(asked, chosen, scores)), rest
 
-    def _signals(self, asked: _Query, chosen: list[int], at: _Scores) -> dict[str, NDArray[np.float64]]:
-        slots = at.slots
+    def _signals(self, asked: _Query, chosen: list[int], scores: _Scores) -> dict[str, NDArray[np.float64]]:
+        slots = scores.slots
         numbers = np.frombuffer(self._sources.numbers, np.int32)[slots]
-        words, clause, source = at.words[slots], at.clause[slots], at.sources[numbers]
+        words, clause, source = scores.words[slots], scores.clause[slots], scores.sources[numbers]
         hashes, rows = self._sequences.gathered(slots.tolist())
         phrases = phrase_scores(asked.terms, hashes, rows, len(slots))
         latent = LatentSpace(hashes, rows, len(slots))
@@ -170,9 +171,9 @@ class LinearIndex(BM25Index):
             "meaning": latent.similarities(asked.terms),
             "clause_meaning": meaning,
             "nearby_meaning": (_at(meaning, places, near[-1]) + _at(meaning, places, near[1])) / 2,
-            "next_words": _of(at.words, near[1]),
-            "nearby_words": (_of(at.words, near[-2]) + _of(at.words, near[2])) / 2,
-            "nearby_clause": (_of(at.clause, near[-1]) + _of(at.clause, near[1])) / 2,
+            "next_words": _of(scores.words, near[1]),
+            "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
+            "nearby_clause": (_of(scores.clause, near[-1]) + _of(scores.clause, near[1])) / 2,
             "numbers": number,
             "asked_numbers": number * asked.is_for_number,
             "assistant": np.array([item.role == "assistant" for item in items], np.float64),
@@ -201,7 +202,7 @@ class LinearIndex(BM25Index):
         Who asks for a word gets what has it, and beside that what belongs to it.
         """
         found: dict[int, None] = {}
-        allowed = None if among is None else set(among)
+        allowed = among if among is None or isinstance(among, Set) else set(among)
         numbers = self._sources.numbers
         for ordinal in ordinals:
             source = numbers[self._slots[ordinal]]
