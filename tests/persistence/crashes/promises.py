@@ -15,7 +15,7 @@ from kaosmem.persistence.local import LocalStorage
 from tests.persistence.crashes import power_loss
 from tests.persistence.crashes.simulated_disk import Image, SimulatedDisk
 
-ROOT, FOLDER = Path("/root"), "/root/default/s"
+ROOT, FOLDER = Path("/disk"), "/disk/default/s"
 
 Commit = tuple[Change, ...]
 History = tuple[Commit, ...]
