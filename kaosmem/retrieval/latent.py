@@ -38,7 +38,7 @@ class LatentSpace:
         blocks = -(-size // _BLOCK)
         vectors = np.zeros(blocks * _BLOCK * BUCKETS)
         vectors += np.bincount(rows * BUCKETS + buckets[hashes], (self._idf * signs)[hashes], len(vectors))
-        self._texts = _unit(vectors.reshape(blocks, _BLOCK, BUCKETS))
+        self._texts = _unit(vectors.reshape(blocks, _BLOCK, BUCKETS)).astype(np.float32)
         self._basis, self._values = _main_directions(self._texts)
         self._places = _unit(self._basis * self._values).reshape(-1, len(self._values))[:size]
 
@@ -56,7 +56,7 @@ class LatentSpace:
         return np.maximum(0.0, near) * min(1.0, self._size / ENOUGH_TEXTS)
 
 
-def _main_directions(texts: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _main_directions(texts: NDArray[np.floating]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Return the first left singular vectors of texts in columns, and their singular values, largest first.
 
     texts: shape (blocks, _BLOCK, BUCKETS), as are the vectors but for their last axis.
@@ -70,24 +70,24 @@ def _main_directions(texts: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
     return found @ turned[:, kept], np.sqrt(np.maximum(squares[kept], 1e-6))
 
 
-def _across(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def _across(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return the product of what is left, transposed, and right, over all blocks."""
-    product: NDArray[np.float64] = (left.transpose(0, 2, 1) @ right).sum(axis=0)
+    product: NDArray[np.floating] = (left.transpose(0, 2, 1) @ right).sum(axis=0)
     return product
 
 
-def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _orthonormal(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return vectors of length 1 at right angles that span what these do; what they lack is left zero."""
     squares, turned = np.linalg.eigh(np.einsum("bij,bik->jk", vectors, vectors))
     lengths = np.sqrt(np.maximum(squares, 0.0))
     scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 1e-7 * max(1.0, lengths[-1]))
-    spanned: NDArray[np.float64] = vectors @ (turned * scales)
+    spanned: NDArray[np.floating] = vectors @ (turned * scales).astype(np.float32)
     return spanned
 
 
-def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     lengths = np.sqrt(np.einsum("bij,bij->bi", vectors, vectors))
-    scaled: NDArray[np.float64] = vectors / np.maximum(lengths, 1e-9)[:, :, None]
+    scaled: NDArray[np.floating] = vectors / np.maximum(lengths, 1e-9)[:, :, None]
     return scaled
 
 
@@ -99,5 +99,5 @@ def _projection() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 
 
 @cache
-def _start(blocks: int) -> NDArray[np.float64]:
-    return np.random.Generator(np.random.PCG64(1)).standard_normal((blocks, _BLOCK, DIMENSIONS + _SPARE))
+def _start(blocks: int) -> NDArray[np.float32]:
+    return np.random.Generator(np.random.PCG64(1)).standard_normal((blocks, _BLOCK, DIMENSIONS + _SPARE), np.float32)
