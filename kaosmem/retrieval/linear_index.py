@@ -15,9 +15,9 @@ import numpy as np
 from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.latent import LatentSpace
 from kaosmem.retrieval.ranker import Ranking
-from kaosmem.retrieval.selection import best
+from kaosmem.retrieval.selection import best, scaled
 from kaosmem.retrieval.sequences import Sequences, phrase_scores
-from kaosmem.retrieval.source_matcher import NOWHERE, SourceMatcher
+from kaosmem.retrieval.source_matcher import K1, NOWHERE, B, SourceMatcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class LinearIndex(BM25Index):
     """Items by ordinal, ranked by the sum of their weighted signals."""
 
     def __init__(self, *, weights: Weights, analyze: Callable[[str], list[str]]) -> None:
-        super().__init__(idf="lucene", k1=1.2, b=0.4, epsilon=0.0, analyze=analyze)
+        super().__init__(idf="lucene", k1=K1, b=B, epsilon=0.0, analyze=analyze)
         self._model = weights
         self._sequences = Sequences()
         self._sources = SourceMatcher(analyze)
@@ -131,6 +131,7 @@ class LinearIndex(BM25Index):
         words, clause = self._scaled_scores(asked.terms), self._scaled_scores(asked.clause)
         sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
         from_source = sources[np.frombuffer(self._sources.numbers, np.int32)] if len(self) else np.zeros(0)
+        # Shares chosen by hand: only who is a candidate depends on them, not in which order.
         proposed = words + 0.6 * clause + 0.5 * from_source + 0.5 * clause * from_source
         ordinals = np.frombuffer(self._ordinals, np.int64)
         if among is not None:
@@ -167,7 +168,7 @@ class LinearIndex(BM25Index):
             "words_and_source": words * source,
             "clause_and_source": clause * source,
             "best_of_source": _best_by(numbers, words),
-            "phrases": _scaled(phrases),
+            "phrases": scaled(phrases),
             "meaning": latent.similarities(asked.terms),
             "clause_meaning": meaning,
             "nearby_meaning": (_at(meaning, places, near[-1]) + _at(meaning, places, near[1])) / 2,
@@ -188,7 +189,7 @@ class LinearIndex(BM25Index):
         scores = self._rare_scores({term: weight for term, weight in weights.items() if term not in common})
         if common:
             scores += self._common_scores(common, slice(None))
-        return _scaled(scores)
+        return scaled(scores)
 
     def _occurrences(self, terms: Iterable[str]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
         for term in terms:
@@ -246,11 +247,6 @@ class _Scores:
     clause: NDArray[np.float64]
     sources: NDArray[np.float64]
     slots: NDArray[np.int64]
-
-
-def _scaled(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    most = scores.max(initial=0.0)
-    return scores / most if most > 0 else scores
 
 
 def _best_by(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:

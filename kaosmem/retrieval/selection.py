@@ -1,4 +1,4 @@
-"""The few best of many scores."""
+"""The few best of many scores, and scores beside the best."""
 
 from __future__ import annotations
 
@@ -37,3 +37,9 @@ def best(ordinals: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -
     order = np.lexsort((kept_ordinals, rounded))[: -limit - 1 : -1]
     order = order[rounded[order] > 0]
     return list(zip(kept_ordinals[order].tolist(), rounded[order].tolist(), strict=True))
+
+
+def scaled(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores as shares of the best, as they are where none is above 0."""
+    most = scores.max(initial=0.0)
+    return scores / most if most > 0 else scores

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.retrieval.selection import scaled
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kaosmem.types import Item
 
+K1, B = 1.2, 0.4
+"""BM25's parameters: of sources here, and of entries where signals are added to it."""
 NOWHERE = 0
 """The number of no source, which matches nothing."""
 
@@ -97,9 +101,9 @@ class SourceMatcher:
         """
         if not self._number_of:
             return np.zeros(len(self._names))
-        matches = _scaled(self._content_scores(counts, occurrences)) + _scaled(self._title_scores(counts))
+        matches = scaled(self._content_scores(counts, occurrences)) + scaled(self._title_scores(counts))
         matches[NOWHERE] = 0.0
-        return _scaled(matches) ** 3
+        return scaled(matches) ** 3
 
     def _content_scores(
         self, counts: Mapping[str, int], occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
@@ -107,13 +111,13 @@ class SourceMatcher:
         lengths = np.array(self._lengths, np.float64)
         count, numbers = len(self._number_of), np.frombuffer(self.numbers, np.int32)
         average = max(1.0, lengths[1:].sum() / count)
-        norms = 1.2 * (0.6 + 0.4 * lengths / average)
+        norms = K1 * (1 - B + B * lengths / average)
         scores = np.zeros(len(lengths))
         for term, slots, times in occurrences:
             held = np.bincount(numbers[slots], times, len(lengths))
             held[NOWHERE] = 0.0
             idf = _idf(count, int(np.count_nonzero(held)))
-            scores += counts[term] * idf * held * 2.2 / (held + norms)
+            scores += counts[term] * idf * held * (K1 + 1) / (held + norms)
         return scores
 
     def _title_scores(self, counts: Mapping[str, int]) -> NDArray[np.float64]:
@@ -126,8 +130,3 @@ class SourceMatcher:
 
 def _idf(count: int, frequency: int) -> float:
     return math.log1p((count - frequency + 0.5) / (frequency + 0.5))
-
-
-def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    most = values.max()
-    return values / most if most > 0 else values
