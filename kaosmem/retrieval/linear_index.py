@@ -131,7 +131,7 @@ class LinearIndex(BM25Index):
         words, clause = self._scaled_scores(asked.terms), self._scaled_scores(asked.clause)
         sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
         from_source = sources[np.frombuffer(self._sources.numbers, np.int32)] if len(self) else np.zeros(0)
-        # Shares chosen by hand: only who is a candidate depends on them, not in which order.
+        # Shares chosen by hand: who is a candidate depends on them, and the order of those who are none.
         proposed = words + 0.6 * clause + 0.5 * from_source + 0.5 * clause * from_source
         ordinals = np.frombuffer(self._ordinals, np.int64)
         if among is not None:
