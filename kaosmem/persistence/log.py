@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from kaosmem.errors import ConflictError, CorruptionError, ReadOnlyError
@@ -63,8 +63,8 @@ class SessionLog:
         self._may_lose_texts = any(record.op == TOMBSTONE for record in recovery.recovered.records)
         self._snapshot_bytes = recovery.snapshot_bytes
         self._log_bytes = recovery.log_bytes
-        # By the last record of each commit since the snapshot: its checksum, and the log's bytes up to it.
-        self._ends = {recovery.head.seq: (recovery.head.crc, recovery.log_bytes)}
+        # By the last record of each commit since the snapshot.
+        self._ends = {recovery.head.seq: _End.of(recovery.head, recovery.log_bytes)}
 
     @classmethod
     def open(
@@ -198,7 +198,7 @@ class SessionLog:
             self._know(recovery.texts)
             self._may_lose_texts |= any(record.op == TOMBSTONE for record in recovery.recovered.records)
             self._log_bytes += recovery.log_bytes
-            self._ends[recovery.head.seq] = recovery.head.crc, self._log_bytes
+            self._ends[recovery.head.seq] = _End.of(recovery.head, self._log_bytes)
             known = {first for first, _ in self._segments}
             self._segments += (segment for segment in recovery.segments if segment[0] not in known)
 
@@ -223,9 +223,9 @@ class SessionLog:
                 return False  # others have stored a newer state, from which this log goes on
             if seq not in self._ends:
                 raise ValueError(f"record {seq} is not the last of a commit since the snapshot before")
-            crc, log_bytes = self._ends[seq]
+            end = self._ends[seq]
             sound, purged = {*self._sound}, self._purged
-        measured = _Measured(self._encoded_items(header, items, seq=seq, crc=crc, purged=purged))
+        measured = _Measured(self._encoded_items(header, items, seq=seq, end=end, purged=purged))
         lines = self._encoded_archive(archived, seq=seq)
         with as_durability_error("the snapshot"):
             stored = run(store_snapshot(self._head, seq, measured, lines, sound=sound, purged=purged), self._storage)
@@ -233,8 +233,9 @@ class SessionLog:
             with self._measures:
                 self._sound = {*sorted({*self._sound, seq})[-2:]}
                 self._snapshot_bytes = measured.size
-                self._log_bytes -= log_bytes
-                self._ends = {end: (crc, at - log_bytes) for end, (crc, at) in self._ends.items() if end >= seq}
+                self._log_bytes -= end.log_bytes
+                kept = {at: each for at, each in self._ends.items() if at >= seq}
+                self._ends = {at: replace(each, log_bytes=each.log_bytes - end.log_bytes) for at, each in kept.items()}
                 self._segments = [(first, commits) for first, commits in self._segments if first > seq]
         return stored
 
@@ -247,7 +248,7 @@ class SessionLog:
         self._check_writable()
         head = self._head
         kept: set[str] = set()
-        encoded = self._encoded_items(header, items, seq=head.seq, crc=head.crc, purged=head.seq, used=kept)
+        encoded = self._encoded_items(header, items, seq=head.seq, end=_End.of(head, 0), purged=head.seq, used=kept)
         measured, lines = _Measured(encoded), self._encoded_archive(archived, seq=head.seq, used=kept)
         # Where nothing locks, a text that no record names may be of a commit under way.
         at_once = None if self._storage.appends else {*self._texts}
@@ -261,7 +262,7 @@ class SessionLog:
             self._may_lose_texts = False
             self._snapshot_bytes, self._log_bytes = measured.size, 0
             self._purged, self._has_leftovers = head.seq, False
-            self._ends = {head.seq: (head.crc, 0)}
+            self._ends = {head.seq: _End.of(head, 0)}
 
     def archived(self, item_id: str) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
@@ -319,13 +320,15 @@ class SessionLog:
         items: Iterable[Entry],
         *,
         seq: int,
-        crc: int,
+        end: _End,
         purged: int,
         used: set[str] | None = None,
     ) -> Iterator[bytes]:
         head, place = self._head, self._stored(used)
+        # Those up to there alone: who reads the log after it would count the others twice, and so know fewer.
+        txns = head.txns[: head.txns.index(end.txn) + 1] if end.txn in head.txns else ()
         return encode_items(
-            header, items, seq=seq, crc=crc, txns=head.txns, log_id=head.log_id, purged=purged, place=place
+            header, items, seq=seq, crc=end.crc, txns=txns, log_id=head.log_id, purged=purged, place=place
         )
 
     def _encoded_archive(
@@ -362,7 +365,7 @@ class SessionLog:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
             self._know({name: sha256 for sha256, name in commit.names.items()})
             self._log_bytes += len(commit.data)
-            self._ends[head.seq] = head.crc, self._log_bytes
+            self._ends[head.seq] = _End.of(head, self._log_bytes)
             if not self._storage.appends:
                 self._segments.append((head.segment, 1))
         if not self._storage.appends:
@@ -377,6 +380,22 @@ class SessionLog:
                 return
             with self._measures:
                 self._segments[-count:] = [rolled]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a commit ends.
+
+    crc: checksum of its last record. txn: its id. log_bytes: of the log since the snapshot, up to there.
+    """
+
+    crc: int
+    txn: str
+    log_bytes: int
+
+    @classmethod
+    def of(cls, head: Head, log_bytes: int) -> _End:
+        return cls(head.crc, head.txns[-1] if head.txns else "", log_bytes)
 
 
 class _Measured:

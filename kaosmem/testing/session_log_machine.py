@@ -172,6 +172,7 @@ class SessionLogMachine(RuleBasedStateMachine):
         log, recovered = SessionLog.open(where, self.session_id, read_only=True)
         self._check(recovered)
         assert log.seq == session.seq, f"the log ends at record {log.seq}, and {session.seq} were acknowledged"
+        assert len({*log.txns}) == len(log.txns), "a commit is counted twice"
         archived = session.left(until=session.archived)
         found = {data["n"]: (section, data) for section, data in log.archive()}
         expected = sorted(archived, key=lambda each: each[1]["n"])

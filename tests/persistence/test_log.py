@@ -12,6 +12,7 @@ from kaosmem.errors import ConflictError, CorruptionError, InvalidContentError, 
 from kaosmem.persistence import Change, SessionLog, filesystem_of
 from kaosmem.persistence.log import MIN_LOG_BYTES
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.tail import TXNS_KEPT
 from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
 
 
@@ -142,6 +143,20 @@ def test_a_snapshot_replaces_the_log_before_it(place: Any) -> None:
     assert found.header == {"count": 1}
     assert ids(found) == ["b", "c"]
     assert log.txns == SessionLog.open(place, "s")[0].txns
+
+
+@pytest.mark.parametrize("since", [3, 63, 64, 70])
+def test_a_session_knows_its_newest_commits(place: Any, since: int) -> None:
+    """A snapshot stored while others committed does not let the newest 64 commits be counted twice."""
+    log = started(place, "a")
+    for number in range(70):
+        log.commit([add(f"before {number}")])
+    seq = log.seq
+    for number in range(since):
+        log.commit([add(f"after {number}")])
+    assert log.snapshot({}, [], seq=seq)
+    assert SessionLog.open(place, "s")[0].txns == log.txns
+    assert len({*log.txns}) == TXNS_KEPT
 
 
 def test_a_snapshot_may_be_older_than_the_log(place: Any) -> None:
