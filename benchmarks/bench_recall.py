@@ -1,16 +1,25 @@
-"""What a turn costs in a history that has evicted much: it ranks all of it, and walks none of it."""
+"""What was evicted is not forgotten: what a turn costs in a history that has evicted much, and what it recalls.
+
+A turn ranks all that was evicted, and walks none of it. With KAOSMEM_DATA=FOLDER (see evidence_recall.py) the second
+table says how much of the evidence in long conversations comes back from behind a budget of 32,000 tokens.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
 from statistics import median
 from time import process_time_ns
 
 import pytest
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import Reason, SectionSpec, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory
+from kaosmem.evaluation import SessionAssembler, evaluate, read_corpora
 
+DATA = os.environ.get("KAOSMEM_DATA", "")
+LONG = "beam-100k", "beam-500k", "beam-1m"
 SPEC = SectionSpec("messages", 4_000, placement="history", low_water=0.5, recall=0.25)
 FACT = "The zebrafish licence QX-7741 expires in March."
 QUESTIONS = "When does the zebrafish licence expire?", "zzyzx"
@@ -55,3 +64,23 @@ def test_a_turn_by_what_was_evicted(capsys: pytest.CaptureFixture[str]) -> None:
         for messages in (1_000, 10_000, 100_000):
             known, unknown = asyncio.run(turns(*told(messages))).values()
             print(f"{messages:>10,}{known:>18.2f}{unknown:>20.2f}")
+
+
+@pytest.mark.timed
+@pytest.mark.skipif(not DATA, reason="KAOSMEM_DATA names no folder of data sets")
+def test_a_budget_forgets_nothing_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a long conversation almost as much comes back as if its section had no budget, in both placements."""
+    messages = next(spec for spec in DEFAULT_SECTIONS if spec.name == "messages")
+    placements = {"history": messages, "query": replace(messages, placement="query", recall=1.0)}
+    corpora = read_corpora(DATA, datasets=LONG)
+    bounded = [SessionAssembler(f"{name}, 32,000", spec=spec) for name, spec in placements.items()]
+    unbounded = [
+        SessionAssembler(f"{name}, unbounded", spec=replace(each, budget=None)) for name, each in placements.items()
+    ]
+    report = asyncio.run(evaluate(corpora, budgets=[8_192], assemblers=[*bounded, *unbounded]))
+    recalls = {each.name: report.figures(each.name, 8_192).recall for each in (*bounded, *unbounded)}
+    with capsys.disabled():
+        print("\nrecall at 8,192 tokens")
+        for name, recall in recalls.items():
+            print(f"{name:>20}{recall:>8.3f}")
+    assert all(recalls[f"{name}, 32,000"] >= recalls[f"{name}, unbounded"] - 0.03 for name in placements)

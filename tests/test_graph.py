@@ -659,7 +659,7 @@ async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
 @pytest.mark.parametrize("eviction", ["fifo", "lru", "priority"])
 def test_what_is_evicted_is_no_longer_near_anything(eviction: str) -> None:
     """A graph within a budget holds the lines that its policy keeps, and ranks as if there had been no others."""
-    spec = replace(SPEC, budget=120, eviction=eviction)
+    spec = replace(SPEC, budget=120, eviction=eviction, recall=0.0)
     memory = SessionMemory.test_mode(sections=(spec,))
     for n in range(61):
         memory.graph.add([Entity(f"e{n}", f"Firm {n}")], [Relationship(f"e{n}", f"e{max(0, n - 1)}", "supplies")])

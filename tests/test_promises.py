@@ -25,7 +25,7 @@ from kaosmem import (
 )
 from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
-from kaosmem.formats.text import header_piece, item_piece
+from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.sections import Candidate
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens import TokenCounter
@@ -225,12 +225,23 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
             if context.decision(unit.items[0].id).reason is Reason.NO_ROOM:
                 more = tokens_of_section(spec, [*shown_units, unit], count)
                 others = context.used - context.frame + frame - use.used
-                assert more > cap or others + more > context.budget
+                earlier = tokens_of_run(spec, [each for each in (*shown_units, unit) if each.recalled], count)
+                has_no_share = unit.recalled and earlier > int(spec.recall * cap)
+                assert has_no_share or more > cap or others + more > context.budget
 
 
 def tokens_of_section(spec: SectionSpec, units: list[Candidate], count: TokenCounter) -> int:
-    """Return what a section takes that shows these units: a source that the item before it has is named but once."""
-    pieces, named = [header_piece(spec.title)] if units else [], None
+    """Return what a section takes that shows these units, those recalled apart."""
+    runs = ([unit for unit in units if unit.recalled is recalled] for recalled in (True, False))
+    return sum(tokens_of_run(spec, run, count) for run in runs)
+
+
+def tokens_of_run(spec: SectionSpec, units: list[Candidate], count: TokenCounter) -> int:
+    """Return what units take under one header: a source that the item before it has is named but once."""
+    if not units:
+        return 0
+    recalled = sum(len(unit.items) for unit in units if unit.recalled)
+    pieces, named = [recalled_header(spec.title, recalled=recalled) if recalled else header_piece(spec.title)], None
     for unit in sorted(units, key=lambda unit: unit.position):
         for item in unit.items:
             source = item.metadata.get("source") or None

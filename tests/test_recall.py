@@ -1,8 +1,10 @@
-"""What a history evicts stays recallable: in the process that evicted it, and after it is opened again."""
+"""What a section evicts stays recallable: in the process that evicted it, and after it is opened again."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +50,61 @@ async def test_an_evicted_message_comes_back_for_a_question_about_it() -> None:
     assert memory.search(QUESTION, limit=100) == [
         match for match in memory.search(QUESTION, limit=100) if match[0].id in memory
     ]
+
+
+@pytest.mark.parametrize("eviction", ["fifo", "lifo", "priority", "lru"])
+async def test_an_evicted_finding_comes_back_for_a_question_about_it(eviction: str, tmp_path: Path) -> None:
+    """It stands under a header of its own, before what the section has: in that process, and in the next."""
+    spec = SectionSpec("findings", 400, eviction=eviction, recall=0.5, retrieval_threshold=5)
+    async with SessionMemory.open(tmp_path, sections=(spec,)) as memory:
+        if eviction == "lifo":
+            memory.add("findings", "This is not the newest. " * 60, role="finding")
+        fact = memory.add("findings", FACT, role="finding")
+        for text in seeded_texts(60, words=12):
+            memory.add("findings", text, role="finding", priority=1)
+        assert fact.id not in memory
+        first = await memory.assemble_context(QUESTION, budget=300)
+    async with SessionMemory.open(tmp_path, sections=(spec,)) as memory:
+        for context in (first, await memory.assemble_context(QUESTION, budget=300)):
+            assert fact.id in recalled(context)
+            assert context.decision(fact.id).why.startswith("recalled")
+            header = f"## findings: {len(recalled(context))} earlier ones"
+            assert context.text.index(header) < context.text.index(FACT) < context.text.index("## findings\n")
+            assert memory.counter(context.text) == context.used <= 300
+        assert fact.id not in {item.id for item, _ in memory.search(QUESTION)}
+        elsewhere = await memory.assemble_context("zzyzx", budget=300)
+        assert recalled(elsewhere) == set()
+
+
+async def test_a_superseded_finding_comes_after_what_supersedes_it() -> None:
+    """Where they say almost the same, and one alone is shown, it is not the older one, however well that matches."""
+    spec = SectionSpec("findings", eviction="none", recall=1.0, retrieval_threshold=0)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    same, *others = seeded_texts(10, words=60)
+    old = memory.add("findings", f"{same} {FACT} It is on the red door.", key="code")
+    new = memory.add("findings", f"{same} {FACT} It is on the blue door.", key="code")
+    for text in others:
+        memory.add("findings", text)
+    alone = await memory.assemble_context("What is on the red door?", budget=1_000)
+    assert (alone.decision(new.id).included, alone.decision(old.id).reason) == (True, Reason.DUPLICATE)
+    newest = memory.add("findings", "The vault in Zurich has a new code, 2207, and no door any more.", key="code")
+    both = await memory.assemble_context(QUESTION, budget=1_000)
+    assert {old.id, new.id} & recalled(both) == {new.id}
+    assert both.decision(newest.id).rank < both.decision(new.id).rank < both.decision(old.id).rank
+
+
+async def test_what_is_recalled_passes_the_filter() -> None:
+    """A filter narrows what was evicted as it narrows what the section has."""
+    spec = SectionSpec("findings", 100, recall=1.0, retrieval_threshold=0)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    facts = [memory.add("findings", f"{FACT} ({source})", metadata={"source": source}) for source in ("a.md", "b.md")]
+    for text in seeded_texts(20, words=12):
+        memory.add("findings", text, metadata={"source": "b.md"})
+    assert not any(fact.id in memory for fact in facts)
+    assert recalled(await memory.assemble_context(QUESTION, budget=300)) >= {fact.id for fact in facts}
+    context = await memory.assemble_context(QUESTION, budget=300, filter={"source": "b.md"})
+    assert facts[0].id not in recalled(context)
+    assert facts[1].id in recalled(context)
 
 
 async def test_an_evicted_call_comes_back_with_its_result() -> None:
@@ -109,20 +166,21 @@ steps = st.lists(
 )
 
 
+@pytest.mark.parametrize("placement", ["history", "query"])
 @pytest.mark.parametrize("persistence", ["stream", "snapshot"])
 @settings(max_examples=25)
 @given(steps=steps, counter=st.sampled_from([None, "estimate"]), log_bytes=st.sampled_from([1_000, 10**6]))
-def test_opening_again_recalls_the_same(persistence: str, steps, counter, log_bytes) -> None:
+def test_opening_again_recalls_the_same(placement: str, persistence: str, steps, counter, log_bytes) -> None:
     """A session that is closed and opened at any time, with snapshots or none, recalls as one that stayed open."""
     before, session_log.MIN_LOG_BYTES = session_log.MIN_LOG_BYTES, log_bytes
     try:
-        asyncio.run(opened_again(persistence, steps, counter))
+        asyncio.run(opened_again(placement, persistence, steps, counter))
     finally:
         session_log.MIN_LOG_BYTES = before
 
 
-async def opened_again(persistence: str, steps: list[tuple[str, int]], counter: str | None) -> None:
-    specs = (SectionSpec(**{**vars(SPECS[0]), "budget": 150, "persistence": persistence}),)
+async def opened_again(placement: str, persistence: str, steps: list[tuple[str, int]], counter: str | None) -> None:
+    specs = (replace(SPECS[0], budget=150, placement=placement, persistence=persistence),)
     stays = SessionMemory.test_mode(sections=specs)
     fs = SessionMemory.test_mode(sections=specs).fs
     texts = seeded_texts(300, words=8)

@@ -147,3 +147,18 @@ def test_recall_takes_at_most_its_share(share: float, turns: int, budget: int) -
     assert context.by_section.get("messages") is None or context.by_section["messages"].used <= budget
     if recalled:
         assert f"messages: {len(recalled)} earlier ones" in context.text
+
+
+@given(st.floats(0, 1), st.integers(30, 60), st.integers(0, 600))
+def test_recall_takes_at_most_its_share_of_a_query_section(share: float, items: int, budget: int) -> None:
+    """What was evicted stays within its share of the section's cap, its header included."""
+    spec = SectionSpec("notes", 200, recall=share, retrieval_threshold=0)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for number in range(items):
+        memory.add("notes", text(number, 12))
+    context = asyncio.run(memory.assemble_context("the notice period of the supplier", budget=budget))
+    recalled = [d.item_id for d in context.decisions if d.reason is Reason.RECALLED]
+    end = context.text.rfind("## notes\n") if "## notes\n" in context.text else len(context.text)
+    run = context.text[context.text.find("## notes: ") : end] if recalled else ""
+    assert memory.counter(run) <= share * min(200, budget)
+    assert (run.count("\n"), bool(run)) == (len(recalled) + bool(recalled), bool(recalled))

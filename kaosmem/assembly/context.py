@@ -29,7 +29,7 @@ class Reason(StrEnum):
     NEWEST = "newest"
     """In: among the newest of a section that is not ranked, or that has nothing relevant left."""
     RECALLED = "recalled"
-    """In: an earlier message, worth its tokens to the query."""
+    """In: evicted, superseded or an earlier message, worth its tokens to the query."""
     NO_ROOM = "no_room"
     """Out: did not fit in what was left of the window or of its section's cap."""
     HELD_BACK = "held_back"

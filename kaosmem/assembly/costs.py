@@ -70,9 +70,9 @@ class Costs:
         """Return what it costs to begin a section in the system message or the block."""
         return self._counter(header_piece(spec.title))
 
-    def recalled_header(self, spec: SectionSpec, left_out: int, recalled: int) -> int:
-        """Return what it costs to begin so many recalled messages, the rest of `left_out` being left out."""
-        line = recalled_header(spec.title, recalled=recalled, left_out=max(0, left_out - recalled))
+    def recalled_header(self, spec: SectionSpec, left_out: int | None, recalled: int) -> int:
+        """Return what it costs to begin so many recalled items; `left_out` as for the header itself."""
+        line = recalled_header(spec.title, recalled=recalled, left_out=left_out)
         if line not in self._lines:
             self._lines[line] = self._counter(line)
         return self._lines[line]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -15,25 +15,19 @@ _POSITION = attrgetter("position")
 
 
 @dataclass(slots=True)
-class Share:
-    """What one section may take of a window, while it is filled. All costs are in tokens as rendered.
+class Run:
+    """What is shown under one header, units in stored order, while it grows. All costs are in tokens as rendered.
 
-    candidates: in order of want. size: what items cost that are shown after another one, or first. header: what the
-    section's header costs over that many items. cap: the most it may take; grant: what it is sure of. used, kept,
-    count: tokens, units and items so far, units in stored order.
-    twins: of items left out as near-duplicates, by id, the id of the one that is shown.
+    size: what items cost that are shown after another one, or first. header: what the header costs over that many
+    items. cap: the most it may take. used, count, kept: tokens, items and units so far.
     """
 
-    spec: SectionSpec
-    candidates: tuple[Candidate, ...]
     size: Callable[[Sequence[Item], Item | None], int]
     header: Callable[[int], int]
     cap: int
-    grant: int = 0
     used: int = 0
-    kept: list[Candidate] = field(default_factory=list)
     count: int = 0
-    twins: dict[str, str] = field(default_factory=dict)
+    kept: list[Candidate] = field(default_factory=list)
 
     def cost(self, candidate: Candidate) -> int:
         """Return what it takes to add a candidate: what is shown after it may change its label.
@@ -49,14 +43,17 @@ class Share:
             cost += self.size(after, candidate.items[-1]) - self.size(after, before)
         return cost + self.size(candidate.items, before)
 
-    def want(self) -> int:
-        """Return what all candidates would take, measured no further than past the cap."""
+    def want(self, candidates: Iterable[Candidate]) -> int:
+        """Return what these would take alone, measured no further than past the cap."""
+        units = list(candidates)
+        if not units:
+            return 0
         want = header = self.header(1)
-        for candidate in self.candidates:
+        for unit in units:
             if want > self.cap:
                 return want
-            want += self.size(candidate.items, None)
-        units = sorted(self.candidates, key=_POSITION)
+            want += self.size(unit.items, None)
+        units.sort(key=_POSITION)
         lasts = (None, *(unit.items[-1] for unit in units))
         return header + sum(self.size(unit.items, before) for unit, before in zip(units, lasts, strict=False))
 
@@ -70,6 +67,51 @@ class Share:
     def items(self) -> list[Item]:
         """Return the items taken, units in stored order."""
         return [item for unit in self.kept for item in unit.items]
+
+
+@dataclass(slots=True)
+class Share:
+    """What one section may take of a window, while it is filled.
+
+    candidates: in order of want. runs: what is shown of them, by whether it is recalled, as they are shown.
+    cap: the most it may take; grant: what it is sure of.
+    twins: of items left out as near-duplicates, by id, the id of the one that is shown.
+    """
+
+    spec: SectionSpec
+    candidates: tuple[Candidate, ...]
+    runs: Mapping[bool, Run]
+    cap: int
+    grant: int = 0
+    twins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def used(self) -> int:
+        """Return the tokens taken."""
+        return sum(run.used for run in self.runs.values())
+
+    @property
+    def count(self) -> int:
+        """Return how many items were taken."""
+        return sum(run.count for run in self.runs.values())
+
+    @property
+    def kept(self) -> list[Candidate]:
+        """Return the units taken, as they are shown."""
+        return [unit for run in self.runs.values() for unit in run.kept]
+
+    @property
+    def items(self) -> list[Item]:
+        """Return the items taken, as they are shown."""
+        return [item for run in self.runs.values() for item in run.items]
+
+    def want(self) -> int:
+        """Return what all candidates would take, as far as caps allow."""
+        wants = (
+            min(run.cap, run.want(unit for unit in self.candidates if unit.recalled is recalled))
+            for recalled, run in self.runs.items()
+        )
+        return sum(wants)
 
     @property
     def left_out(self) -> list[Candidate]:
@@ -100,16 +142,20 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
 
 
 def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None) -> tuple[int, int]:
+    used = share.used
     for candidate in share.left_out:
+        run = share.runs[candidate.recalled]
+        room = min(most - used, run.cap - run.used, left)
         # No piece of text counts less than the text, so what is too large need not be rendered to be counted.
-        if candidate.tokens > min(most - share.used, left) and all(isinstance(i.content, str) for i in candidate.items):
+        if candidate.tokens > room and all(isinstance(i.content, str) for i in candidate.items):
             continue
-        cost = share.cost(candidate)
-        if share.used + cost <= most and cost + opening <= left:
+        cost = run.cost(candidate)
+        if cost <= room and cost + opening <= left:
             if shown is not None and (twins := shown.admit(candidate.items)):
                 share.twins |= {item.id: twin for item, twin in zip(candidate.items, twins, strict=True)}
                 continue
-            share.take(candidate, cost)
+            run.take(candidate, cost)
+            used += cost
             left -= cost + opening
             opening = 0
     return left, opening

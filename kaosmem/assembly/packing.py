@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 from kaosmem.assembly.allocation import FRAME, Need, allocate, by_priority, cap_of, held_by_floor, window_too_small
 from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
-from kaosmem.assembly.fitting import Share, fit
+from kaosmem.assembly.fitting import Run, Share, fit
 from kaosmem.assembly.tail import Tail, TailCutter
 from kaosmem.duplicates import Shown
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
@@ -63,14 +63,21 @@ class Packing:
         )
 
     def _share(self, spec: SectionSpec) -> Share:
-        header = self._costs.header(spec)
+        header, cap = self._costs.header(spec), cap_of(spec, self._window)
         candidates = self._proposals[spec.name].candidates
-        size = partial(self._costs.pieces, provenance=spec.provenance)
-        share = Share(spec, candidates, size, lambda _: header, cap=cap_of(spec, self._window))
+        live = self._run(spec, lambda _: header, cap)
+        runs = {False: live}
+        if spec.recalls:
+            recalled = self._run(spec, partial(self._costs.recalled_header, spec, None), int(spec.recall * cap))
+            runs = {True: recalled, False: live}
+        share = Share(spec, candidates, runs, cap)
         for candidate in candidates:
             if candidate.must:
-                share.take(candidate, share.cost(candidate))
+                live.take(candidate, live.cost(candidate))
         return share
+
+    def _run(self, spec: SectionSpec, header: Callable[[int], int], cap: int) -> Run:
+        return Run(partial(self._costs.pieces, provenance=spec.provenance), header, cap)
 
     def _need(self, spec: SectionSpec) -> Need:
         if cutter := self._cutters.get(spec.name):
@@ -140,9 +147,9 @@ class Packing:
             unit for unit in self._proposals[spec.name].earlier if not unit.orphan and unit.position not in shown
         )
         need = self._needs[spec.name]
-        header = partial(self._costs.recalled_header, spec, tail.left_out)
-        size = partial(self._costs.pieces, provenance=spec.provenance)
-        return Share(spec, candidates, size, header, cap=need.want - need.must) if candidates else None
+        cap = need.want - need.must
+        recalled = self._run(spec, partial(self._costs.recalled_header, spec, tail.left_out), cap)
+        return Share(spec, candidates, {True: recalled}, cap) if candidates else None
 
     def _fill_block(self) -> None:
         """Fill the block with what the static sections and the histories leave."""
@@ -191,14 +198,20 @@ class Packing:
     @cached_property
     def layout(self) -> Layout:
         """What the packing shows, in order."""
-        static = [piece for share in self._placed("static") for piece in _pieces(share)]
-        block = [piece for share in self._placed("query") for piece in _pieces(share)]
-        for name, share in self._recalled.items():
-            if items := share.items:
-                left_out = max(0, (self._tails[name].left_out or 0) - len(items))
-                block.append(recalled_header(share.spec.title, recalled=len(items), left_out=left_out))
-                block += item_pieces(items, provenance=share.spec.provenance)
+        static = [piece for share in self._placed("static") for piece in self._pieces(share)]
+        shares = (*self._placed("query"), *self._recalled.values())
+        block = [piece for share in shares for piece in self._pieces(share)]
         return Layout(tuple(static), self._history, tuple(block), self._block_place if block else None)
+
+    def _pieces(self, share: Share) -> Iterator[str]:
+        spec, tail = share.spec, self._tails.get(share.spec.name)
+        for is_recalled, run in share.runs.items():
+            if items := run.items:
+                if is_recalled:
+                    yield recalled_header(spec.title, recalled=len(items), left_out=tail.left_out if tail else None)
+                else:
+                    yield header_piece(spec.title)
+                yield from item_pieces(items, provenance=spec.provenance)
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -257,10 +270,11 @@ class Packing:
         for candidate in share.candidates:
             if candidate.rank in kept:
                 reason = Reason.RELEVANT if candidate.score else Reason.NEWEST
+                reason = Reason.RECALLED if candidate.recalled else reason
                 yield candidate, Reason.MUST if candidate.must else reason
             elif share.is_duplicate(candidate):
                 yield candidate, Reason.DUPLICATE
-            elif share.spec.placement == "static" and share.cost(candidate) <= min(cap - share.used, left):
+            elif share.spec.placement == "static" and share.runs[False].cost(candidate) <= min(cap - share.used, left):
                 yield candidate, Reason.HELD_BACK
             else:
                 yield candidate, Reason.NO_ROOM
@@ -283,11 +297,6 @@ class Packing:
 
 
 _INCLUDING = frozenset((Reason.MUST, Reason.SHORTENED, Reason.TAIL, Reason.RELEVANT, Reason.NEWEST, Reason.RECALLED))
-
-
-def _pieces(share: Share) -> Iterable[str]:
-    items = item_pieces(share.items, provenance=share.spec.provenance)
-    return (header_piece(share.spec.title), *items) if share.kept else ()
 
 
 def _tail_entries(tail: Tail) -> Iterator[HistoryEntry]:

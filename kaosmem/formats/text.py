@@ -74,9 +74,13 @@ def entry_piece(entry: HistoryEntry) -> str:
     return f"{mark_text(entry)}\n" if isinstance(entry, Mark) else _piece(_label(entry.role), entry.text)
 
 
-def recalled_header(title: str, *, recalled: int, left_out: int) -> str:
-    """Return the line over earlier messages, which says how many are left out between them and the history."""
-    return header_piece(f"{title}: {recalled} earlier ones, {left_out} left out between")
+def recalled_header(title: str, *, recalled: int, left_out: int | None = None) -> str:
+    """Return the line over items that were evicted, or that are before the place where a history is cut.
+
+    left_out: of a history, how many messages are before that place: it is said how many of them are not recalled.
+    """
+    between = "" if left_out is None else f", {max(0, left_out - recalled)} left out between"
+    return header_piece(f"{title}: {recalled} earlier ones{between}")
 
 
 def _item_label(item: Item, continued: bool, provenance: bool) -> str:

@@ -84,6 +84,10 @@ class Past:
         """Return a unit."""
         return self._units[first]
 
+    def items(self, first: int) -> Iterable[Item]:
+        """Return the items of a unit, none for one that is not here."""
+        return self._units[first].items.values() if first in self._units else ()
+
     def units(self) -> Iterable[PastUnit]:
         """Return all units."""
         return self._units.values()

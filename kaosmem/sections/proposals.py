@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +31,8 @@ class Candidate(NamedTuple):
     items: in stored order. position, offset: items and tokens the section had ever taken before the first of them.
     cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is nothing but
     results without a call. rank: its place in the order of want, from 1. score: what the query gives it, None
-    where it was not ranked. tokens: of all its items.
+    where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier one, evicted or from
+    before the place where a history is cut.
     """
 
     items: tuple[Item, ...]
@@ -43,6 +44,7 @@ class Candidate(NamedTuple):
     rank: int
     score: float | None
     tokens: int
+    recalled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +191,23 @@ class Proposer:
         scores = self._scores(query, cap, passing) if self._spec.placement == "query" else Scores()
         first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
-        told = Told()
-        left = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted)
-        for first in chain(self._by_worth(scores), self._newest_first(passing)):
+        told, room = Told(), int(self._spec.recall * cap)
+        left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), 2 * room
+        recallable = self._recallable(
+            self._superseded_last(self._by_worth(scores)), wanted=None if passing is None else wanted
+        )
+        for first in chain(recallable, self._newest_first(passing)):
             if left <= 0:
                 break
-            if first not in first_wanted:
-                first_wanted[first] = None
+            if first in first_wanted:
+                continue
+            if first in self._held.past:
+                if left_to_recall <= 0:
+                    continue
+                left_to_recall -= self._share(first, room, told)
+            else:
                 left -= self._share(first, cap, told)
+            first_wanted[first] = None
         candidates = self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores)
         return Proposal(candidates, (), self._held.total, self._held.taken, signals=scores.signals)
 
@@ -230,36 +241,61 @@ class Proposer:
             room = int(self._spec.recall * cap)
             left, told = 2 * room, Told()
             newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
-            for first in self._recallable(self._by_worth(scores) if scores else newest_first):
+            by_worth = self._superseded_last(self._by_worth(scores))
+            for first in self._recallable(by_worth if scores else newest_first):
                 if left <= 0:
                     break
-                if first not in must:
+                if first not in must and not self._is_orphan(first):
                     earlier[first] = None
                     left -= 0 if first in near else self._share(first, room, told)
+        before = self._candidates(earlier, must=must, cuts=cuts, scores=scores)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
-            self._candidates(earlier, must=must, cuts=cuts, scores=scores),
+            tuple(unit._replace(recalled=True) for unit in before),
             self._held.total,
             self._held.taken,
             len(self._held.past),
             scores.signals,
         )
 
-    def _recallable(self, firsts: Iterable[int]) -> Iterator[int]:
-        """Yield those of the units that may come back: no orphans, and one alone of those evicted under the same id."""
+    def _recallable(self, firsts: Iterable[int], *, wanted: MetadataFilter | None = None) -> Iterator[int]:
+        """Yield the units that may be shown: of those evicted under one id one alone, and none that is live again.
+
+        wanted: what was evicted has to pass it.
+        """
         past, evicted = self._held.past, set[str]()
         for first in firsts:
             if first not in past:
-                if not self._held.units.is_orphan(first):
-                    yield first
-            else:
-                unit = past.unit(first)
-                ids = {item.id for item in unit.items.values()}
-                if unit.is_orphan:
-                    continue
-                if evicted.isdisjoint(ids) and not any(item_id in self._held for item_id in ids):
-                    evicted |= ids
-                    yield first
+                yield first
+                continue
+            items = past.unit(first).items.values()
+            ids = {item.id for item in items}
+            is_new = evicted.isdisjoint(ids) and not any(item_id in self._held for item_id in ids)
+            if is_new and (wanted is None or any(wanted(item.metadata) for item in items)):
+                evicted |= ids
+                yield first
+
+    def _superseded_last(self, firsts: Sequence[int]) -> Iterable[int]:
+        """Return units in order, but what was superseded after what supersedes it, which it must not stand for."""
+        if not self._held.past:
+            return firsts
+        ranks: dict[int, int] = {first: rank for rank, first in enumerate(firsts)}
+
+        def place(first: int) -> tuple[int, bool]:
+            successors = (ranks.get(successor, -1) for successor in self._successors(first))
+            last = max(successors, default=-1)
+            return max(last, ranks[first]), last > ranks[first]
+
+        return sorted(firsts, key=place)
+
+    def _successors(self, first: int) -> list[int]:
+        """Return the first ordinals of the live units with keys of an evicted one."""
+        ordinals = (self._held.keyed(item.key) for item in self._held.past.items(first))
+        return self._held.firsts(ordinal for ordinal in ordinals if ordinal is not None)
+
+    def _is_orphan(self, first: int) -> bool:
+        past = self._held.past
+        return past.unit(first).is_orphan if first in past else self._held.units.is_orphan(first)
 
     def _walk_back(self, must: set[int], weight: int) -> tuple[list[int], set[int]]:
         """Return the units met going back from the newest until they weigh so much, and at which one may cut.
@@ -296,7 +332,8 @@ class Proposer:
         if len(self._held) + len(self._held.past) <= self._spec.retrieval_threshold:
             return Scores()
         mean = max(1, self._held.used // max(1, len(self._held)))
-        ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean, among=passing)
+        among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
+        ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean, among=among)
         signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
         if self._held.all_alone:
             return Scores(ranked, signals=signals)
@@ -339,7 +376,6 @@ class Proposer:
     def _candidates(
         self, firsts: Iterable[int], *, must: set[int], cuts: Collection[int], scores: Mapping[int, float]
     ) -> tuple[Candidate, ...]:
-        is_orphan = self._held.units.is_orphan
         candidates = []
         for rank, first in enumerate(firsts, 1):
             items, offset, tokens = self._held.unit(first)
@@ -350,10 +386,11 @@ class Proposer:
                     offset,
                     first in cuts,
                     first in must,
-                    is_orphan(first),
+                    self._is_orphan(first),
                     rank,
                     scores.get(first),
                     tokens,
+                    first in self._held.past,
                 )
             )
         return tuple(candidates)

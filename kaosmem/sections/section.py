@@ -51,7 +51,6 @@ class Section:
         self.journal: list[tuple[str, dict[str, JSONValue]]] = []
         self._policy = POLICIES[spec.eviction]
         self._ranker = ranker
-        self._recalls = spec.placement == "history" and spec.recall > 0
         self._unloaded = 0  # evicted items that archive files hold, and that are not in memory to be recalled
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
@@ -341,14 +340,14 @@ class Section:
         section.archive = Archive(on_disk=state["archived"]) if archive is None else archive
         section._held = Holdings.restore(section._policy, state, entries, spec.name)
         section._proposer = Proposer(spec, section._held, ranker=ranker)
-        if section._recalls:
+        if spec.recalls:
             section._recall(section.archive.in_memory())
             section._unloaded = state["evicted"] - len(section._held.past)
         return section
 
     def _inherit(self, other: Section, shared: int) -> None:
         """Take from another what need not be loaded and indexed again."""
-        if self._recalls and self._unloaded:
+        if self.spec.recalls and self._unloaded:
             for unit in other._held.past.units():
                 if all(at < shared and at not in self._held.past and not self._held.holds(at) for at in unit.items):
                     self._held.past.put(unit.items)
@@ -428,7 +427,7 @@ class Section:
 
     def _evict(self, item_ids: Iterable[str]) -> None:
         ordinals = [self._held.ordinal(item_id) for item_id in item_ids]
-        if self._recalls:
+        if self.spec.recalls:
             firsts = self._held.units.firsts(ordinals)
             for ordinal, first, item in zip(ordinals, firsts, self._held.evict(ordinals), strict=True):
                 self.archive.put(Archived(item, ordinal, first))

@@ -34,7 +34,7 @@ class SectionSpec:
     retrieval_threshold: with more items than this, the query chooses among them.
     recent: newest units that come before what the query chooses.
     low_water: share of its cap that a history keeps when its tail moves.
-    recall: share of its cap that earlier messages may take.
+    recall: share of its cap that earlier messages, and what was evicted, may take where they are worth it to the query.
     persistence: `stream` (a record per change), `snapshot` (a record per save) or `none`.
     explicit_only: written by the application alone, never by extraction.
     in_context: whether it is ever shown.
@@ -97,6 +97,11 @@ class SectionSpec:
             raise ValueError(f"section {self.name!r} has {field} {shown(getattr(self, field))}; use {remedy}")
 
     @property
+    def recalls(self) -> bool:
+        """Return whether what the section evicts may be shown again."""
+        return self.placement != "static" and self.recall > 0
+
+    @property
     def title(self) -> str:
         """Return what stands in the section's header."""
         return self.header or self.name
@@ -155,7 +160,7 @@ DEFAULT_SECTIONS: tuple[SectionSpec, ...] = (
     ),
     SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none", persistence="snapshot"),
     SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, low_water=0.5, recall=0.25),
-    SectionSpec("last_intent", 2_000, 85, max_items=1),
+    SectionSpec("last_intent", 2_000, 85, recall=0.0, max_items=1),
     SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
     SectionSpec("lessons", 16_000, 60),
     SectionSpec("documents", None, 50, 0.35, eviction="none"),

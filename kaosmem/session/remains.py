@@ -121,9 +121,8 @@ class Remains:
     def _archive(self, item_ids: object, *, evicted: bool = False) -> None:
         """Move items to the archive, evicted ones with their places, where they may be recalled."""
         taken = [self.entries.pop(item_id) for item_id in texts(item_ids) if item_id in self.entries]
-        recalls = evicted and self.spec.placement == "history" and self.spec.recall > 0
         versions = [Archived.from_dict(_without_place(entry), self.spec.name) for entry in taken]
-        if recalls:
+        if evicted and self.spec.recalls:
             placed = sorted((entry["position"], version.item) for entry, version in zip(taken, versions, strict=True))
             firsts, _ = _grouped(placed)
             versions = [Archived(item, position, firsts[position]) for position, item in placed]

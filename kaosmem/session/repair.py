@@ -227,8 +227,7 @@ def _states(
     for name, state in counted.items():
         versions = [data for section, data in archived if section == name]
         positions = {data["position"] for data in versions if data.get("position") is not None}
-        recalls = sections[name].spec.placement == "history"
-        state |= {"archived": len(versions), "evicted": len(positions) if recalls else 0}
+        state |= {"archived": len(versions), "evicted": len(positions) if sections[name].spec.recalls else 0}
         state["taken"] = max([state["taken"], *(position + 1 for position in positions)])
     return counted
 

@@ -210,13 +210,15 @@ def _without_reused(proposal: Proposal, section: Section, known: _KnownItems) ->
 
     What was evicted and is proposed is entered into what is known.
     """
-    earlier = []
-    for unit in proposal.earlier:
-        evicted = [item for item in unit.items if item.id not in section]
-        if all(known.get(item.id) is None for item in evicted):
-            known.enter(evicted)
-            earlier.append(unit)
-    return replace(proposal, earlier=tuple(earlier))
+
+    def new(units: Iterable[Candidate]) -> Iterator[Candidate]:
+        for unit in units:
+            evicted = [item for item in unit.items if item.id not in section] if unit.recalled else []
+            if all(known.get(item.id) is None for item in evicted):
+                known.enter(evicted)
+                yield unit
+
+    return replace(proposal, candidates=tuple(new(proposal.candidates)), earlier=tuple(new(proposal.earlier)))
 
 
 def _qualified(name: str, item_id: str) -> str:
