@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from kaosmem.display import fitted
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import CorruptionError, InvalidContentError
 from kaosmem.names import shown
 
 if TYPE_CHECKING:
@@ -283,6 +283,37 @@ class Item:
         item.section = section
         item.__class__ = cls
         return item  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)  # not frozen: a session has as many as items, and they are made four times as fast
+class UnreadItem:
+    """An item as it is stored, not decoded until somebody needs more of it than this.
+
+    position, offset: items and tokens that its section had ever taken before it.
+    line: its bytes. parse: gives what they say.
+    """
+
+    id: str
+    section: str
+    tokens: int
+    position: int
+    offset: int
+    line: bytes = field(repr=False)
+    parse: Callable[[bytes], Mapping[str, JSONValue]] = field(repr=False)
+
+    def entry(self) -> Mapping[str, JSONValue]:
+        """Return what is stored of it. Raises CorruptionError where that is of another item."""
+        stored = self.parse(self.line)
+        if any(stored.get(name) != getattr(self, name) for name in ("id", "tokens", "position", "offset")):
+            raise CorruptionError("a stored item is another one than its file says at its end")
+        return stored
+
+    def item(self) -> Item:
+        """Return the item. Raises CorruptionError."""
+        try:
+            return Item.from_dict(self.entry(), self.section)
+        except InvalidContentError as error:
+            raise CorruptionError(str(error)) from None
 
 
 class _Draft:

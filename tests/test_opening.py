@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
 from kaosmem.errors import InvalidContentError
 from kaosmem.persistence.lines import encode_line
 from kaosmem.session.opening import Opening
+from kaosmem.types import UnreadItem
 
 STORED: Mapping[str, Any] = {
     "id": "a",
@@ -88,19 +90,97 @@ def test_a_stored_item_that_lacks_a_field_is_refused(name: str) -> None:
 )
 async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(tmp_path: Path, name: str, value: object) -> None:
     """A snapshot whose checksums fit and whose items do not raises CorruptionError before the session is used."""
+    with forged(await stored(tmp_path, pinned=True)) as lines:
+        lines[1]["d"][name] = value
+    with pytest.raises(CorruptionError):
+        async with SessionMemory.open(tmp_path):
+            pytest.fail("it was opened")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("id", "another"), ("tokens", 1), ("tokens", "1"), ("trust", 9), ("position", 7), ("offset", 1), ("content", 5)],
+)
+async def test_a_plain_item_that_makes_no_sense_is_refused_when_it_is_read(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    """Opening takes a snapshot's word for its plain items; what is not so is a CorruptionError, and goes nowhere."""
+    with forged(await stored(tmp_path)) as lines:
+        item_id = lines[1]["d"]["id"]
+        lines[1]["d"][name] = value
+    for ask in (SessionMemory.fetch, lambda memory, _: memory.assemble_context("word", budget=10**6)):
+        async with SessionMemory.open(tmp_path, read_only=True) as memory:
+            with pytest.raises(CorruptionError) as raised:
+                await ask(memory, item_id)
+            assert "yesterday" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"runs": [[0, "documents", 0, 0, 300]]},
+        {"runs": [[1, "documents", 0, 0, 301]]},
+        {"runs": [[1, "documents", -1, 0, 300]]},
+        {"runs": [[1, "documents", 1, 0, 300]]},
+        {"runs": [[1, "documents", 0, 0, 200], [100, "documents", 0, 0, 200]]},
+        {"runs": [[1, "documents", 0, 0]]},
+        {"runs": [[1, 5, 0, 0, 300]]},
+        {"ids": ["one"]},
+        {"ids": [1] * 300},
+        {"ids": ["same"] * 300},
+        {"tokens": ["1"] * 300},
+    ],
+    ids=lambda wrong: str(wrong)[:40],
+)
+async def test_a_summary_that_makes_no_sense_is_not_believed(tmp_path: Path, wrong: dict[str, object]) -> None:
+    """A snapshot that says nonsense of its plain items at its end is refused, or the log is used instead of it."""
+    with forged(await stored(tmp_path)) as lines:
+        items = [line["d"]["id"] for line in lines[1:-1]]
+        lines[-1] |= wrong
+    try:
+        async with SessionMemory.open(tmp_path) as memory:
+            assert [item.id for item in memory["documents"]] == items
+            assert memory.damage
+    except CorruptionError:
+        assert wrong in ({"runs": [[1, "documents", 1, 0, 300]]}, {"ids": ["same"] * 300})
+
+
+async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of plain items those are decoded that somebody asks for, and a session of them is what it was."""
     async with SessionMemory.open(tmp_path) as memory:
         memory.add_many("documents", [f"{number} " + "word " * 200 for number in range(300)])
-    (snapshot,) = tmp_path.rglob("snap/*.jsonl")
+        before = list(memory["documents"])
+    asked: list[str] = []
+    entry = UnreadItem.entry
+    monkeypatch.setattr(UnreadItem, "entry", lambda unread: asked.append(unread.id) or entry(unread))
+    async with SessionMemory.open(tmp_path) as memory:
+        assert await memory.fetch(before[7].id) == before[7]
+        memory.remove(before[8].id)
+        assert memory["documents"].used == sum(item.tokens for item in before if item is not before[8])
+        assert len(asked) == 2
+        assert list(memory["documents"]) == [*before[:8], *before[9:]]
+        assert len(asked) == len(set(asked)) == 300
+
+
+async def stored(folder: Path, *, pinned: bool = False) -> Path:
+    """Store 300 items, the first of them pinned or plain, and return the snapshot."""
+    async with SessionMemory.open(folder) as memory:
+        memory.add("documents", "yesterday " + "word " * 200, pinned=pinned)
+        memory.add_many("documents", [f"{number} " + "word " * 200 for number in range(299)])
+    (snapshot,) = folder.rglob("snap/*.jsonl")
+    return snapshot
+
+
+@contextmanager
+def forged(snapshot: Path) -> Iterator[list[dict[str, Any]]]:
+    """Give the lines of a file to be changed, and store them under checksums that fit."""
     lines = [json.loads(line) for line in snapshot.read_bytes().splitlines()]
-    lines[1]["d"][name] = value
+    yield lines
     chain, data = 0, b""
     for line in lines:
         encoded, chain = encode_line({field: each for field, each in line.items() if field != "crc"}, chain)
         data += encoded
     snapshot.write_bytes(data)
-    with pytest.raises(CorruptionError):
-        async with SessionMemory.open(tmp_path):
-            pytest.fail("it was opened")
 
 
 async def test_what_a_log_says_was_archived_is_not_logged_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from kaosmem.persistence.archive import Entry
 from kaosmem.persistence.commit import News
+from kaosmem.persistence.items import decoded
 from kaosmem.persistence.log import TOMBSTONE, SessionLog
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
@@ -18,6 +19,7 @@ __all__ = [
     "Record",
     "Recovered",
     "SessionLog",
+    "decoded",
     "delete_session",
     "filesystem_of",
     "fingerprint",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import fill
-from kaosmem.persistence.items import decode_items, find_item
+from kaosmem.persistence.items import decode_items, decoded, find_item
 from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
 from kaosmem.persistence.rescued_items import rescue_items
 from kaosmem.persistence.steps import List, Read, Steps
@@ -39,7 +39,7 @@ def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str]]]:
         for data, blobs in found.lacking:
             yield from fill(data, blobs)
             texts |= {blob.name: blob.sha256 for blob in blobs}
-        entries += found.items
+        entries += decoded(found.items)
     return entries, texts
 
 
@@ -66,7 +66,7 @@ def salvage_archive(*, since: int) -> Steps[tuple[list[Entry], list[CorruptionEr
             except CorruptionError as error:
                 damage.append(CorruptionError(f"{error}; an item of {path!r} lacks its text", file=error.file, byte=0))
                 found.items[:] = [(section, item) for section, item in found.items if item is not lacking]
-        entries += found.items
+        entries += decoded(found.items)
     return entries, damage
 
 

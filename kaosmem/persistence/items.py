@@ -1,19 +1,30 @@
-"""Files of items: snapshots and archives. A header line, one item a line, and a line that says how many."""
+"""Files of items: snapshots and archives. A header line, one item a line, and a line that says how many.
+
+That last line repeats of plain items what a session needs to open, so that their own lines are decoded one by one when
+somebody asks for them: most are never asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import Blob, Place, in_line, spill
-from kaosmem.persistence.lines import checksum, decode_line, decode_lines, encode_line, stated_crc
+from kaosmem.persistence.lines import checksum, decode_line, decode_lines, encode_line, parse_object, stated_crc
 from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_version
-from kaosmem.types import JSONValue, json_text
+from kaosmem.types import JSONValue, UnreadItem, json_text
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d
+_SUMMED_UP = {"id": str, "content": str, "tokens": int, "position": int, "offset": int}
+"""What every item that is summed up has, and of which type."""
+_NOT_SUMMED_UP = frozenset(("key", "pinned", "priority", "unit", "uses", "last_use", "updated"))
+"""What none has: a session needs to know it when it opens."""
+_MAX_SUMMED_UP = 10**6  # as the last line is a line like others, which may not be too long
+
+
+Stored: TypeAlias = dict[str, JSONValue] | UnreadItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,7 @@ class ItemFile:
     log_id: str
     purged: int
     header: dict[str, JSONValue]
-    items: list[tuple[str, dict[str, JSONValue]]] = field(default_factory=list)
+    items: list[tuple[str, Stored]] = field(default_factory=list)
     lacking: list[tuple[dict[str, JSONValue], tuple[Blob, ...]]] = field(default_factory=list)
 
 
@@ -55,39 +66,141 @@ def encode_items(
     opening = {"seq": seq, "version": FORMAT_VERSION, "chain": f"{crc:08x}", "log": log_id, "purged": purged}
     line, chain = encode_line({**opening, "txns": list(txns), "d": header}, 0)
     yield line
-    count = 0
+    count, summary = 0, _Summary()
     for section, data in items:
         data, blobs = (data, []) if place is in_line else spill(data, place)
         fields = {"sec": section, "d": data} | ({"blobs": [blob.to_list() for blob in blobs]} if blobs else {})
         line, chain = encode_line(fields, chain)
         yield line
         count += 1
-    yield encode_line({"end": count}, chain)[0]
+        if not blobs:
+            summary.note(count, section, data)
+    yield encode_line({**summary.fields, "end": count}, chain)[0]
 
 
-def decode_items(data: bytes, path: str) -> ItemFile:
-    """Return a file of items. Raises CorruptionError if any line of it is damaged, and UnsupportedVersionError."""
+class _Summary:
+    """What the last line of a file of items repeats of its plain ones.
+
+    Such as follow one another in their section, none taken between them, are a run: the number of its first line, its
+    section, position and offset, and how many items it has.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[list[JSONValue]] = []
+        self._ids: list[JSONValue] = []
+        self._tokens: list[JSONValue] = []
+        self._next: tuple[int, str, int, int] | None = None  # what would go on with the last run
+
+    def note(self, number: int, section: str, data: Mapping[str, JSONValue]) -> None:
+        """Take in the item of a line."""
+        is_plain = all(type(data.get(name)) is kind for name, kind in _SUMMED_UP.items())
+        if not is_plain or not _NOT_SUMMED_UP.isdisjoint(data) or len(self._ids) >= _MAX_SUMMED_UP:
+            return
+        item_id, tokens, position, offset = data["id"], data["tokens"], data["position"], data["offset"]
+        if self._next != (number, section, position, offset):
+            self._runs.append([number, section, position, offset, 0])
+        self._runs[-1][-1] += 1
+        self._ids.append(item_id)
+        self._tokens.append(tokens)
+        self._next = number + 1, section, position + 1, offset + tokens
+
+    @property
+    def fields(self) -> dict[str, JSONValue]:
+        """Return it as JSON values, nothing for nothing."""
+        return {"runs": self._runs, "ids": self._ids, "tokens": self._tokens} if self._runs else {}
+
+
+def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
+    """Return a file of items. Raises CorruptionError if any line of it is damaged, and UnsupportedVersionError.
+
+    unread: of plain items, check the line alone.
+    """
     *lines, rest = data.split(b"\n")
-    start = crc = 0
+    decoder = _Decoder()
     try:
         if len(lines) < 2:
             raise CorruptionError("it is incomplete")
-        fields, crc = decode_line(lines[0], 0)
-        head, start = header_of(fields), len(lines[0]) + 1
-        decoded = decode_lines(lines[1:], crc)
-        for line in islice(lines, 1, len(lines) - 1):
-            fields, _ = next(decoded)
+        head = header_of(decoder.fields(lines[0]))
+        at = 1
+        for first, items in _runs(lines) if unread else ():
+            decoder.decode(lines[at:first], head)
+            at = first + len(items)
+            decoder.check(lines[first:at])
+            head.items.extend((item.section, item) for item in items)
+        decoder.decode(lines[at:-1], head)
+        if decoder.fields(lines[-1]).get("end") != len(head.items) or rest:
+            raise CorruptionError("it is incomplete")
+    except CorruptionError as error:
+        start = decoder.start
+        raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
+    return head
+
+
+class _Decoder:
+    """Reads the lines of a file one after another. crc: of the last one. start: byte where the next one begins."""
+
+    def __init__(self) -> None:
+        self.crc = self.start = 0
+
+    def fields(self, line: bytes) -> dict[str, Any]:
+        """Return the fields of a line."""
+        fields, self.crc = decode_line(line, self.crc)
+        self.start += len(line) + 1
+        return fields
+
+    def decode(self, lines: Sequence[bytes], head: ItemFile) -> None:
+        """Add the items of lines to those of a file."""
+        for line, (fields, crc) in zip(lines, decode_lines(lines, self.crc), strict=True):
             section, item = item_of(fields)
             head.items.append((section, item))
             if len(fields) > _PLAIN:
                 head.lacking.append((item, stated_blobs(fields)))
-            start += len(line) + 1
-        fields, _ = next(decoded)
-        if rest or fields.get("end") != len(head.items):
-            raise CorruptionError("it is incomplete")
-    except CorruptionError as error:
-        raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
-    return head
+            self.crc = crc
+            self.start += len(line) + 1
+
+    def check(self, lines: Iterable[bytes]) -> None:
+        """Pass over lines that are intact."""
+        for line in lines:
+            self.crc = checksum(line, self.crc)
+            self.start += len(line) + 1
+
+
+def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[UnreadItem]]]:
+    """Yield the plain items of a file, a run at a time after the number of its first line, as its last line has them.
+
+    Raises CorruptionError where that makes no sense.
+    """
+    match parse_object(lines[-1]):
+        case {"runs": list(runs), "ids": list(ids), "tokens": list(tokens)}:
+            summed_up = zip(ids, tokens, strict=False)
+        case _:
+            return
+    if not {*map(type, ids)} <= {str} or not {*map(type, tokens)} <= {int} or len(ids) != len(tokens):
+        raise CorruptionError("its last line makes no sense")
+    number = 1
+    for run in runs:
+        match run:
+            case [int(first), str(section), int(position), int(offset), int(count)] if (
+                number <= first and 0 < count < len(lines) - first and min(position, offset) >= 0
+            ):
+                number = first + count
+            case _:
+                raise CorruptionError("its last line makes no sense")
+        items = []
+        for line, (item_id, size) in zip(lines[first:number], summed_up, strict=False):
+            items.append(UnreadItem(item_id, section, size, position, offset, line, _data_of))
+            position, offset = position + 1, offset + size
+        yield first, items
+
+
+def _data_of(line: bytes) -> dict[str, JSONValue]:
+    return item_of(parse_object(line))[1]
+
+
+def decoded(items: Iterable[tuple[str, Stored]]) -> Iterator[tuple[str, dict[str, JSONValue]]]:
+    """Yield items with their sections, those decoded that are not yet. Raises CorruptionError."""
+    for section, item in items:
+        yield section, item if isinstance(item, dict) else dict(item.entry())
 
 
 def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSONValue], tuple[Blob, ...]] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.blobs import fill
-from kaosmem.persistence.items import ItemFile, decode_items
+from kaosmem.persistence.items import ItemFile, Stored, decode_items
 from kaosmem.persistence.layout import LOG, PURGE, SNAP, log_file, numbers, segments, snapshot_file
 from kaosmem.persistence.records import FORMAT_VERSION, Record, unknown_version
 from kaosmem.persistence.steps import List, Read, Steps
@@ -22,8 +22,8 @@ LOOKS = 10
 class Recovered:
     """What opening a session found.
 
-    header, items: of the newest sound snapshot: the caller's state, and (section, data) in stored order;
-    None and empty without one.
+    header, items: of the newest sound snapshot: the caller's state, and (section, data) in stored order, plain items
+    not decoded; None and empty without one.
     records: committed after that snapshot.
     damage: what is damaged, and what that costs; a tail that a crash has torn is among it.
     is_partial: it is not all there is, or ever was: `records` has gaps, or stand for themselves. parts: what is intact
@@ -31,7 +31,7 @@ class Recovered:
     """
 
     header: dict[str, JSONValue] | None = field(default=None, repr=False)
-    items: list[tuple[str, dict[str, JSONValue]]] = field(default_factory=list, repr=False)
+    items: list[tuple[str, Stored]] = field(default_factory=list, repr=False)
     records: list[Record] = field(default_factory=list)
     damage: list[CorruptionError] = field(default_factory=list)
     parts: list[ItemFile] = field(default_factory=list, repr=False)
@@ -223,7 +223,7 @@ def _newest_snapshot(snapshots: Sequence[int], damage: list[CorruptionError]) ->
         path = snapshot_file(seq)
         data = yield Read(path)
         try:
-            found = decode_items(data, path)
+            found = decode_items(data, path, unread=True)
             if found.seq != seq:
                 raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}")
             return found, len(data)

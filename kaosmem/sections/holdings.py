@@ -10,16 +10,24 @@ from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
 from kaosmem.sections.past import Past
-from kaosmem.types import Item, JSONValue
+from kaosmem.types import Item, JSONValue, UnreadItem
 from kaosmem.units import Link, Units
 
 
 @dataclass(slots=True)
 class _Holding:
-    item: Item
+    """A held item. stored: it, or what of it is in a file, decoded when it is asked for."""
+
+    stored: Item | UnreadItem
     offset: int
     uses: int = 0
     last_use: int = 0
+
+    @property
+    def item(self) -> Item:
+        if isinstance(self.stored, UnreadItem):
+            self.stored = self.stored.item()
+        return self.stored
 
 
 class Holdings:
@@ -59,6 +67,10 @@ class Holdings:
         holding = self._held.get(ordinal)
         return self.past[ordinal] if holding is None else holding.item
 
+    def read(self) -> Iterator[int]:
+        """Yield the ordinals of the items that have been decoded; the others are plain, and none needs to be shown."""
+        return (ordinal for ordinal, holding in self._held.items() if isinstance(holding.stored, Item))
+
     @property
     def all_alone(self) -> bool:
         """Whether no unit has several items."""
@@ -89,7 +101,7 @@ class Holdings:
             return tuple(past.items.values()), 0, past.tokens
         holding, shared = self._held[first], self._shared.get(first)
         if shared is None:
-            return (holding.item,), holding.offset, holding.item.tokens
+            return (holding.item,), holding.offset, self._tokens[first]
         items = tuple(self._held[ordinal].item for ordinal in self.units.members(first))
         return items, holding.offset, shared.tokens
 
@@ -168,11 +180,11 @@ class Holdings:
         for first in {self.units.first(ordinal)} | self.units.joins(ordinal, link):
             self._shared.pop(first, None)
         holding = self._held[ordinal]
-        self.used += item.tokens - holding.item.tokens
+        self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
         self._drop_key(holding.item, ordinal)
         self._enter_key(item, ordinal)
-        holding.item = item
+        holding.stored = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
         return ordinal
@@ -243,7 +255,7 @@ class Holdings:
         """Measure all items anew, as if they alone had ever been taken."""
         self.total = 0
         for ordinal, holding in self._held.items():
-            holding.item = replace(holding.item, tokens=count(holding.item))
+            holding.stored = replace(holding.item, tokens=count(holding.item))
             self._tokens[ordinal] = holding.item.tokens
             holding.offset = self.total
             self.total += holding.item.tokens
@@ -265,7 +277,7 @@ class Holdings:
         cls,
         policy: EvictionPolicy,
         state: Mapping[str, JSONValue],
-        entries: Iterable[Mapping[str, JSONValue]],
+        entries: Iterable[Mapping[str, JSONValue] | UnreadItem],
         section: str,
     ) -> Holdings:
         """Return holdings as they were stored."""
@@ -276,6 +288,14 @@ class Holdings:
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
         are_plain = state["loop"] is None
         for entry in entries:
+            if isinstance(entry, UnreadItem):
+                ordinal = entry.position
+                if not last < ordinal < holdings.taken or entry.id in ordinals:
+                    raise InvalidContentError("a stored item is out of its place")
+                held[ordinal] = _Holding(entry, entry.offset)
+                ordinals[entry.id] = last = ordinal
+                tokens[ordinal] = entry.tokens
+                continue
             item, ordinal = Item.from_dict(entry, section), entry["position"]
             if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
                 raise InvalidContentError("a stored item is out of its place")
@@ -327,7 +347,8 @@ def _standing_of(ordinal: int, holding: _Holding) -> Standing:
 
 def _stored(ordinal: int, first: int, holding: _Holding) -> dict[str, JSONValue]:
     """Return a holding as JSON values; `unit` is the first ordinal of its unit, left out where that is its own."""
-    stored = holding.item.to_dict() | {"position": ordinal, "offset": holding.offset}
+    own = holding.stored.entry() if isinstance(holding.stored, UnreadItem) else holding.stored.to_dict()
+    stored = {**own, "position": ordinal, "offset": holding.offset}
     if first != ordinal:
         stored["unit"] = first
     if holding.uses or holding.last_use:

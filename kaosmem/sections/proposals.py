@@ -103,7 +103,7 @@ class Proposer:
         self._facets = Facets(held)
         self._needed: set[int] = set()  # pinned, or of role system in a static section
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
-        for ordinal in held:
+        for ordinal in held.read():
             self._note(ordinal)
 
     @property

@@ -26,7 +26,7 @@ from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.proposals import Proposal, Proposer
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item, JSONValue, check_extent
+from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
@@ -324,7 +324,7 @@ class Section:
         cls,
         spec: SectionSpec,
         state: Mapping[str, JSONValue],
-        entries: Iterable[Mapping[str, JSONValue]],
+        entries: Iterable[Mapping[str, JSONValue] | UnreadItem],
         *,
         archive: Archive | None = None,
         ranker: Ranker | None = None,
@@ -338,6 +338,8 @@ class Section:
             raise InvalidContentError("a section's state has a count that is none")
         section = cls(spec, ranker=ranker)
         section.archive = Archive(on_disk=state["archived"]) if archive is None else archive
+        if spec.placement != "query":  # of which more is asked at once
+            entries = (entry.entry() if isinstance(entry, UnreadItem) else entry for entry in entries)
         section._held = Holdings.restore(section._policy, state, entries, spec.name)
         section._proposer = Proposer(spec, section._held, ranker=ranker)
         if spec.recalls:

@@ -12,7 +12,7 @@ from kaosmem.persistence import FORMAT_VERSION, TOMBSTONE, Change, Recovered
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import MAX_SECTIONS, Archived, Forgotten, Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import JSONValue, json_text
+from kaosmem.types import JSONValue, UnreadItem, json_text
 
 OPEN = "open"
 REPLACE = "replace"
@@ -72,7 +72,7 @@ def _hydrate(
     unknown = {
         name: SectionSpec.from_dict({**stored, **DORMANT}) for name, stored in described.items() if name not in known
     }
-    entries: dict[str, list[dict[str, JSONValue]]] = {}
+    entries: dict[str, list[dict[str, JSONValue] | UnreadItem]] = {}
     for name, entry in recovered.items:
         entries.setdefault(name, []).append(entry)
     states = header.get("states", {})

@@ -9,7 +9,7 @@ from typing import Any
 
 from kaosmem.errors import CorruptionError, UnknownEncodingError
 from kaosmem.names import shown_name
-from kaosmem.persistence import Recovered
+from kaosmem.persistence import Recovered, decoded
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Forgotten, SectionSpec
 from kaosmem.session.hydration import DORMANT, FORGET, OPEN, Hydrated, check_count, notices_of, recount
@@ -112,11 +112,11 @@ class _Event:
 
 def _events(recovered: Recovered) -> Iterator[_Event]:
     if recovered.header is not None or recovered.items:
-        yield _Event(0, "", OPEN, recovered.header or {}, _by_section(recovered.items))
+        yield _Event(0, "", OPEN, recovered.header or {}, _by_section(decoded(recovered.items)))
     for record in recovered.records:
         yield _Event(record.seq, record.section, record.op, record.data)
     for part in recovered.parts:
-        yield _Event(part.seq, "", OPEN, part.header, _by_section(part.items))
+        yield _Event(part.seq, "", OPEN, part.header, _by_section(decoded(part.items)))
 
 
 def _take(event: _Event, remains: Mapping[str, Remains], forgotten: Forgotten) -> int:
@@ -148,7 +148,7 @@ def _dormant(name: str, stored: object) -> SectionSpec | None:
     return None
 
 
-def _by_section(items: Sequence[tuple[str, Any]]) -> dict[str, list[Any]]:
+def _by_section(items: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
     entries: dict[str, list[Any]] = {}
     for name, entry in items:
         entries.setdefault(name, []).append(entry)

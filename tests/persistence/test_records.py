@@ -13,10 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
-from kaosmem.persistence.items import decode_items, encode_items, find_item
+from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item
 from kaosmem.persistence.lines import parse_object
 from kaosmem.persistence.records import Change, decode_record, encode_commit
+from kaosmem.types import UnreadItem
 from tests.persistence.worlds import changes, data
+
+plain_data = st.fixed_dictionaries(
+    {
+        "id": st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4),
+        "content": st.text(st.characters(exclude_categories=["Cs"])) | st.just('","tokens":1,"'),
+        "tokens": st.integers(0, 3),
+        "position": st.integers(0, 6),
+        "offset": st.integers(0, 6),
+    }
+)
 
 
 def line_of(**fields: Any) -> bytes:
@@ -167,8 +178,19 @@ def test_a_file_of_items_is_whole_or_damaged() -> None:
     damaged = [stored[:size] for size in range(len(stored))]
     damaged += [flipped(stored, bit) for bit in range(8 * len(stored))]
     for bad in damaged:
-        with pytest.raises(CorruptionError):
-            decode_items(bad, "snap")
+        for unread in (False, True):
+            with pytest.raises(CorruptionError):
+                decode_items(bad, "snap", unread=unread)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), plain_data | data), max_size=12))
+def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, dict[str, Any]]]) -> None:
+    """What a file says of them at its end is what they say, and they come back in order among the others."""
+    stored = b"".join(encode_items({}, items, seq=1))
+    found = decode_items(stored, "snap", unread=True).items
+    assert [*decoded(found)] == items
+    for (_, item), (_, stated) in zip(found, items, strict=True):
+        assert isinstance(item, UnreadItem) == (stated.keys() == {"id", "content", "tokens", "position", "offset"})
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=3), max_size=6), st.data())
