@@ -157,7 +157,7 @@ class BM25Index:
 
     def _settle(self) -> None:
         """Make the index anew from its own columns, where so much has changed that it is smaller and faster then."""
-        if self._slots.unsettled > max(_MIN_UNSETTLED, len(self)):
+        if self._slots.unsettled > max(_MIN_UNSETTLED, self._slots.settled):
             self._restore(KeptColumns(self._frozen()()))
 
     def _frozen(self) -> Callable[[], Columns]:

@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, count, pairwise
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ class Postings:
         self._numbers = dict(zip(flat.terms, range(len(flat.terms)), strict=True))
         self._terms = list(flat.terms)  # by number
         self._frequencies = array("i", flat.sizes.astype(np.int32).tobytes())  # by number
-        self._flat, self._starts, self._flat_size = flat.packed, flat.starts, size
+        self._flat, self._flat_size = replace(flat, terms=[]), size
         self._full = bytearray(b"\1") * size  # by slot
         self._empty = 0
         self._typecode = "q" if flat.packed.itemsize == 8 else "I"
@@ -123,7 +124,7 @@ class Postings:
             if not self._many[number]:
                 del self._many[number]
         if slot < self._flat_size:
-            self._flat = owned(self._flat)
+            self._flat = replace(self._flat, packed=owned(self._flat.packed))
 
     def is_common(self, term: str) -> bool:
         """Return whether the term is had by so many entries, never very often, that its column is the cheaper form."""
@@ -171,8 +172,7 @@ class Postings:
         """
         later = {number: postings.tobytes() for number, postings in self._later.items()}
         many = {number: dict(slots) for number, slots in self._many.items()}
-        flat = FlatPostings([], self._starts, self._flat, np.empty((3, 0), np.int64))
-        return partial(flat.joined, dict(self._numbers), later, many)
+        return partial(self._flat.joined, dict(self._numbers), later, many)
 
     def _number(self, term: str) -> int:
         number = self._numbers.get(term)
@@ -190,8 +190,9 @@ class Postings:
         self._columns.pop(number, None)
 
     def _parts(self, number: int) -> Iterable[NDArray[np.uint32 | np.int64]]:
-        if number + 1 < len(self._starts):
-            yield self._flat[self._starts[number] : self._starts[number + 1]]
+        starts = self._flat.starts
+        if number + 1 < len(starts):
+            yield self._flat.packed[starts[number] : starts[number + 1]]
         if number in self._later:
             yield np.frombuffer(self._later[number], self._typecode)
 
@@ -202,11 +203,10 @@ class Postings:
             return self._own[self._ends[later] : self._ends[later + 1]].tolist()
         block = slot >> _BLOCK_BITS
         if block not in self._blocks:
-            (places,) = np.nonzero(self._flat >> (OCCURRENCE_BITS + _BLOCK_BITS) == block)
-            slots = (self._flat[places] >> OCCURRENCE_BITS).astype(np.int64)
+            places = self._flat.places_where(lambda packed: packed >> (OCCURRENCE_BITS + _BLOCK_BITS) == block)
+            slots = self._flat.packed[places].astype(np.int64) >> OCCURRENCE_BITS
             order = np.argsort(slots, kind="stable")
-            numbers = np.searchsorted(self._starts, places, side="right") - 1
-            self._blocks[block] = slots[order], numbers[order].astype(np.int32)
+            self._blocks[block] = slots[order], self._flat.numbers_at(places)[order].astype(np.int32)
         in_order, of_slots = self._blocks[block]
         start, stop = np.searchsorted(in_order, [slot, slot + 1])
         found: list[int] = of_slots[start:stop].tolist()
@@ -215,7 +215,7 @@ class Postings:
     def _grow(self, size: int) -> None:
         if is_wide(size) and self._typecode != "q":
             self._typecode = "q"
-            self._flat = self._flat.astype(np.int64)
+            self._flat = replace(self._flat, packed=self._flat.packed.astype(np.int64))
             self._later.default_factory = partial(array, self._typecode)
             for number, postings in self._later.items():
                 self._later[number] = array(self._typecode, postings)

@@ -45,6 +45,11 @@ class Slots:
         return len(self._ordinals) - self._empty
 
     @property
+    def settled(self) -> int:
+        """Return how many slots were settled."""
+        return self._settled
+
+    @property
     def unsettled(self) -> int:
         """Return how many slots are empty, or of entries that have come since the others were settled."""
         return len(self._ordinals) - self._settled + self._empty
