@@ -48,7 +48,7 @@ class Postings:
         self._many = flat.many_by_number()  # number -> slot -> occurrences, where there are MANY or more
         # The postings of common terms as occurrences by slot, made when a query first asks.
         self._columns: dict[int, NDArray[np.uint8]] = {}
-        self._column_size = 0
+        self._column_size = size
 
     def __len__(self) -> int:
         """Return the number of terms."""
