@@ -14,6 +14,7 @@ import numpy as np
 
 from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.columns import Columns, KeptColumns, unusable
+from kaosmem.retrieval.dates import DatedQuery, day_of
 from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.latent import LatentSpace
@@ -33,6 +34,11 @@ CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""
 _NEIGHBOURED = 64  # of the best of these so many, neighbours are candidates too, at most as many again
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
+_DATED = 3.0
+"""What it adds to the logarithm of a score to be of a day that the question means: as much as to match it well.
+
+It is chosen by hand, as the questions that the other weights are learned from are not asked on any day.
+"""
 
 _CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
 _ASKS_FOR_NUMBER = re.compile(
@@ -67,6 +73,7 @@ class LinearIndex(BM25Index):
         self._roles = Labels()
         self._numeric = array("f")  # share of an entry's terms that are numbers
         self._tokens = array("q")
+        self._days = array("i")  # 0 of an empty slot
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
         """Return at most `limit` (ordinal, score) as every index does.
@@ -77,7 +84,8 @@ class LinearIndex(BM25Index):
         found, rest = self._candidates(query, max(limit, CANDIDATES), among)
         if found is None or limit < 1:
             return Ranking()
-        weights = self._model.conversation if self.is_conversation else self._model.documents
+        model = self._model.conversation if self.is_conversation else self._model.documents
+        weights = {"dated": _DATED, **model}
         added = {name: weights[name] * values for name, values in found.signals.items() if weights.get(name)}
         # What e makes of a smaller sum would be rounded to nothing, of a larger one to infinity.
         scores = np.exp(np.clip(sum(added.values(), np.zeros(len(found.ordinals))), -20, 600))
@@ -111,16 +119,19 @@ class LinearIndex(BM25Index):
         self._roles.append(item.role)
         self._numeric.append(sum(map(str.isdigit, terms)) / max(1, len(terms)))
         self._tokens.append(item.tokens)
+        self._days.append(day_of(item))
 
     def _detach(self, slot: int) -> None:
         self._sequences.clear(slot)
         self._sources.clear(slot, self._lengths[slot])
         self._roles.clear(slot)
+        self._days[slot] = 0
         super()._detach(slot)
 
     def _frozen(self) -> Callable[[], Columns]:
         slots = self._slots.in_order()
         numeric, tokens = np.array(self._numeric, np.float32)[slots], np.array(self._tokens, np.int64)[slots]
+        days = np.array(self._days, np.int32)[slots]
         entries, sources = super()._frozen(), self._sources.frozen()
         sequences, roles = self._sequences.frozen(), self._roles.frozen()
 
@@ -128,7 +139,7 @@ class LinearIndex(BM25Index):
             hashes, sizes = sequences(slots)
             names, numbers, _ = roles(slots)
             own: Columns = {"roles": names, "role_numbers": numbers, "hashes": hashes, "hash_sizes": sizes}
-            return {**entries(), **sources(slots), **own, "numeric": numeric, "tokens": tokens}
+            return {**entries(), **sources(slots), **own, "numeric": numeric, "tokens": tokens, "days": days}
 
         return columns
 
@@ -144,6 +155,7 @@ class LinearIndex(BM25Index):
             raise unusable("its sequences are not as long as they should be")
         self._sequences = Sequences(hashes, sizes)
         self._numeric = array("f", columns.numbers("numeric", np.float32, among=(0, 2), size=size).tobytes())
+        self._days = array("i", columns.numbers("days", np.int32, among=(1, 1 << 22), size=size).tobytes())
         self._tokens = array("q", columns.numbers("tokens", np.int64, among=(0, 1 << 63), size=size).tobytes())
 
     def _candidates(
@@ -155,12 +167,13 @@ class LinearIndex(BM25Index):
         if asked.clause != asked.terms:
             clause = self._scores_of(self._weights_of(asked.clause))
         sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
-        half = 0.5 * sources
+        half, dated = 0.5 * sources, self._dated(query)
 
         def proposed(slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
             shares, from_source = clause.shares(slots), half[self._sources.numbers[slots]]
             # Shares chosen by hand: who is a candidate depends on them, and the order of those who are none.
-            return words.shares(slots) + 0.6 * shares + from_source + shares * from_source
+            by_words = words.shares(slots) + 0.6 * shares + from_source + shares * from_source
+            return by_words if dated is None else by_words + dated[slots]
 
         if among is None:
             ranked = best(self._slots.ordinals, by_chunks(proposed, len(self._slots)), limit)
@@ -174,7 +187,10 @@ class LinearIndex(BM25Index):
         known = {*chosen}
         rest = [each for each in ranked if each[0] not in known]
         scores = _Scores(words, clause, sources, self._slots.find_all(chosen))
-        return Candidates(np.array(chosen), self._signals(asked, chosen, scores)), rest
+        signals = self._signals(asked, chosen, scores)
+        if dated is not None:
+            signals["dated"] = dated[scores.slots]
+        return Candidates(np.array(chosen), signals), rest
 
     def _signals(self, asked: _Query, chosen: list[int], scores: _Scores) -> dict[str, NDArray[np.float64]]:
         slots = scores.slots
@@ -209,6 +225,14 @@ class LinearIndex(BM25Index):
             "named_speaker": named[roles],
             "size": np.log(np.maximum(1, self._tokens_now(chosen, slots))) / 5,
         }
+
+    def _dated(self, query: str) -> NDArray[np.float64] | None:
+        """Return 1 for each slot with an entry of a day that the query means, None where it means none."""
+        if not isinstance(query, DatedQuery) or not query.periods:
+            return None
+        days = np.frombuffer(self._days, np.int32)
+        meant = [(first <= days) & (days <= last) for first, last in query.periods]
+        return np.logical_or.reduce(meant).astype(np.float64)
 
     def _occurrences(self, terms: Iterable[str]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
         for term in terms:

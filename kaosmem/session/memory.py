@@ -32,6 +32,7 @@ from kaosmem.persistence import Location, SessionLog, filesystem_of
 from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
+from kaosmem.retrieval.dates import dated
 from kaosmem.sections import (
     DEFAULT_SECTIONS,
     Archived,
@@ -88,6 +89,7 @@ class SessionMemory:
         )
         self._read_only = read_only
         self._one_loop = one_loop
+        self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __repr__(self) -> str:
@@ -267,7 +269,7 @@ class SessionMemory:
         Raises UnknownSectionError, InvalidFilterError.
         """
         wanted = None if filter is None else parse_filter(filter)
-        return self._roster.rank(check_text(query, "query"), section, limit, wanted=wanted)
+        return self._roster.rank(dated(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
 
     async def fetch(self, item_id: str) -> Item:
         """Return an item in full, from the archive or an attached source if it is not live. Raises UnknownItemError."""
@@ -440,7 +442,8 @@ class SessionMemory:
     ) -> Context:
         """Pack what is worth most into `budget - reserve` tokens, as counted in that format.
 
-        query: what ranks; None is the text of the newest user message.
+        query: what ranks, in which yesterday, last week and the like are as the session's clock says; None is the text
+            of the newest user message.
         sections: show only these sections and sources.
         filter: conditions on metadata, as `{"source": "a.md"}` (see `kaosmem.filters`). It narrows those sections of
             placement `query` in which any item has one of its fields, pinned items included.
@@ -457,7 +460,7 @@ class SessionMemory:
         await self._load_past(specs)
         context = assemble(
             list(specs.values()),
-            await self._roster.propose(specs, query, window=window, wanted=wanted),
+            await self._roster.propose(specs, dated(query, self._clock), window=window, wanted=wanted),
             budget=budget,
             reserve=reserve,
             format=get_format(format),

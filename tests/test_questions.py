@@ -1,0 +1,108 @@
+"""Questions of every kind: in other words, in several parts, about yesterday, without an answer, in any language."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from benchmarks.corpus import seeded_queries, seeded_texts
+from kaosmem import DEFAULT_SECTIONS, BM25Ranker, Reason, SectionSpec, SessionMemory
+
+NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)
+QUESTIONS = {
+    "in words of the texts": "In which month does the zebrafish licence expire?",
+    "in several parts": "When does the zebrafish licence expire, and who repairs the harbour crane?",
+    "about yesterday": "What did we say yesterday?",
+    "without an answer": "Which licence has the harbour for parrots?",
+    "without a known word": "zzyzx qwrtp?",
+    "of stop words alone": "What is it, and who?",
+    "of signs alone": "?!… — ☃",
+    "empty": "",
+    "in Chinese": "斑马鱼的许可证什么时候到期？",
+    "in German": "Wann läuft die Zebrafischlizenz aus?",
+    "very long": " ".join(seeded_queries(40)),
+}
+
+
+@pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
+@pytest.mark.parametrize("kind", QUESTIONS)
+async def test_no_question_starves_what_must_be_shown_or_is_newest(kind: str, format_name: str) -> None:
+    """What is pinned, the system prompt, the newest messages and each section's `recent` newest are in."""
+    specs = (
+        *DEFAULT_SECTIONS[:4],
+        SectionSpec("notes", recent=3, floor=0.2),
+        SectionSpec("findings", 16_000, floor=0.1),
+    )
+    memory = SessionMemory.test_mode(sections=specs, clock=lambda: NOW)
+    must = [memory.add("role", "You are a clerk."), memory.add("findings", "The harbour is closed.", pinned=True)]
+    memory.add("notes", "The zebrafish licence QX-7741 expires in March.")
+    memory.add("notes", "Jansen repairs the harbour crane.", metadata={"timestamp": "2026-11-24"})
+    for number, text in enumerate(seeded_texts(400, words=30)):
+        section = ("messages", "notes", "findings", "notes")[number % 4]
+        memory.add(section, text, role="user" if section == "messages" else "")
+    must += [*memory["messages"]][-1:] + [*memory["notes"]][-3:]
+    context = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
+    assert {item.id for item in must} <= {item.id for item in context.items}
+    assert context.used <= 2_000
+    assert context.used > 1_500
+    repeated = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
+    assert repeated.rendered == context.rendered
+
+
+async def test_what_says_it_in_other_words_comes_before_what_says_something_else() -> None:
+    """Texts on a subject that have none of the question's words on it are in before others: by the company of words.
+
+    Seeded: 30 subjects of 12 words, 10 reports of 6 of them each. A question is of 4 words of one subject; of the
+    reports on it that have none of these, most are in, and far more than by BM25.
+    """
+    rng = random.Random(11)
+    words = list(dict.fromkeys(word for query in seeded_queries(60) for word in query.split()))
+    subjects = [words[12 * n : 12 * n + 12] for n in range(30)]
+    texts = [(n, rng.sample(subject, 6)) for n, subject in enumerate(subjects) for _ in range(10)]
+    rng.shuffle(texts)
+    shares = {}
+    for name, ranker in (("linear", None), ("bm25", BM25Ranker())):
+        memory = SessionMemory.test_mode(sections=(SectionSpec("notes", eviction="none", ranker=ranker),))
+        items = [(n, own, memory.add("notes", " ".join(["report", *own]))) for n, own in texts]
+        hits = total = 0
+        for n, subject in enumerate(subjects):
+            asked = subject[:4]
+            context = await memory.assemble_context(f"report on {' '.join(asked)}", budget=400)
+            shown = {item.id for item in context.items}
+            others = {item.id for subject_of, own, item in items if subject_of == n and {*asked}.isdisjoint(own)}
+            hits += len(shown & others)
+            total += len(others)
+        shares[name] = hits / total
+    assert shares["linear"] > 0.5 > 3 * shares["bm25"], shares
+
+
+@pytest.mark.parametrize("question", ["What did we say about the crane yesterday?", "What happened yesterday?"])
+async def test_a_question_about_yesterday_finds_what_was_said_then(question: str) -> None:
+    """Of sixty days of talk of the same things that of the day before the session's clock is in first."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("log", eviction="none"),), clock=lambda: NOW)
+    days = [NOW - timedelta(days=n) for n in range(60)]
+    random.Random(3).shuffle(days)
+    for day in days:
+        for text in ("The crane was repaired by a man from Delft.", "The gate of the harbour stood open."):
+            memory.add(
+                "log", f"{text} ({seeded_texts(1, seed=day.day, words=8)[0]})", metadata={"timestamp": day.isoformat()}
+            )
+    context = await memory.assemble_context(question, budget=120)
+    of_yesterday = [item for item in memory["log"] if item.metadata["timestamp"].startswith("2026-11-24")]
+    assert {item.id for item in of_yesterday[:1]} <= {item.id for item in context.items}
+    assert context.decision(of_yesterday[0].id).rank <= 2
+    assert "dated" in context.decision(of_yesterday[0].id).signals
+
+
+async def test_a_question_without_an_answer_gets_what_is_nearest_and_newest() -> None:
+    """Nothing is made up and nothing is empty: what has its words, then the newest."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", eviction="none", recent=2),))
+    near = memory.add("notes", "The licence for zebrafish expires in March.")
+    for text in seeded_texts(100, words=15):
+        memory.add("notes", text)
+    context = await memory.assemble_context("Which licence do parrots need?", budget=300)
+    assert context.decision(near.id).reason is Reason.RELEVANT
+    newest = [*memory["notes"]][-2:]
+    assert all(context.decision(item.id).included for item in newest)
