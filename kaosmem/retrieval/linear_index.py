@@ -232,7 +232,8 @@ class LinearIndex(BM25Index):
             return None
         days = np.frombuffer(self._days, np.int32)
         meant = [(first <= days) & (days <= last) for first, last in query.periods]
-        return np.any(np.array(meant), axis=0).astype(np.float64)
+        is_meant: NDArray[np.bool_] = np.any(np.array(meant), axis=0)
+        return is_meant.astype(np.float64)
 
     def _occurrences(self, terms: Iterable[str]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
         for term in terms:
