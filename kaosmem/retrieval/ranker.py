@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kaosmem.types import Item
 
 
@@ -65,6 +68,40 @@ class Ranker(Protocol):
 
     def index(self) -> Index:
         """Return a new, empty index."""
+        ...
+
+
+class Entries(Protocol):
+    """The items of an index by ordinal, as whoever holds them has them now."""
+
+    def __getitem__(self, ordinal: int) -> Item:
+        """Return an item."""
+        ...
+
+
+class StorableIndex(Index, Protocol):
+    """An index that can be kept in a file."""
+
+    @property
+    def ordinals(self) -> NDArray[np.int64]:
+        """Return the ordinals of all entries, in any order."""
+        ...
+
+    def dump(self) -> Iterable[bytes] | None:
+        """Return the index as bytes, which do not change with it; None where its analysis cannot be told apart."""
+        ...
+
+
+@runtime_checkable
+class StoringRanker(Ranker, Protocol):
+    """A ranker whose indexes can be kept in files."""
+
+    def index(self) -> StorableIndex:
+        """Return a new, empty index."""
+        ...
+
+    def load(self, data: bytes | memoryview, items: Entries) -> StorableIndex:
+        """Return the index that was dumped. Raises ValueError for bytes that it can't use."""
         ...
 
 
