@@ -75,35 +75,45 @@ def store_index(head: Head, section: str, chunks: Iterable[bytes], *, seq: int, 
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
     path = index_file(section, seq)
-    if not (yield from _is_clean(head, seq, sound)):
+    if not (yield from _is_welcome(head, path, seq, sound)):
         return False
     draft = yield Draft(path, chunks)
     yield Lock(create=False)
     try:
-        is_clean = yield from _is_clean(head, seq, sound)
+        is_welcome = yield from _is_welcome(head, path, seq, sound)
     except (ConflictError, OSError):
         yield Discard(path, draft)
         raise
-    if not is_clean:
+    if not is_welcome:
         yield Discard(path, draft)
         return False
-    failure: Exception | None = None
+    failure = None
     try:
         yield Publish(path, draft)
     except OSError as error:  # it may be there all the same
         failure = error
-    try:
-        is_clean = yield from _is_clean(head, seq, sound)
-    except (ConflictError, OSError) as error:
-        is_clean, failure = False, failure or error
-    if not is_clean:  # where nothing locks: what was just written must not come back
-        yield Delete(path, at_once=True)
+    is_welcome = yield from _is_welcome(head, path, seq, sound)  # where nothing locks
     if failure is not None:
         raise failure
-    if is_clean:
+    if is_welcome:
         for older in index_numbers((yield List(INDEX)), section):
             if older < seq:
                 yield Delete(index_file(section, older), at_once=True)
+    return is_welcome
+
+
+def _is_welcome(head: Head, path: str, seq: int, sound: Collection[int]) -> Steps[bool]:
+    """Return whether an index may be stored: else none is under that path any more, whoever left it there.
+
+    Raises ConflictError.
+    """
+    try:
+        is_clean = yield from _is_clean(head, seq, sound)
+    except (ConflictError, OSError):
+        yield Delete(path, at_once=True)
+        raise
+    if not is_clean:
+        yield Delete(path, at_once=True)
     return is_clean
 
 

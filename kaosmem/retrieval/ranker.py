@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -58,6 +58,32 @@ class Index(Protocol):
         ...
 
 
+TokensOf = Callable[[list[int]], Sequence[int]]
+"""Asks for the tokens that entries have now, by their ordinals."""
+
+
+class StorableIndex(Index, Protocol):
+    """An index that can be kept in a file, and read back in a fraction of the time that making it takes.
+
+    It keeps no item. tokens_of: asks how many tokens entries have, when it ranks; None is what they had when they came.
+    """
+
+    tokens_of: TokensOf | None
+
+    @property
+    def ordinals(self) -> NDArray[np.int64]:
+        """Return the ordinals of the entries, ascending: shape (n,)."""
+        ...
+
+    def dump(self) -> Iterator[bytes] | None:
+        """Return the index as it is now, in bytes that may be asked for later and in another thread.
+
+        The same entries give the same bytes, whatever changes led to them. None where it can't be told whether a
+        reader would have the same terms: the ranker has an analysis of the caller's.
+        """
+        ...
+
+
 class Ranker(Protocol):
     """Orders candidates for a query, by an index of its own for each section."""
 
@@ -71,37 +97,21 @@ class Ranker(Protocol):
         ...
 
 
-class Entries(Protocol):
-    """The items of an index by ordinal, as whoever holds them has them now."""
-
-    def __getitem__(self, ordinal: int) -> Item:
-        """Return an item."""
-        ...
-
-
-class StorableIndex(Index, Protocol):
-    """An index that can be kept in a file."""
-
-    @property
-    def ordinals(self) -> NDArray[np.int64]:
-        """Return the ordinals of all entries, in any order."""
-        ...
-
-    def dump(self) -> Iterable[bytes] | None:
-        """Return the index as bytes, which do not change with it; None where its analysis cannot be told apart."""
-        ...
-
-
 @runtime_checkable
-class StoringRanker(Ranker, Protocol):
-    """A ranker whose indexes can be kept in files."""
+class StorableRanker(Ranker, Protocol):
+    """A ranker whose indexes can be stored."""
 
-    def index(self) -> StorableIndex:
+    def index(self, *, tokens_of: TokensOf | None = None) -> StorableIndex:
         """Return a new, empty index."""
         ...
 
-    def load(self, data: bytes | memoryview, items: Entries) -> StorableIndex:
-        """Return the index that was dumped. Raises ValueError for bytes that it can't use."""
+    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> StorableIndex:
+        """Return the index that `dump` gave these bytes of, which may be kept as they are until the index is changed.
+
+        Nothing in a dump depends on the ranker's parameters or weights. Raises UnusableDumpError for a dump of another
+        kind of index, another version or analysis, and for damage that would make it fail later; other damage gives
+        wrong scores, so the bytes should be checked before.
+        """
         ...
 
 

@@ -103,6 +103,11 @@ class Holdings:
         shared = self._shared.get(first)
         return self._tokens[first] if shared is None else shared.tokens
 
+    def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
+        """Return the tokens of each item."""
+        own, past = self._tokens, self.past
+        return [own[ordinal] if ordinal in own else past[ordinal].tokens for ordinal in ordinals]
+
     def tokens_of(self, firsts: Iterable[int]) -> list[int]:
         """Return the tokens of each unit."""
         if not self._shared and not self.past:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from kaosmem.retrieval.ranker import StoringRanker
+from kaosmem.retrieval.ranker import StorableRanker
 from kaosmem.sections.holdings import Holdings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class LazyIndex:
     @property
     def is_wanted(self) -> bool:
         """Return whether it would help to be offered one that was kept."""
-        return self._index is self._stored is None and len(self._held) + len(self._held.past) >= MIN_STORED
+        return self._index is None and self._stored is None and len(self._held) + len(self._held.past) >= MIN_STORED
 
     def offer(self, stored: StoredIndex) -> None:
         """Give an index that was kept: of these holdings, as they were at some time."""
@@ -84,6 +84,8 @@ class LazyIndex:
         if other._index is None:
             return
         self._index, self._unstored = other.synced(), other._unstored
+        if isinstance(self._ranker_used, StorableRanker):
+            cast("StorableIndex", self._index).tokens_of = self._held.item_tokens
         before, now = ({*chain(each._held.past, each._held)} for each in (other, self))
         kept = {ordinal for ordinal in before & now if ordinal < shared}
         self._gone = list(before - kept)
@@ -115,10 +117,12 @@ class LazyIndex:
 
     def dump(self) -> IndexDump | None:
         """Return the index to be kept, as it is, if what is kept lacks much of it; None where that is as good."""
-        ranker, index = self._ranker_used, self._index
-        if index is None or self._updates is None or not isinstance(ranker, StoringRanker) or len(index) < MIN_STORED:
+        index = self._index
+        if index is None or self._updates is None or len(index) < MIN_STORED:
             return None
         if self._unstored < max(MIN_STORED, len(index) // _UNSTORED_SHARE):
+            return None
+        if not isinstance(ranker := self._ranker_used, StorableRanker):
             return None
         self._unstored = 0
         chunks = cast("StorableIndex", index).dump()
@@ -142,7 +146,8 @@ class LazyIndex:
 
     def _made(self) -> Index:
         self._gone, self._stale = [], dict.fromkeys(chain(self._held.past, self._held), False)
-        return self._ranker_used.index()
+        ranker = self._ranker_used
+        return ranker.index(tokens_of=self._held.item_tokens) if isinstance(ranker, StorableRanker) else ranker.index()
 
     def _read_back(self) -> Index | None:
         """Return the index that was kept, and note what differs; None where another is made as fast.
@@ -152,10 +157,10 @@ class LazyIndex:
         """
         stored, self._stored = self._stored, None
         ranker = self._ranker_used
-        if stored is None or stored.ranker != ranker.name or not isinstance(ranker, StoringRanker):
+        if stored is None or stored.ranker != ranker.name or not isinstance(ranker, StorableRanker):
             return None
         try:
-            index = ranker.load(stored.data, self._held)
+            index = ranker.load(stored.data, tokens_of=self._held.item_tokens)
         except ValueError:
             return None
         known, now = {*index.ordinals.tolist()}, {*chain(self._held.past, self._held)}
