@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence import checkpoint, commit, recovery
+from kaosmem.persistence import checkpoint, commit, indexes, recovery
 from kaosmem.persistence import log as log_module
 from tests.persistence.interleavings import mutants
 from tests.persistence.interleavings.actors import contents, txns
@@ -175,6 +175,9 @@ MUTATIONS = [
     Mutation(mutants.StoresUnconditionally, OBJECTS, "two writers"),
     Mutation(mutants.ListsSnapshotsFirst, DISK, "a forgetter, a reader"),
     Mutation(mutants.blanks_trusted, OBJECTS, "a forgetter in one segment, a reader", {}, (recovery, "_check_blank")),
+    Mutation(mutants.LeavesIndexes, DISK, "an indexer, a forgetter"),
+    Mutation(mutants.index_trusted, DISK, "an indexer, a forgetter", {}, (indexes, "_is_clean")),
+    Mutation(mutants.index_trusted_on_the_way, OBJECTS, "an indexer, a forgetter", {}, (indexes, "_is_welcome")),
     Mutation(mutants.SnapshotLast, DISK, "a writer, a forgetter"),
     Mutation(
         mutants.DeletesAtOnce,
