@@ -26,6 +26,7 @@ from kaosmem.errors import (
     UnknownSectionError,
     UnknownSessionError,
     UnsupportedVersionError,
+    UnusableDumpError,
     WindowTooSmallError,
 )
 from kaosmem.eviction import EvictionPolicy
@@ -108,6 +109,7 @@ __all__ = [
     "UnknownSectionError",
     "UnknownSessionError",
     "UnsupportedVersionError",
+    "UnusableDumpError",
     "WindowTooSmallError",
     "count_messages",
     "delete_session",

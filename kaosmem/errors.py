@@ -19,6 +19,7 @@
     ├── ConflictError (RuntimeError)             another writer has committed
     ├── CorruptionError (ValueError)             stored bytes are not what was written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
+    ├── UnusableDumpError (ValueError)           a stored index of another kind or version, or damaged
     ├── DurabilityError (OSError)                a write could not be made durable
     ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
     ├── NothingToIngestError (FileNotFoundError)
@@ -134,6 +135,10 @@ class CorruptionError(KaosmemError, ValueError):
 
 class UnsupportedVersionError(KaosmemError, ValueError):
     """The session was written by a newer version of kaosmem."""
+
+
+class UnusableDumpError(KaosmemError, ValueError):
+    """A stored index is of another ranker, version or analysis, or is damaged: make it anew."""
 
 
 class DurabilityError(KaosmemError, OSError):

@@ -139,9 +139,8 @@ def test_what_says_it_in_other_words_is_preferred() -> None:
 def test_phrases_count_pairs_in_their_order() -> None:
     """Two entries with both words: that which has them side by side, and neither across the border of entries."""
     sequences = Sequences()
-    for slot, text in enumerate(["change of control", "control the change", "of the change", "control"]):
-        sequences.append()
-        sequences[slot] = analyze(text)
+    for text in ("change of control", "control the change", "of the change", "control"):
+        sequences.append(analyze(text))
     hashes, rows = sequences.gathered(range(4))
     scores = phrase_scores(analyze("change of control"), hashes, rows, 4)
     assert scores[0] > 0
@@ -166,7 +165,7 @@ def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
 
 @given(changes=st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["", "lease 2018", "tenant.pdf"])), max_size=40))
 def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]) -> None:
-    """Neither its name nor a word of it stays, and its number is another's."""
+    """Neither its name nor a word of it stays."""
     index, held = LinearRanker().index(), dict[int, str]()
     for ordinal, source in changes:
         if ordinal in held:
@@ -177,8 +176,8 @@ def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]
             held[ordinal] = source
     names = {name for name in held.values() if name}
     matcher: SourceMatcher = index._sources
-    assert set(matcher._number_of) == names == {name for name in matcher._names if name}
-    assert set(matcher._titled) == {term for name in names for term in analyze(name)}
+    assert set(matcher._labels.number_of) == names == {name for name in matcher._labels._names if name}
+    assert set(matcher._titles.terms) == {term for name in names for term in analyze(name)}
 
 
 async def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:

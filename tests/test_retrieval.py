@@ -17,7 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from rank_bm25 import BM25Okapi
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem.retrieval import BM25Ranker, Index, LinearRanker, RankBM25Ranker, Ranker, analyze
+from kaosmem.retrieval import BM25Ranker, Index, LinearRanker, RankBM25Ranker, Ranker, analyze, flat_postings
 from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.selection import best
 from kaosmem.types import Item
@@ -211,22 +211,24 @@ def test_scores_too_close_for_half_the_precision_are_told_apart() -> None:
         assert index.rank(" ".join(five), limit) == expected[:limit]
 
 
-def test_entries_beyond_what_4_bytes_can_number_are_told_apart() -> None:
+def test_entries_beyond_what_4_bytes_can_number_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Postings stay exact where a slot and the occurrences in it no longer fit into 4 bytes."""
-    postings, last = Postings(), 2**24 - 1
-    postings.attach(last, ["lease"] * 3)
-    postings.attach(3, ["lease", "rent"])
-    postings.attach(last + 1, ["lease"] * 400 + ["deposit"])
-    postings.attach_many([["rent"], ["lease"]])
-    slots, occurrences, sizes = postings.unpacked(["lease", "rent"])
-    assert slots.tolist() == [3, last, last + 1, last + 3, 3, last + 2]
-    assert occurrences.tolist() == [1, 3, 400, 1, 1, 1]
-    assert sizes == [4, 2]
-    postings.detach(last, ["lease"] * 3)
-    postings.attach(last, ["rent"])
-    slots, occurrences, sizes = postings.unpacked(["lease", "rent"])
-    assert slots.tolist() == [3, last + 1, last + 3, 3, last, last + 2]
-    assert occurrences.tolist() == [1, 400, 1, 1, 1, 1]
+    monkeypatch.setattr(flat_postings, "_NARROW_SLOTS", 4)
+    postings = Postings()
+    for entry in ([], ["lease", "rent"], ["lease"], ["lease"] * 3):
+        postings.attach(entry)
+    flat = postings.frozen()(np.arange(4))
+    assert flat.packed.itemsize == 4
+    for grown in postings, Postings(flat, 4):
+        grown.attach(["lease"] * 400 + ["deposit"])
+        grown.attach_many([["rent"], ["lease"]])
+        slots, occurrences, sizes = grown.unpacked(["lease", "rent"])
+        assert slots.tolist() == [1, 2, 3, 4, 6, 1, 5]
+        assert occurrences.tolist() == [1, 1, 3, 400, 1, 1, 1]
+        assert sizes == [5, 2]
+        grown.detach(3)
+        assert grown.frozen()(np.array([0, 1, 2, -1, 3, 4, 5])).packed.itemsize == 8
+        assert grown.unpacked(["lease"])[0].tolist() == [1, 2, 4, 6]
 
 
 @rankers

@@ -4,7 +4,7 @@ from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.bm25 import BM25Ranker, RankBM25Ranker
 from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.retrieval.linear import LinearRanker
-from kaosmem.retrieval.ranker import Index, Ranker, Ranking
+from kaosmem.retrieval.ranker import Index, Ranker, Ranking, StorableIndex, StorableRanker
 from kaosmem.retrieval.weights import Weights
 
 __all__ = [
@@ -15,6 +15,8 @@ __all__ = [
     "RankBM25Ranker",
     "Ranker",
     "Ranking",
+    "StorableIndex",
+    "StorableRanker",
     "Weights",
     "analyze",
 ]

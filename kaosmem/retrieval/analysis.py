@@ -13,6 +13,8 @@ from kaosmem.retrieval.compounds import MIN_COMPOUND_CHARS, compound_parts
 from kaosmem.retrieval.scripts import MARKS, fold_script, plain_forms, snowball, stem_of_script, unspaced_and_spaced
 from kaosmem.retrieval.stop_words import STOP_WORDS
 
+ANALYSIS = 1
+"""Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
 MAX_WORD_CHARS = 64
 """What a longer word, or a longer whole form of an identifier, is cut to."""
 

@@ -12,6 +12,7 @@ from kaosmem.retrieval.analysis import analyze
 if TYPE_CHECKING:
     from kaosmem.retrieval.bm25_index import BM25Index
     from kaosmem.retrieval.rank_bm25_index import RankBM25Index
+    from kaosmem.retrieval.ranker import TokensOf
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class BM25Ranker:
     idf: "lucene" is never negative and ranks better; "okapi" gives exactly the scores of `rank_bm25.BM25Okapi`.
     k1, b: how soon a term's repetition stops counting, and how much a long text is held back, 0 to 1.
     epsilon: the share of the average idf that "okapi" gives terms in more than half of the entries.
-    analyze: text to terms. It must always give a text the same terms: the index asks again on removal.
+    analyze: text to terms. An index with another one than ours can't be stored.
     Raises ValueError for a parameter out of range.
     Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
     """
@@ -43,11 +44,19 @@ class BM25Ranker:
         """Return what ranks and how."""
         return f"bm25-{self.idf}"
 
-    def index(self) -> BM25Index:
+    def index(self, *, tokens_of: TokensOf | None = None) -> BM25Index:
         """Return a new, empty index."""
         from kaosmem.retrieval.bm25_index import BM25Index
 
-        return BM25Index(idf=self.idf, k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze)
+        return BM25Index(
+            idf=self.idf, k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze, tokens_of=tokens_of
+        )
+
+    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> BM25Index:
+        """Return the index that was dumped. Raises UnusableDumpError."""
+        index = self.index(tokens_of=tokens_of)
+        index.load(data)
+        return index
 
 
 @dataclass(frozen=True)

@@ -5,32 +5,39 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from kaosmem.retrieval.analysis import analyze
+from kaosmem.retrieval.columns import Columns, KeptColumns, StoredColumns, encode_columns, unusable
+from kaosmem.retrieval.flat_postings import FlatPostings
 from kaosmem.retrieval.postings import Postings
-from kaosmem.retrieval.ranker import check_new, unknown
+from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.selection import FLOOR_SHARE, best, floor
+from kaosmem.retrieval.slots import Slots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.types import Item
 
 # From so many entries on, sorting their terms together costs less than placing each; at most so many at a time, as
 # what the sorting takes stays in the process.
 _MIN_BATCH, _MAX_BATCH = 32, 1024
+_MIN_UNSETTLED = 8192
 
 
 class BM25Index:
-    """Items by ordinal, their texts ranked by BM25 over the exact statistics of the entries that are there.
+    """Entries by ordinal, their texts ranked by BM25 over the exact statistics of the entries that are there.
 
-    The entries sit in slots 0 to n - 1. A removed entry's slot goes to the entry in the last one, so nothing dead
-    is stored or skipped.
+    No item is kept: what an entry adds to the statistics is found in them when it is removed.
+    tokens_of: asks how many tokens entries have now, where a signal needs it; None is what they had when they came.
     """
+
+    _kind = "bm25"
 
     def __init__(
         self,
@@ -40,20 +47,23 @@ class BM25Index:
         b: float,
         epsilon: float,
         analyze: Callable[[str], list[str]],
+        tokens_of: TokensOf | None = None,
     ) -> None:
         self._idf, self._k1, self._b, self._epsilon, self._analyze = idf, k1, b, epsilon, analyze
-        self._slots: dict[int, int] = {}
-        self._ordinals = array("q")
-        self._items: list[Item] = []
+        self.tokens_of = tokens_of
+        self._slots = Slots()
         self._lengths = array("i")
         self._total_length = 0
         self._postings = Postings()
-        # Frequency -> how many terms have it; kept for Okapi's average alone.
-        self._terms_by_frequency: Counter[int] = Counter()
 
     def __len__(self) -> int:
         """Return the number of entries."""
-        return len(self._ordinals)
+        return self._slots.used
+
+    @property
+    def ordinals(self) -> NDArray[np.int64]:
+        """Return the ordinals of the entries, ascending: shape (n,)."""
+        return self._slots.ordinals[self._slots.in_order()]
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
         """Add entries of (ordinal, item); all are refused if one ordinal is negative or taken."""
@@ -61,31 +71,38 @@ class BM25Index:
         if len(new) < _MIN_BATCH:
             for ordinal, item in new:
                 terms = self._analyze(item.text)
-                self._append(ordinal, item)
-                self._attach(len(self) - 1, terms)
+                self._append(ordinal, item, terms)
+                self._postings.attach(terms)
         else:
             for start in range(0, len(new), _MAX_BATCH):
                 self._add_batch(new[start : start + _MAX_BATCH])
+        self._settle()
 
     def update(self, ordinal: int, item: Item) -> None:
         """Put another item in an entry's place. Raises KeyError for an unknown ordinal."""
-        slot = self._slot(ordinal)
+        slot = self._slots.find(ordinal)
         terms = self._analyze(item.text)
         self._detach(slot)
-        self._items[slot] = item
-        self._attach(slot, terms)
+        self._append(ordinal, item, terms)
+        self._postings.attach(terms)
+        self._settle()
 
     def remove(self, ordinal: int) -> None:
         """Remove an entry. Raises KeyError for an unknown ordinal."""
-        slot = self._slot(ordinal)
-        last = len(self) - 1
-        self._detach(slot)
-        if slot != last:
-            self._ordinals[slot], self._items[slot] = self._ordinals[last], self._items[last]
-            self._slots[self._ordinals[slot]] = slot
-            self._attach(slot, self._detach(last))
-        del self._slots[ordinal]
-        self._pop()
+        self._detach(self._slots.find(ordinal))
+        self._settle()
+
+    def dump(self) -> Iterator[bytes] | None:
+        """Return the index as it is now in bytes, made as they are asked for; None with another analysis than ours."""
+        if self._analyze is not analyze:
+            return None
+        return encode_columns(self._kind, self._frozen())
+
+    def load(self, data: bytes | memoryview) -> None:
+        """Take the entries of a dump into this index, which has none. Raises UnusableDumpError."""
+        if self._analyze is not analyze:
+            raise unusable("its terms are not those of the ranker's own analysis")
+        self._restore(StoredColumns(data, self._kind))
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
@@ -102,74 +119,71 @@ class BM25Index:
         scores = scores[slots]
         if common:
             scores += self._common_scores(common, slots)
-        return best(np.frombuffer(self._ordinals, np.int64)[slots], scores, limit)
+        return best(self._slots.ordinals[slots], scores, limit)
 
     def scores(self, query: str) -> dict[int, float]:
         """Return the score of every entry by ordinal, not rounded; `idf="okapi"` may give negative ones."""
-        return dict(zip(self._ordinals, self._rare_scores(self._weights(query)).tolist(), strict=True))
-
-    def _slot(self, ordinal: int) -> int:
-        if ordinal not in self._slots:
-            raise unknown(ordinal)
-        return self._slots[ordinal]
+        slots = self._slots.in_order()
+        scores = self._rare_scores(self._weights(query))[slots]
+        return dict(zip(self._slots.ordinals[slots].tolist(), scores.tolist(), strict=True))
 
     def _slots_of(self, ordinals: Collection[int]) -> NDArray[np.int64]:
         """Return the slots of those ordinals that have one, each once."""
-        found = np.fromiter(map(self._slots.get, ordinals, repeat(-1)), np.int64, len(ordinals))
-        chosen = np.zeros(len(self), np.bool_)
+        found = self._slots.find_all(ordinals)
+        chosen = np.zeros(len(self._slots), np.bool_)
         chosen[found[found >= 0]] = True
         return np.flatnonzero(chosen)
 
-    def _append(self, ordinal: int, item: Item) -> None:
-        slot = len(self)
-        self._slots[ordinal] = ordinal if ordinal == slot else slot  # where equal one object: 32 bytes an entry
-        self._ordinals.append(ordinal)
-        self._items.append(item)
-        self._lengths.append(0)
+    def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
+        """Note what an entry's terms say of it alone, in the next slot."""
+        self._slots.append(ordinal)
+        self._lengths.append(len(terms))
+        self._total_length += len(terms)
 
-    def _pop(self) -> None:
-        """Give up the last slot, which is free."""
-        self._ordinals.pop()
-        self._items.pop()
-        self._lengths.pop()
-
-    def _attach(self, slot: int, terms: list[str]) -> None:
-        """Count the terms of the entry in `slot`."""
-        self._set_terms(slot, terms)
-        self._count_frequencies(terms, -1)
-        self._postings.attach(slot, terms)
-        self._count_frequencies(terms, 1)
-
-    def _detach(self, slot: int) -> list[str]:
-        """Uncount the terms of the entry in `slot` and return them."""
-        terms = self._analyze(self._items[slot].text)
-        self._total_length -= len(terms)
-        self._count_frequencies(terms, -1)
-        self._postings.detach(slot, terms)
-        self._count_frequencies(terms, 1)
-        return terms
+    def _detach(self, slot: int) -> None:
+        """Take an entry out, whose slot stays empty."""
+        self._postings.detach(slot)
+        self._total_length -= self._lengths[slot]
+        self._lengths[slot] = 0
+        self._slots.empty(slot)
 
     def _add_batch(self, entries: Sequence[tuple[int, Item]]) -> None:
         """Add many entries, whose terms are sorted together instead of placed one by one."""
         terms = [self._analyze(item.text) for _, item in entries]
         for (ordinal, item), own in zip(entries, terms, strict=True):
-            self._append(ordinal, item)
-            self._set_terms(len(self) - 1, own)
-        self._count_frequencies(chain.from_iterable(terms), -1)
+            self._append(ordinal, item, own)
         self._postings.attach_many(terms)
-        self._count_frequencies(chain.from_iterable(terms), 1)
+        self._settle()
 
-    def _set_terms(self, slot: int, terms: list[str]) -> None:
-        """Note what the terms of an entry say of it alone."""
-        self._total_length += len(terms)
-        # Any length but 0 will do for an entry without terms: it spares the formula a division 0 / 0.
-        self._lengths[slot] = len(terms) or 1
+    def _settle(self) -> None:
+        """Make the index anew from its own columns, where so much has changed that it is smaller and faster then."""
+        if self._slots.unsettled > max(_MIN_UNSETTLED, self._slots.settled):
+            self._restore(KeptColumns(self._frozen()()))
 
-    def _count_frequencies(self, terms: Iterable[str], sign: Literal[-1, 1]) -> None:
-        """Take the present frequencies of terms out of the histogram, or put them in."""
-        if self._idf == "okapi":
-            for term in set(terms):
-                self._terms_by_frequency[self._postings.frequency(term)] += sign
+    def _frozen(self) -> Callable[[], Columns]:
+        """Return how the columns of the present entries are made, whatever changes after this call."""
+        slots, size = self._slots.in_order(), len(self._slots)
+        ordinals, lengths = self._slots.ordinals[slots], np.array(self._lengths, np.int32)[slots]
+        postings = self._postings.frozen()
+
+        def columns() -> Columns:
+            places = np.full(size, -1)
+            places[slots] = np.arange(len(slots))
+            return {"ordinals": ordinals, "lengths": lengths, **postings(places).columns("")}
+
+        return columns
+
+    def _restore(self, columns: KeptColumns) -> None:
+        """Have the entries that are in columns, and no others. Raises UnusableDumpError."""
+        ordinals = columns.numbers("ordinals", np.int64, among=(0, 1 << 63))
+        lengths = columns.numbers("lengths", np.int32, among=(0, 1 << 31), size=len(ordinals))
+        if not (ordinals[1:] > ordinals[:-1]).all():
+            raise unusable("its ordinals are not in order")
+        postings = FlatPostings.stored(columns, "", len(ordinals))
+        self._slots = Slots(ordinals)
+        self._lengths = array("i", lengths.tobytes())
+        self._total_length = int(lengths.sum(dtype=np.int64))
+        self._postings = Postings(postings, len(ordinals))
 
     def _weights(self, query: str) -> dict[str, float]:
         return self._weights_of(self._analyze(query))
@@ -190,17 +204,18 @@ class BM25Index:
         return idf if idf >= 0 else self._epsilon * self._average_okapi_idf()
 
     def _average_okapi_idf(self) -> float:
-        terms = {frequency: n for frequency, n in self._terms_by_frequency.items() if frequency and n}
-        frequencies = np.fromiter(terms, np.int64, len(terms))
+        frequencies, terms = np.unique(self._postings.frequencies(), return_counts=True)
+        terms = terms[frequencies > 0]
+        frequencies = frequencies[frequencies > 0]
         idfs = np.log(len(self) - frequencies + 0.5) - np.log(frequencies + 0.5)
-        return math.fsum((np.fromiter(terms.values(), np.int64, len(terms)) * idfs).tolist()) / len(self._postings)
+        return math.fsum((terms * idfs).tolist()) / len(self._postings)
 
     def _rare_scores(self, weights: Mapping[str, float]) -> NDArray[np.float64]:
         """Return what these terms give every slot, at a cost that grows with their postings."""
         slots, occurrences, sizes = self._postings.unpacked(weights)
         by_posting = np.repeat(np.fromiter(weights.values(), np.float64, len(weights)), sizes)
         norms = self._norms(np.frombuffer(self._lengths, np.int32)[slots])
-        scores = np.zeros(len(self))
+        scores = np.zeros(len(self._slots))
         np.add.at(scores, slots, occurrences * by_posting / (occurrences + norms))
         return scores
 
@@ -234,6 +249,8 @@ class BM25Index:
     def _norms(self, lengths: NDArray[np.floating | np.int32]) -> NDArray[np.floating]:
         """Return what the formula adds to an entry's occurrences of a term, which is more for a longer entry."""
         average_length = max(self._total_length, 1) / max(len(self), 1)
+        if self._b == 1:
+            lengths = np.maximum(lengths, 1)  # or an entry without terms would get 0 / 0
         norms = lengths * (self._k1 * self._b / average_length)
         norms += self._k1 * (1 - self._b)
         return norms

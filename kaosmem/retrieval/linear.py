@@ -11,6 +11,7 @@ from kaosmem.retrieval.weights import Weights, default_weights
 
 if TYPE_CHECKING:
     from kaosmem.retrieval.linear_index import LinearIndex
+    from kaosmem.retrieval.ranker import TokensOf
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,14 @@ class LinearRanker:
         """Return what ranks and how."""
         return "linear"
 
-    def index(self) -> LinearIndex:
+    def index(self, *, tokens_of: TokensOf | None = None) -> LinearIndex:
         """Return a new, empty index."""
         from kaosmem.retrieval.linear_index import LinearIndex
 
-        return LinearIndex(weights=self.weights or default_weights(), analyze=self.analyze)
+        return LinearIndex(weights=self.weights or default_weights(), analyze=self.analyze, tokens_of=tokens_of)
+
+    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> LinearIndex:
+        """Return the index that was dumped. Raises UnusableDumpError."""
+        index = self.index(tokens_of=tokens_of)
+        index.load(data)
+        return index

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.retrieval.bm25_index import BM25Index
+from kaosmem.retrieval.columns import Columns, KeptColumns, unusable
+from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.latent import LatentSpace
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.selection import best, scaled
-from kaosmem.retrieval.sequences import Sequences, phrase_scores
-from kaosmem.retrieval.source_matcher import K1, NOWHERE, B, SourceMatcher
+from kaosmem.retrieval.sequences import MAX_TERMS, Sequences, phrase_scores
+from kaosmem.retrieval.source_matcher import K1, B, SourceMatcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.retrieval.weights import Weights
     from kaosmem.types import Item
 
@@ -51,13 +54,18 @@ class Candidates:
 class LinearIndex(BM25Index):
     """Items by ordinal, ranked by the sum of their weighted signals."""
 
-    def __init__(self, *, weights: Weights, analyze: Callable[[str], list[str]]) -> None:
-        super().__init__(idf="lucene", k1=K1, b=B, epsilon=0.0, analyze=analyze)
+    _kind = "linear"
+
+    def __init__(
+        self, *, weights: Weights, analyze: Callable[[str], list[str]], tokens_of: TokensOf | None = None
+    ) -> None:
+        super().__init__(idf="lucene", k1=K1, b=B, epsilon=0.0, analyze=analyze, tokens_of=tokens_of)
         self._model = weights
         self._sequences = Sequences()
         self._sources = SourceMatcher(analyze)
+        self._roles = Labels()
         self._numeric = array("f")  # share of an entry's terms that are numbers
-        self._roles: Counter[str] = Counter()
+        self._tokens = array("q")
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
         """Return at most `limit` (ordinal, score) as every index does.
@@ -95,33 +103,47 @@ class LinearIndex(BM25Index):
         """Return what the model weighs for a query, to learn the weights from; None where nothing matches."""
         return self._candidates(query, CANDIDATES, None)[0]
 
-    def _append(self, ordinal: int, item: Item) -> None:
-        super()._append(ordinal, item)
-        self._sequences.append()
-        self._sources.append()
-        self._numeric.append(0.0)
+    def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
+        super()._append(ordinal, item, terms)
+        self._sequences.append(terms)
+        self._sources.append(item, len(terms))
+        self._roles.append(item.role)
+        self._numeric.append(sum(map(str.isdigit, terms)) / max(1, len(terms)))
+        self._tokens.append(item.tokens)
 
-    def _pop(self) -> None:
-        super()._pop()
-        self._sequences.pop()
-        self._sources.pop()
-        self._numeric.pop()
+    def _detach(self, slot: int) -> None:
+        self._sequences.clear(slot)
+        self._sources.clear(slot, self._lengths[slot])
+        self._roles.clear(slot)
+        super()._detach(slot)
 
-    def _set_terms(self, slot: int, terms: list[str]) -> None:
-        super()._set_terms(slot, terms)
-        self._sequences[slot] = terms
-        self._sources.enter(slot, self._items[slot], len(terms))
-        self._numeric[slot] = sum(map(str.isdigit, terms)) / max(1, len(terms))
-        self._roles[self._items[slot].role] += 1
+    def _frozen(self) -> Callable[[], Columns]:
+        slots = self._slots.in_order()
+        numeric, tokens = np.array(self._numeric, np.float32)[slots], np.array(self._tokens, np.int64)[slots]
+        entries, sources = super()._frozen(), self._sources.frozen()
+        sequences, roles = self._sequences.frozen(), self._roles.frozen()
 
-    def _detach(self, slot: int) -> list[str]:
-        terms = super()._detach(slot)
-        self._sources.leave(slot, len(terms))
-        role = self._items[slot].role
-        self._roles[role] -= 1
-        if not self._roles[role]:
-            del self._roles[role]
-        return terms
+        def columns() -> Columns:
+            hashes, sizes = sequences(slots)
+            names, numbers, _ = roles(slots)
+            own: Columns = {"roles": names, "role_numbers": numbers, "hashes": hashes, "hash_sizes": sizes}
+            return {**entries(), **sources(slots), **own, "numeric": numeric, "tokens": tokens}
+
+        return columns
+
+    def _restore(self, columns: KeptColumns) -> None:
+        super()._restore(columns)
+        size, names = len(self._slots), columns.texts("roles")
+        numbers = columns.numbers("role_numbers", np.int32, among=(1, len(names) + 1), size=size)
+        self._roles = Labels(names, numbers)
+        self._sources.restore(columns, np.array(self._lengths, np.int32))
+        hashes = columns.numbers("hashes", np.uint16)
+        sizes = columns.numbers("hash_sizes", np.uint16, among=(0, MAX_TERMS + 1), size=size)
+        if sizes.sum(dtype=np.int64) != len(hashes):
+            raise unusable("its sequences are not as long as they should be")
+        self._sequences = Sequences(hashes, sizes)
+        self._numeric = array("f", columns.numbers("numeric", np.float32, among=(0, 2), size=size).tobytes())
+        self._tokens = array("q", columns.numbers("tokens", np.int64, among=(0, 1 << 63), size=size).tobytes())
 
     def _candidates(
         self, query: str, limit: int, among: Collection[int] | None
@@ -130,10 +152,10 @@ class LinearIndex(BM25Index):
         asked = _Query(query, self._analyze)
         words, clause = self._scaled_scores(asked.terms), self._scaled_scores(asked.clause)
         sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
-        from_source = sources[np.frombuffer(self._sources.numbers, np.int32)] if len(self) else np.zeros(0)
+        from_source = sources[self._sources.numbers]
         # Shares chosen by hand: who is a candidate depends on them, and the order of those who are none.
         proposed = words + 0.6 * clause + 0.5 * from_source + 0.5 * clause * from_source
-        ordinals = np.frombuffer(self._ordinals, np.int64)
+        ordinals = self._slots.ordinals
         if among is not None:
             slots = self._slots_of(among)
             ordinals, proposed = ordinals[slots], proposed[slots]
@@ -144,22 +166,23 @@ class LinearIndex(BM25Index):
         chosen = first + self._neighbours_of(first[:_NEIGHBOURED], {*first}, among)
         known = {*chosen}
         rest = [each for each in ranked if each[0] not in known]
-        scores = _Scores(words, clause, sources, np.array([self._slots[ordinal] for ordinal in chosen]))
+        scores = _Scores(words, clause, sources, self._slots.find_all(chosen))
         return Candidates(np.array(chosen), self._signals(asked, chosen, scores)), rest
 
     def _signals(self, asked: _Query, chosen: list[int], scores: _Scores) -> dict[str, NDArray[np.float64]]:
         slots = scores.slots
-        numbers = np.frombuffer(self._sources.numbers, np.int32)[slots]
+        numbers = self._sources.numbers[slots]
         words, clause, source = scores.words[slots], scores.clause[slots], scores.sources[numbers]
         hashes, rows = self._sequences.gathered(slots.tolist())
         phrases = phrase_scores(asked.terms, hashes, rows, len(slots))
         latent = LatentSpace(hashes, rows, len(slots))
         meaning = latent.similarities(asked.clause)
-        items = [self._items[slot] for slot in slots.tolist()]
-        named = {role: self._is_named(role, asked.counts) for role in self._roles}
+        roles, named = np.frombuffer(self._roles.numbers, np.int32)[slots], np.zeros(self._roles.size)
+        for role, role_number in self._roles.number_of.items():
+            named[role_number] = self._is_named(role, asked.counts)
         number = np.minimum(1.0, 3.0 * np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64))
         near = {step: self._neighbour_slots(chosen, numbers, step) for step in (-2, -1, 1, 2)}
-        places = np.full(len(self), -1)
+        places = np.full(len(self._slots), -1)
         places[slots] = np.arange(len(slots))
         return {
             "words": words,
@@ -177,9 +200,9 @@ class LinearIndex(BM25Index):
             "nearby_clause": (_of(scores.clause, near[-1]) + _of(scores.clause, near[1])) / 2,
             "numbers": number,
             "asked_numbers": number * asked.is_for_number,
-            "assistant": np.array([item.role == "assistant" for item in items], np.float64),
-            "named_speaker": np.array([named[item.role] for item in items], np.float64),
-            "size": np.log([max(1, item.tokens) for item in items]) / 5,
+            "assistant": (roles == self._roles.number_of.get("assistant", NONE)).astype(np.float64),
+            "named_speaker": named[roles],
+            "size": np.log(np.maximum(1, self._tokens_now(chosen, slots))) / 5,
         }
 
     def _scaled_scores(self, terms: Iterable[str]) -> NDArray[np.float64]:
@@ -206,10 +229,10 @@ class LinearIndex(BM25Index):
         allowed = among if among is None or isinstance(among, Set) else set(among)
         numbers = self._sources.numbers
         for ordinal in ordinals:
-            source = numbers[self._slots[ordinal]]
-            for step in _NEIGHBOURS if source != NOWHERE else ():
+            source = numbers[self._slots.get(ordinal)]
+            for step in _NEIGHBOURS if source != NONE else ():
                 slot = self._slots.get(ordinal + step)
-                if slot is None or numbers[slot] != source or ordinal + step in known:
+                if slot < 0 or numbers[slot] != source or ordinal + step in known:
                     continue
                 if allowed is None or ordinal + step in allowed:
                     found[ordinal + step] = None
@@ -220,11 +243,16 @@ class LinearIndex(BM25Index):
 
         Where no source is named, only what was said in a conversation has neighbours.
         """
-        slots = np.array([self._slots.get(ordinal + step, -1) for ordinal in ordinals])
-        belongs = np.frombuffer(self._sources.numbers, np.int32)[slots] == numbers
+        slots = self._slots.find_all([ordinal + step for ordinal in ordinals])
+        belongs = self._sources.numbers[slots] == numbers
         if not self.is_conversation:
-            belongs &= numbers != NOWHERE
+            belongs &= numbers != NONE
         return np.where(belongs, slots, -1)
+
+    def _tokens_now(self, ordinals: list[int], slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self.tokens_of is None:
+            return np.frombuffer(self._tokens, np.int64)[slots]
+        return np.array(self.tokens_of(ordinals), np.int64)
 
     def _is_named(self, role: str, terms: Collection[str]) -> bool:
         return any(term in terms for term in self._analyze(role))

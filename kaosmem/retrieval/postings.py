@@ -3,144 +3,227 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, count, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.retrieval.columns import owned
+from kaosmem.retrieval.flat_postings import MANY, OCCURRENCE_BITS, FlatPostings, is_wide
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A posting is slot << 8 | occurrences, so that those of a term are in order of slots. So many occurrences and more
-# are kept in a table beside them.
-_OCCURRENCE_BITS = 8
-_MANY = (1 << _OCCURRENCE_BITS) - 1
-# Slots from here on do not fit into a posting of 4 bytes.
-_NARROW_SLOTS = 1 << 32 - _OCCURRENCE_BITS
 # A term in more than one entry of 8 is scored faster as a column over all of them.
 _COLUMN_SHARE = 8
+# What entries of a flat part have is found for so many slots at once.
+_BLOCK_BITS = 10
 
 
 class Postings:
-    """The terms of entries in slots 0 to n - 1, in 4 bytes for each entry that has a term.
+    """The terms of entries by slot, in 4 bytes for each entry that has a term, and as many to find an entry's terms.
 
-    A change may leave a slot without an entry for a moment, but only the last one for good.
+    flat: of the first `size` slots, none of them empty. It is never changed: what is gone of it is passed over, until
+    the postings are made flat again. A term is kept by number, and as text only while an entry has it.
     """
 
-    def __init__(self) -> None:
-        self._size = 0
-        self._typecode = "I"
-        self._packed: defaultdict[str, array[int]] = defaultdict(partial(array, self._typecode))
-        self._many: dict[str, dict[int, int]] = {}  # term -> slot -> occurrences, where there are _MANY or more
+    def __init__(self, flat: FlatPostings | None = None, size: int = 0) -> None:
+        flat = flat or FlatPostings.of_nothing()
+        self._numbers = dict(zip(flat.terms, range(len(flat.terms)), strict=True))
+        self._terms = list(flat.terms)  # by number
+        self._frequencies = array("i", flat.sizes.astype(np.int32).tobytes())  # by number
+        self._flat, self._flat_size = replace(flat, terms=[]), size
+        self._full = bytearray(b"\1") * size  # by slot
+        self._empty = 0
+        self._typecode = "q" if flat.packed.itemsize == 8 else "I"
+        # Of the slots after those that are flat: by number of a term, and the numbers of each slot's terms.
+        self._later: defaultdict[int, array[int]] = defaultdict(partial(array, self._typecode))
+        self._own, self._ends = array("I"), array("q", [0])
+        self._blocks: dict[int, tuple[NDArray[np.int64], NDArray[np.int32]]] = {}  # slots in order and their numbers
+        self._many = flat.many_by_number()  # number -> slot -> occurrences, where there are MANY or more
         # The postings of common terms as occurrences by slot, made when a query first asks.
-        self._columns: dict[str, NDArray[np.uint8]] = {}
+        self._columns: dict[int, NDArray[np.uint8]] = {}
         self._column_size = 0
 
     def __len__(self) -> int:
         """Return the number of terms."""
-        return len(self._packed)
+        return len(self._numbers)
 
     def __contains__(self, term: object) -> bool:
-        return term in self._packed
+        return term in self._numbers
+
+    @property
+    def terms(self) -> Collection[str]:
+        """Return the terms that entries have."""
+        return self._numbers.keys()
 
     def frequency(self, term: str) -> int:
         """Return how many entries have the term."""
-        return len(self._packed.get(term, ()))
+        number = self._numbers.get(term)
+        return 0 if number is None else self._frequencies[number]
 
-    def attach(self, slot: int, terms: Sequence[str]) -> None:
-        """Put the terms of an entry into a free slot."""
-        occurrences = Counter(terms)
-        place = array.append if slot >= self._size else insort
-        self._grow(max(self._size, slot + 1))
-        packed, shifted = self._packed, slot << _OCCURRENCE_BITS
-        for term, n in occurrences.items():
-            place(packed[term], shifted | (n if n < _MANY else _MANY))
-        for term in self._columns.keys() & occurrences.keys():
-            self._columns[term][slot] = min(occurrences[term], _MANY)
-        if len(terms) >= _MANY:
-            self._note_many((term, slot, n) for term, n in occurrences.items() if n >= _MANY)
+    def frequencies(self) -> NDArray[np.int32]:
+        """Return how many entries have each term, in no order, and 0 of some that are gone: shape (n,)."""
+        return np.array(self._frequencies, np.int32)
+
+    def attach(self, terms: Sequence[str]) -> None:
+        """Put the terms of an entry into the next slot."""
+        slot, occurrences = len(self._full), Counter(terms)
+        self._grow(slot + 1)
+        numbers = list(map(self._number, occurrences))
+        later, frequencies, shifted = self._later, self._frequencies, slot << OCCURRENCE_BITS
+        for number, n in zip(numbers, occurrences.values(), strict=True):
+            later[number].append(shifted | (n if n < MANY else MANY))
+            frequencies[number] += 1
+            if n >= MANY:
+                self._many.setdefault(number, {})[slot] = n
+            if number in self._columns:
+                self._columns[number][slot] = min(n, MANY)
+        self._own.extend(numbers)
+        self._ends.append(len(self._own))
 
     def attach_many(self, entries: Sequence[Sequence[str]]) -> None:
         """Put the terms of each entry into the next slot: sorted together, which costs less than placing each."""
-        first = self._size
+        first = len(self._full)
         self._grow(first + len(entries))
         terms, starts, slots, occurrences = _sorted_terms(entries, first)
-        postings = (slots << _OCCURRENCE_BITS | np.minimum(occurrences, _MANY)).astype(self._typecode)
-        packed, view, width = self._packed, memoryview(postings.tobytes()), postings.itemsize
-        for term, (start, stop) in zip(terms, pairwise([*starts, len(slots)]), strict=True):
-            packed[term].frombytes(view[start * width : stop * width])
-        for place in np.flatnonzero(occurrences >= _MANY).tolist():
-            term = terms[bisect_right(starts, place) - 1]
-            self._note_many([(term, int(slots[place]), int(occurrences[place]))])
+        numbers = list(map(self._number, terms))
+        postings = (slots << OCCURRENCE_BITS | np.minimum(occurrences, MANY)).astype(self._typecode)
+        later, frequencies = self._later, self._frequencies
+        view, width = memoryview(postings.tobytes()), postings.itemsize
+        for number, (start, stop) in zip(numbers, pairwise([*starts, len(slots)]), strict=True):
+            later[number].frombytes(view[start * width : stop * width])
+            frequencies[number] += stop - start
+        for place in np.flatnonzero(occurrences >= MANY).tolist():
+            number = numbers[bisect_right(starts, place) - 1]
+            self._many.setdefault(number, {})[int(slots[place])] = int(occurrences[place])
+        by_posting = np.repeat(np.array(numbers, np.uint32), np.diff([*starts, len(slots)]))
+        self._own.frombytes(by_posting[np.argsort(slots, kind="stable")].tobytes())
+        sizes = np.bincount(slots - first, minlength=len(entries))
+        self._ends.frombytes((np.cumsum(sizes) + self._ends[-1]).tobytes())
         self._columns.clear()
 
-    def detach(self, slot: int, terms: Iterable[str]) -> None:
-        """Take the terms of an entry out of its slot."""
-        distinct = set(terms)
-        packed, shifted = self._packed, slot << _OCCURRENCE_BITS
-        for term in distinct:
-            postings = packed[term]
-            del postings[bisect_left(postings, shifted)]
-            if not postings:
-                del packed[term]
-                self._columns.pop(term, None)
-        for term in self._columns.keys() & distinct:
-            self._columns[term][slot] = 0
-        for term in self._many.keys() & distinct:
-            self._many[term].pop(slot, None)
-            if not self._many[term]:
-                del self._many[term]
-        if slot == self._size - 1:
-            self._size = slot
+    def detach(self, slot: int) -> None:
+        """Take the terms of an entry out, whose slot stays empty."""
+        numbers = self._numbers_of(slot)
+        self._full[slot] = 0
+        self._empty += 1
+        for number in numbers:
+            self._frequencies[number] -= 1
+            if not self._frequencies[number]:
+                self._drop(number)
+        for column in self._columns.values():
+            column[slot] = 0
+        for number in self._many.keys() & {*numbers}:
+            self._many[number].pop(slot, None)
+            if not self._many[number]:
+                del self._many[number]
+        if slot < self._flat_size:
+            self._flat = replace(self._flat, packed=owned(self._flat.packed))
 
     def is_common(self, term: str) -> bool:
         """Return whether the term is had by so many entries, never very often, that its column is the cheaper form."""
-        return self.frequency(term) * _COLUMN_SHARE > self._size and term not in self._many
+        number = self._numbers.get(term)
+        if number is None or number in self._many:
+            return False
+        return self._frequencies[number] * _COLUMN_SHARE > len(self._full) - self._empty
 
     def column(self, term: str) -> NDArray[np.uint8]:
         """Return how often each entry has a common term: shape (n,), a view to be let go of before the next change."""
-        column = self._columns.get(term)
+        number = self._numbers[term]
+        column = self._columns.get(number)
         if column is None:
             slots, occurrences, _ = self.unpacked([term])
-            column = self._columns[term] = np.zeros(self._column_size, np.uint8)
+            column = self._columns[number] = np.zeros(self._column_size, np.uint8)
             column[slots] = occurrences
-        return column[: self._size]
+        return column[: len(self._full)]
 
     def unpacked(self, terms: Collection[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int]]:
         """Return the slots and occurrences of terms, one term after another, and how many each has.
 
         All are copies: an array can't grow while it is viewed.
         """
-        views = [np.frombuffer(self._packed[term], self._typecode) for term in terms]
-        packed = np.concatenate(views, dtype=np.int64) if views else np.empty(0, np.int64)
-        slots, occurrences, sizes = packed >> _OCCURRENCE_BITS, packed & _MANY, list(map(len, views))
-        if not self._many.keys().isdisjoint(terms):
+        numbers = [self._numbers[term] for term in terms]
+        parts = [part for number in numbers for part in self._parts(number)]
+        packed = np.concatenate(parts, dtype=np.int64) if parts else np.empty(0, np.int64)
+        slots, occurrences = packed >> OCCURRENCE_BITS, packed & MANY
+        if self._empty:
+            full = np.frombuffer(self._full, np.bool_)[slots]
+            slots, occurrences = slots[full], occurrences[full]
+        sizes = [self._frequencies[number] for number in numbers]
+        if not self._many.keys().isdisjoint(numbers):
             stop = 0
-            for term, size in zip(terms, sizes, strict=True):
+            for number, size in zip(numbers, sizes, strict=True):
                 start, stop = stop, stop + size
-                for slot, n in self._many.get(term, {}).items():
-                    occurrences[start + np.searchsorted(slots[start:stop], slot)] = n
+                if many := self._many.get(number):
+                    places = start + np.flatnonzero(occurrences[start:stop] == MANY)
+                    occurrences[places] = [many[slot] for slot in slots[places].tolist()]
         return slots, occurrences, sizes
 
-    def _note_many(self, found: Iterable[tuple[str, int, int]]) -> None:
-        for term, slot, n in found:
-            self._many.setdefault(term, {})[slot] = n
+    def frozen(self) -> Callable[[NDArray[np.int64]], FlatPostings]:
+        """Return how these postings are made flat, whatever changes after this call.
+
+        It takes the place of each slot's entry among those that are left, -1 for one that is not.
+        """
+        later = {number: postings.tobytes() for number, postings in self._later.items()}
+        many = {number: dict(slots) for number, slots in self._many.items()}
+        return partial(self._flat.joined, dict(self._numbers), later, many)
+
+    def _number(self, term: str) -> int:
+        number = self._numbers.get(term)
+        if number is None:
+            number = self._numbers[term] = len(self._terms)
+            self._terms.append(term)
+            self._frequencies.append(0)
+        return number
+
+    def _drop(self, number: int) -> None:
+        """Forget a term that no entry has."""
+        del self._numbers[self._terms[number]]
+        self._terms[number] = ""
+        self._later.pop(number, None)
+        self._columns.pop(number, None)
+
+    def _parts(self, number: int) -> Iterable[NDArray[np.uint32 | np.int64]]:
+        starts = self._flat.starts
+        if number + 1 < len(starts):
+            yield self._flat.packed[starts[number] : starts[number + 1]]
+        if number in self._later:
+            yield np.frombuffer(self._later[number], self._typecode)
+
+    def _numbers_of(self, slot: int) -> list[int]:
+        """Return the numbers of the terms of a slot."""
+        later = slot - self._flat_size
+        if later >= 0:
+            return self._own[self._ends[later] : self._ends[later + 1]].tolist()
+        block = slot >> _BLOCK_BITS
+        if block not in self._blocks:
+            places = self._flat.places_where(lambda packed: packed >> (OCCURRENCE_BITS + _BLOCK_BITS) == block)
+            slots = self._flat.packed[places].astype(np.int64) >> OCCURRENCE_BITS
+            order = np.argsort(slots, kind="stable")
+            self._blocks[block] = slots[order], self._flat.numbers_at(places)[order].astype(np.int32)
+        in_order, of_slots = self._blocks[block]
+        start, stop = np.searchsorted(in_order, [slot, slot + 1])
+        found: list[int] = of_slots[start:stop].tolist()
+        return found
 
     def _grow(self, size: int) -> None:
-        if size > _NARROW_SLOTS and self._typecode == "I":
+        if is_wide(size) and self._typecode != "q":
             self._typecode = "q"
-            self._packed.default_factory = partial(array, self._typecode)
-            for term, postings in self._packed.items():
-                self._packed[term] = array(self._typecode, postings)
+            self._flat = replace(self._flat, packed=self._flat.packed.astype(np.int64))
+            self._later.default_factory = partial(array, self._typecode)
+            for number, postings in self._later.items():
+                self._later[number] = array(self._typecode, postings)
         if size > self._column_size:
             # The next query makes those columns anew that it needs, with room to grow.
             self._column_size = size + size // 4 + 64
             self._columns.clear()
-        self._size = size
+        self._full.extend(b"\1" * (size - len(self._full)))
 
 
 def _sorted_terms(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kaosmem.memos import register_memo
+from kaosmem.retrieval.columns import owned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,7 @@ HASHES = 1 << 16
 """Two terms of one hash are one here: that costs a signal little, and an entry two bytes a term."""
 MAX_TERMS = 256
 """So many of an entry's first terms are kept: what it is about shows in them, and the cost of a query is bounded."""
+_NO_HASHES = np.empty(0, np.uint16)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -32,28 +34,47 @@ register_memo(term_hash.cache_clear)
 
 
 class Sequences:
-    """The first terms of entries in slots 0 to n - 1."""
+    """The first terms of entries by slot.
 
-    def __init__(self) -> None:
-        self._slots: list[bytes] = []
+    hashes, sizes: of entries in the first slots, one after another, and of how many terms each is.
+    """
 
-    def __setitem__(self, slot: int, terms: Sequence[str]) -> None:
-        self._slots[slot] = array("H", map(term_hash, islice(terms, MAX_TERMS))).tobytes()
+    def __init__(self, hashes: NDArray[np.uint16] = _NO_HASHES, sizes: NDArray[np.uint16] = _NO_HASHES) -> None:
+        self._hashes = hashes
+        self._ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self._later: list[bytes] = []
 
-    def append(self) -> None:
-        """Add a slot without terms."""
-        self._slots.append(b"")
+    def append(self, terms: Sequence[str]) -> None:
+        """Put the terms of an entry into the next slot."""
+        self._later.append(array("H", map(term_hash, islice(terms, MAX_TERMS))).tobytes())
 
-    def pop(self) -> None:
-        """Take the last slot away."""
-        self._slots.pop()
+    def clear(self, slot: int) -> None:
+        """Forget the terms of an entry that is gone."""
+        later = slot + 1 - len(self._ends)
+        if later >= 0:
+            self._later[later] = b""
+        else:
+            self._hashes = owned(self._hashes)
 
     def gathered(self, slots: Iterable[int]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return the hashes of entries, one entry after another, and of each the row of its entry: both shape (n,)."""
-        found = [self._slots[slot] for slot in slots]
-        hashes = np.frombuffer(b"".join(found), np.uint16)
-        rows = np.repeat(np.arange(len(found)), [len(each) // 2 for each in found])
-        return hashes, rows
+        hashes, sizes = _gathered(self._hashes, self._ends, self._later, slots)
+        return hashes, np.repeat(np.arange(len(sizes)), sizes)
+
+    def frozen(self) -> Callable[[Iterable[int]], tuple[NDArray[np.uint16], NDArray[np.uint16]]]:
+        """Return what the hashes and sizes of some slots come to, whatever changes after this call."""
+        return partial(_gathered, self._hashes, self._ends, list(self._later))
+
+
+def _gathered(
+    hashes: NDArray[np.uint16], ends: NDArray[np.int64], later: Sequence[bytes], slots: Iterable[int]
+) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+    first, flat = len(ends) - 1, hashes.data.cast("B")
+    wanted = np.fromiter(slots, np.int64)
+    starts, stops = 2 * ends[np.minimum(wanted, first)], 2 * ends[np.minimum(wanted + 1, first)]
+    bounds = zip(wanted.tolist(), starts.tolist(), stops.tolist(), strict=True)
+    found = [flat[start:stop] if slot < first else later[slot - first] for slot, start, stop in bounds]
+    return np.frombuffer(b"".join(found), np.uint16), np.array([len(each) // 2 for each in found], np.uint16)
 
 
 def phrase_scores(

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.retrieval.columns import Columns, KeptColumns
+from kaosmem.retrieval.flat_postings import FlatPostings
+from kaosmem.retrieval.labels import NONE, Labels
+from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.selection import scaled
 
 if TYPE_CHECKING:
@@ -18,78 +22,60 @@ if TYPE_CHECKING:
 
 K1, B = 1.2, 0.4
 """BM25's parameters: of sources here, and of entries where signals are added to it."""
-NOWHERE = 0
-"""The number of no source, which matches nothing."""
 
 
 class SourceMatcher:
-    """The sources of entries in slots 0 to n - 1, by number.
+    """The sources of entries by slot.
 
     A source is what `metadata["source"]` names. Its terms are those of its entries, and its name is its title.
     """
 
     def __init__(self, analyze: Callable[[str], list[str]]) -> None:
         self._analyze = analyze
-        self.numbers = array("i")  # by slot
-        self._number_of: dict[str, int] = {}
-        self._names: list[str] = [""]  # by number
-        self._free: list[int] = []
-        self._sizes: list[int] = [0]  # entries, by number
-        self._lengths: list[int] = [0]  # terms of all entries, by number
-        self._titled: dict[str, set[int]] = {}  # term of a name -> numbers
+        self._labels = Labels()
+        self._lengths = array("q", [0])  # terms of all entries, by number
+        self._titles = Postings()  # slots are numbers of sources
+        self._titles.attach([])  # of NONE
 
-    def append(self) -> None:
-        """Add a slot of no source."""
-        self.numbers.append(NOWHERE)
+    @property
+    def numbers(self) -> NDArray[np.int32]:
+        """Return the number of each slot's source: a view to be let go of before the next change."""
+        return np.frombuffer(self._labels.numbers, np.int32)
 
-    def pop(self) -> None:
-        """Take the last slot away, whose entry has left its source."""
-        self.numbers.pop()
-
-    def enter(self, slot: int, item: Item, length: int) -> None:
-        """Note the source of an entry of so many terms."""
-        name = item.metadata.get("source")
-        if not isinstance(name, str) or not name:
-            return
-        number = self._number_of.get(name)
-        if number is None:
-            number = self._opened(name)
-        self.numbers[slot] = number
-        self._sizes[number] += 1
-        self._lengths[number] += length
-
-    def leave(self, slot: int, length: int) -> None:
-        """Note that the entry in a slot is gone; of a source that has no other, nothing is kept."""
-        number, self.numbers[slot] = self.numbers[slot], NOWHERE
-        if number == NOWHERE:
-            return
-        self._sizes[number] -= 1
-        self._lengths[number] -= length
-        if not self._sizes[number]:
-            self._close(number)
-
-    def _opened(self, name: str) -> int:
-        if self._free:
-            number = self._free.pop()
-        else:
-            number = len(self._names)
-            self._names.append("")
-            self._sizes.append(0)
+    def append(self, item: Item, length: int) -> None:
+        """Note the source of an entry of so many terms, in the next slot."""
+        given = item.metadata.get("source")
+        name = given if isinstance(given, str) and given else None
+        if self._labels.append(name) and name:
             self._lengths.append(0)
-        self._names[number] = name
-        self._number_of[name] = number
-        for term in set(self._analyze(name)):
-            self._titled.setdefault(term, set()).add(number)
-        return number
+            self._titles.attach(sorted({*self._analyze(name)}))
+        self._lengths[self._labels.numbers[-1]] += length
 
-    def _close(self, number: int) -> None:
-        name, self._names[number] = self._names[number], ""
-        del self._number_of[name]
-        self._free.append(number)
-        for term in set(self._analyze(name)):
-            self._titled[term].discard(number)
-            if not self._titled[term]:
-                del self._titled[term]
+    def clear(self, slot: int, length: int) -> None:
+        """Note that the entry in a slot is gone; of a source that has no other, nothing is kept."""
+        number = self._labels.numbers[slot]
+        self._lengths[number] -= length
+        if self._labels.clear(slot):
+            self._titles.detach(number)
+
+    def frozen(self) -> Callable[[NDArray[np.int64]], Columns]:
+        """Return how the columns of some slots are made, whatever changes after this call."""
+        labels, titles = self._labels.frozen(), self._titles.frozen()
+
+        def columns(slots: NDArray[np.int64]) -> Columns:
+            names, numbers, places = labels(slots)
+            return {"sources": names, "source_numbers": numbers, **titles(places).columns("title_")}
+
+        return columns
+
+    def restore(self, columns: KeptColumns, lengths: NDArray[np.int32]) -> None:
+        """Have the sources of entries, of so many terms each, that are in columns. Raises UnusableDumpError."""
+        names = columns.texts("sources")
+        numbers = columns.numbers("source_numbers", np.int32, among=(0, len(names) + 1), size=len(lengths))
+        titles = FlatPostings.stored(columns, "title_", len(names) + 1)
+        self._labels = Labels(names, numbers)
+        self._lengths = array("q", np.bincount(numbers, lengths, len(names) + 1).astype(np.int64).tobytes())
+        self._titles = Postings(titles, len(names) + 1)
 
     def matches(
         self, counts: Mapping[str, int], occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
@@ -99,32 +85,33 @@ class SourceMatcher:
         Half by what it holds, scored by BM25 as one text, half by its name.
         counts: of the query's terms. occurrences: of those that entries have, slots and how often each has the term.
         """
-        if not self._number_of:
-            return np.zeros(len(self._names))
+        if not self._labels:
+            return np.zeros(len(self._lengths))
         matches = scaled(self._content_scores(counts, occurrences)) + scaled(self._title_scores(counts))
-        matches[NOWHERE] = 0.0
+        matches[NONE] = 0.0
         return scaled(matches) ** 3
 
     def _content_scores(
         self, counts: Mapping[str, int], occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
     ) -> NDArray[np.float64]:
         lengths = np.array(self._lengths, np.float64)
-        count, numbers = len(self._number_of), np.frombuffer(self.numbers, np.int32)
+        count, numbers = len(self._labels), self.numbers
         average = max(1.0, lengths[1:].sum() / count)
         norms = K1 * (1 - B + B * lengths / average)
         scores = np.zeros(len(lengths))
         for term, slots, times in occurrences:
             held = np.bincount(numbers[slots], times, len(lengths))
-            held[NOWHERE] = 0.0
+            held[NONE] = 0.0
             idf = _idf(count, int(np.count_nonzero(held)))
             scores += counts[term] * idf * held * (K1 + 1) / (held + norms)
         return scores
 
     def _title_scores(self, counts: Mapping[str, int]) -> NDArray[np.float64]:
-        scores = np.zeros(len(self._names))
+        scores = np.zeros(len(self._lengths))
         for term in counts:
-            if numbers := self._titled.get(term):
-                scores[list(numbers)] += _idf(len(self._number_of), len(numbers))
+            if term in self._titles:
+                numbers, _, _ = self._titles.unpacked([term])
+                scores[numbers] += _idf(len(self._labels), len(numbers))
         return scores
 
 
