@@ -12,10 +12,11 @@ import numpy as np
 
 from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.columns import Columns, KeptColumns, StoredColumns, encode_columns, unusable
+from kaosmem.retrieval.entry_scores import EntryScores
 from kaosmem.retrieval.flat_postings import FlatPostings
 from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.ranker import check_new
-from kaosmem.retrieval.selection import FLOOR_SHARE, best, floor
+from kaosmem.retrieval.selection import best
 from kaosmem.retrieval.slots import Slots
 
 if TYPE_CHECKING:
@@ -109,22 +110,14 @@ class BM25Index:
         weights = self._weights(query)
         if not weights or limit < 1:
             return []
-        common = {term: weight for term, weight in weights.items() if self._postings.is_common(term)}
-        scores = self._rare_scores({term: weight for term, weight in weights.items() if term not in common})
-        slots: NDArray[np.int64] | slice = slice(None)
-        if among is not None:
-            slots = self._slots_of(among)
-        elif common and len(self) >= FLOOR_SHARE * limit:
-            slots = self._contenders(scores, common, limit)
-        scores = scores[slots]
-        if common:
-            scores += self._common_scores(common, slots)
-        return best(self._slots.ordinals[slots], scores, limit)
+        found = self._scores_of(weights)
+        slots = found.contenders(limit) if among is None else self._slots_of(among)
+        return best(self._slots.ordinals[slots], found.at(slots), limit)
 
     def scores(self, query: str) -> dict[int, float]:
         """Return the score of every entry by ordinal, not rounded; `idf="okapi"` may give negative ones."""
         slots = self._slots.in_order()
-        scores = self._rare_scores(self._weights(query))[slots]
+        scores = self._scores_of(self._weights(query)).at(slots)
         return dict(zip(self._slots.ordinals[slots].tolist(), scores.tolist(), strict=True))
 
     def _slots_of(self, ordinals: Collection[int]) -> NDArray[np.int64]:
@@ -210,44 +203,12 @@ class BM25Index:
         idfs = np.log(len(self) - frequencies + 0.5) - np.log(frequencies + 0.5)
         return math.fsum((terms * idfs).tolist()) / len(self._postings)
 
-    def _rare_scores(self, weights: Mapping[str, float]) -> NDArray[np.float64]:
-        """Return what these terms give every slot, at a cost that grows with their postings."""
-        slots, occurrences, sizes = self._postings.unpacked(weights)
-        by_posting = np.repeat(np.fromiter(weights.values(), np.float64, len(weights)), sizes)
-        norms = self._norms(np.frombuffer(self._lengths, np.int32)[slots])
-        scores = np.zeros(len(self._slots))
-        np.add.at(scores, slots, occurrences * by_posting / (occurrences + norms))
-        return scores
+    def _scores_of(self, weights: Mapping[str, float]) -> EntryScores:
+        return EntryScores(weights, self._postings, self._norms, len(self._slots))
 
-    def _common_scores(self, weights: Mapping[str, float], slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """Return what these common terms give some slots."""
-        norms = self._norms(np.frombuffer(self._lengths, np.int32)[slots])
-        scores = np.zeros(len(norms))
-        for term, weight in weights.items():
-            occurrences = self._postings.column(term)[slots]
-            scores += occurrences * weight / (occurrences + norms)
-        return scores
-
-    def _contenders(self, scores: NDArray[np.float64], common: Mapping[str, float], limit: int) -> NDArray[np.int64]:
-        """Return the slots whose scores may be among the `limit` best with what the common terms add.
-
-        They are told by half the precision, at twice the speed.
-        """
-        rough = scores.astype(np.float32)
-        norms = self._norms(np.frombuffer(self._lengths, np.int32).astype(np.float32))
-        for term, weight in common.items():
-            shares = self._postings.column(term).astype(np.float32)
-            divisors = shares + norms
-            shares *= weight
-            shares /= divisors
-            rough += shares
-        # Each step may be off by 2**-24 of a score, which is at most all the weights, here as at the floor.
-        most = float(scores.max()) + sum(map(abs, common.values()))
-        error = 2**-22 * (8 + len(common)) * most
-        return np.flatnonzero(rough >= floor(rough, limit) - error - 1e-9)
-
-    def _norms(self, lengths: NDArray[np.floating | np.int32]) -> NDArray[np.floating]:
+    def _norms(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Return what the formula adds to an entry's occurrences of a term, which is more for a longer entry."""
+        lengths = np.frombuffer(self._lengths, np.int32)[slots].astype(np.float64)
         average_length = max(self._total_length, 1) / max(len(self), 1)
         if self._b == 1:
             lengths = np.maximum(lengths, 1)  # or an entry without terms would get 0 / 0

@@ -14,6 +14,7 @@ import numpy as np
 
 from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.columns import Columns, KeptColumns, unusable
+from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.latent import LatentSpace
 from kaosmem.retrieval.ranker import Ranking
@@ -150,16 +151,22 @@ class LinearIndex(BM25Index):
     ) -> tuple[Candidates | None, list[tuple[int, float]]]:
         """Return the candidates with their signals, and which entries come after them, best first."""
         asked = _Query(query, self._analyze)
-        words, clause = self._scaled_scores(asked.terms), self._scaled_scores(asked.clause)
+        words = clause = self._scores_of(self._weights_of(asked.terms))
+        if asked.clause != asked.terms:
+            clause = self._scores_of(self._weights_of(asked.clause))
         sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
-        from_source = sources[self._sources.numbers]
-        # Shares chosen by hand: who is a candidate depends on them, and the order of those who are none.
-        proposed = words + 0.6 * clause + 0.5 * from_source + 0.5 * clause * from_source
-        ordinals = self._slots.ordinals
-        if among is not None:
+        half = 0.5 * sources
+
+        def proposed(slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+            shares, from_source = clause.shares(slots), half[self._sources.numbers[slots]]
+            # Shares chosen by hand: who is a candidate depends on them, and the order of those who are none.
+            return words.shares(slots) + 0.6 * shares + from_source + shares * from_source
+
+        if among is None:
+            ranked = best(self._slots.ordinals, by_chunks(proposed, len(self._slots)), limit)
+        else:
             slots = self._slots_of(among)
-            ordinals, proposed = ordinals[slots], proposed[slots]
-        ranked = best(ordinals, proposed, limit)
+            ranked = best(self._slots.ordinals[slots], proposed(slots), limit)
         if not ranked:
             return None, []
         first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]
@@ -172,7 +179,7 @@ class LinearIndex(BM25Index):
     def _signals(self, asked: _Query, chosen: list[int], scores: _Scores) -> dict[str, NDArray[np.float64]]:
         slots = scores.slots
         numbers = self._sources.numbers[slots]
-        words, clause, source = scores.words[slots], scores.clause[slots], scores.sources[numbers]
+        words, clause, source = scores.words.shares(slots), scores.clause.shares(slots), scores.sources[numbers]
         hashes, rows = self._sequences.gathered(slots.tolist())
         phrases = phrase_scores(asked.terms, hashes, rows, len(slots))
         latent = LatentSpace(hashes, rows, len(slots))
@@ -182,8 +189,6 @@ class LinearIndex(BM25Index):
             named[role_number] = self._is_named(role, asked.counts)
         number = np.minimum(1.0, 3.0 * np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64))
         near = {step: self._neighbour_slots(chosen, numbers, step) for step in (-2, -1, 1, 2)}
-        places = np.full(len(self._slots), -1)
-        places[slots] = np.arange(len(slots))
         return {
             "words": words,
             "clause": clause,
@@ -194,7 +199,7 @@ class LinearIndex(BM25Index):
             "phrases": scaled(phrases),
             "meaning": latent.similarities(asked.terms),
             "clause_meaning": meaning,
-            "nearby_meaning": (_at(meaning, places, near[-1]) + _at(meaning, places, near[1])) / 2,
+            "nearby_meaning": (_at(meaning, slots, near[-1]) + _at(meaning, slots, near[1])) / 2,
             "next_words": _of(scores.words, near[1]),
             "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
             "nearby_clause": (_of(scores.clause, near[-1]) + _of(scores.clause, near[1])) / 2,
@@ -204,15 +209,6 @@ class LinearIndex(BM25Index):
             "named_speaker": named[roles],
             "size": np.log(np.maximum(1, self._tokens_now(chosen, slots))) / 5,
         }
-
-    def _scaled_scores(self, terms: Iterable[str]) -> NDArray[np.float64]:
-        """Return the BM25 scores of all slots, the best 1."""
-        weights = self._weights_of(terms)
-        common = {term: weight for term, weight in weights.items() if self._postings.is_common(term)}
-        scores = self._rare_scores({term: weight for term, weight in weights.items() if term not in common})
-        if common:
-            scores += self._common_scores(common, slice(None))
-        return scaled(scores)
 
     def _occurrences(self, terms: Iterable[str]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
         for term in terms:
@@ -269,10 +265,10 @@ class _Query:
 
 @dataclass(frozen=True)
 class _Scores:
-    """words, clause: of all slots. sources: by number. slots: of the candidates."""
+    """sources: by number. slots: of the candidates."""
 
-    words: NDArray[np.float64]
-    clause: NDArray[np.float64]
+    words: EntryScores
+    clause: EntryScores
     sources: NDArray[np.float64]
     slots: NDArray[np.int64]
 
@@ -284,11 +280,12 @@ def _best_by(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray
     return most[numbers]
 
 
-def _of(scores: NDArray[np.float64], slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.where(slots >= 0, scores[slots], 0.0)
+def _of(scores: EntryScores, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.where(slots >= 0, scores.shares(slots), 0.0)
 
 
-def _at(values: NDArray[np.float64], places: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return candidates' values by slot, 0 for what is no candidate."""
-    place = np.where(slots >= 0, places[slots], -1)
-    return np.where(place >= 0, values[place], 0.0)
+def _at(values: NDArray[np.float64], slots: NDArray[np.int64], near: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the values of candidates in these slots at other ones, 0 for what is no candidate."""
+    order = np.argsort(slots)
+    places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
+    return np.where(slots[places] == near, values[places], 0.0)
