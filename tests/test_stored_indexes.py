@@ -94,12 +94,16 @@ async def filled(place: Any, count: int = 20, **options: Any) -> None:
 
 async def asked_anew(place: Any, **options: Any) -> tuple[Any, ...]:
     """Return what a session answers that has no index."""
+    return await asked_of(place, "alpha beta 3", **options)
+
+
+async def asked_of(place: Any, query: str, **options: Any) -> tuple[Any, ...]:
     other = IsolatedMemoryFileSystem()
     for path, data in files(place).items():
         if f"/{INDEX}/" not in path:
             other.pipe_file(path, data)
     async with opened(other, **options) as memory:
-        return await asked(memory)
+        return await asked(memory, query)
 
 
 class Reads:
@@ -154,7 +158,7 @@ async def test_it_catches_up_with_all_that_has_changed(place: Any, monkeypatch: 
 OPS = st.sampled_from(["add", "say", "note", "update", "remove", "forget", "ask", "save", "open", "other"])
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     ops=st.lists(st.tuples(OPS, st.integers(0, 9_999)), min_size=5, max_size=40),
     ranker=st.sampled_from([None, BM25Ranker("okapi")]),
@@ -222,6 +226,33 @@ async def test_what_was_updated_and_then_evicted_is_recalled_as_it_was_last(plac
         context = await memory.assemble_context("osprey", budget=120)
         assert context.decision("m7").score
         assert await asked(memory) == await asked_anew(place)
+
+
+async def snapshotted(place: Any) -> None:
+    """Have all that is in the log stored in snapshots, of which two are kept."""
+    for number in range(60):
+        async with opened(place) as memory:
+            memory.add("notes", text(number))
+    newest = max(path for path in files(place) if "/snap/" in path)
+    assert b'"updated":' in files(place)[newest]
+
+
+async def test_updates_are_counted_across_snapshots(place: Any) -> None:
+    """One that came before a snapshot and after the index is not missed, nor one that comes after both."""
+    await filled(place)
+    async with opened(place) as memory:
+        memory.update("d3", "alpha osprey")
+    await snapshotted(place)
+    async with opened(place) as memory:
+        assert await asked(memory, "osprey") == await asked_of(place, "osprey")
+        memory.add_many("documents", map(text, range(20, 40)))
+        memory.update("d4", "alpha heron")
+        await asked(memory)
+    await snapshotted(place)
+    async with opened(place) as memory:
+        memory.update("d5", "alpha osprey")
+    async with opened(place) as memory:
+        assert await asked(memory, "osprey") == await asked_of(place, "osprey")
 
 
 # when it is written and read
@@ -376,6 +407,23 @@ async def test_one_of_another_ranker_is_passed_over(place: Any, monkeypatch: pyt
     assert reads.count == 2
 
 
+class Renamed(LinearRanker):
+    """A ranker of another name with indexes of the same format."""
+
+    @property
+    def name(self) -> str:
+        return "renamed"
+
+
+async def test_one_of_another_name_is_passed_over(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name says what the index is good for, even where the bytes could be read."""
+    await filled(place, ranker=Renamed())
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        await asked(memory)
+    assert reads.count == 0
+
+
 @pytest.mark.parametrize("how", ["cut", "flip", "empty", "other"])
 async def test_a_damaged_one_changes_nothing(how: str, place: Any) -> None:
     await filled(place)
@@ -460,6 +508,40 @@ async def test_what_is_forgotten_is_in_no_memory_that_read_an_index(place: Any) 
         await other.save()
         gc.collect()
         assert traces([CANARY], [memory, other, *modules_of()]) == []
+
+
+async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That index is not kept; the next one is, of what was taken in."""
+    perform, is_over = LocalStorage.perform, False
+
+    async def forget() -> None:
+        async with opened(tmp_path) as other:
+            await other.forget("secret")
+
+    def slow(self: LocalStorage, step: Any) -> Any:
+        nonlocal is_over
+        if isinstance(step, Draft) and step.path.startswith(INDEX) and not is_over:
+            is_over = True
+            asyncio.run(forget())
+        return perform(self, step)
+
+    async with opened(tmp_path) as memory:
+        memory.add_many("documents", map(text, range(20)))
+        memory.add("documents", f"{CANARY} alpha", id="secret")
+        await memory.save()
+        monkeypatch.setattr(LocalStorage, "perform", slow)
+        await asked(memory)
+        await memory.save()
+        await memory._saver._checkpoints.finished()
+        assert is_over
+        assert indexes(tmp_path) == {}
+        memory.add("documents", "more")
+        await memory.save()
+        await asked(memory)
+    assert len(indexes(tmp_path)) == 1
+    assert all(CANARY.encode() not in data for data in files(tmp_path).values())
 
 
 async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(place: Any) -> None:

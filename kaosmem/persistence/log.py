@@ -266,7 +266,7 @@ class SessionLog:
     def index(self, section: str) -> tuple[dict[str, JSONValue], memoryview] | None:
         """Return the header of the index that is kept of a section, and the index; None where none can be used."""
         with self._measures:
-            commits = {last: txn for last, txn in self._commits.items() if last >= self._purged}
+            commits = dict(self._commits)
         try:
             return run(read_index(section, commits), self._storage)
         except (KaosmemError, OSError):  # all that it says can be made anew

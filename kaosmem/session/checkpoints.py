@@ -45,21 +45,18 @@ class Checkpoints:
         self, sections: Mapping[str, Section], dumps: Mapping[str, IndexDump], frozen: Frozen | None, seq: int
     ) -> None:
         for name, dump in dumps.items():  # before the snapshot, which says of which commits there are indexes
-            if not await self._store_index(name, dump, seq):
-                sections[name].index_not_stored()
+            await self._store_index(name, dump, seq)
         if frozen is not None:
             await self._store_snapshot(sections.values(), frozen, seq)
 
-    async def _store_index(self, name: str, dump: IndexDump, seq: int) -> bool:
-        """Return whether an index is kept, or can't be for as long as nothing else has changed."""
+    async def _store_index(self, name: str, dump: IndexDump, seq: int) -> None:
         header = {"ranker": dump.ranker, "updates": dump.updates}
         try:
-            return await asyncio.to_thread(self._log.store_index, name, header, dump.chunks, seq=seq)
-        except ConflictError:  # others have shortened the log, or deleted it
-            return False
+            await asyncio.to_thread(self._log.store_index, name, header, dump.chunks, seq=seq)
+        except ConflictError:
+            return  # others have shortened the log, or deleted it; what is read of it then has no index yet
         except (CorruptionError, DurabilityError) as error:  # it can be made anew
             self.notices.append(f"no index of section {name!r} was written: {error}")
-            return True
 
     async def _store_snapshot(self, sections: Iterable[Section], frozen: Frozen, seq: int) -> None:
         try:
