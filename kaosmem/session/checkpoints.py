@@ -25,16 +25,19 @@ class Checkpoints:
         self._writing: asyncio.Task[None] | None = None
 
     def start(self, sections: Mapping[str, Section], forgotten: Forgotten) -> None:
-        """Begin to write what is due, unless something is being written.
+        """Begin to write what is due, after what is being written; a snapshot not while anything is.
 
         sections: as the log's last record left them.
         """
-        if self._log.seq == 0 or (self._writing is not None and not self._writing.done()):
+        if self._log.seq == 0:
             return
+        before = None if self._writing is None or self._writing.done() else self._writing
         dumps = {name: dump for name, section in sections.items() if (dump := section.dump_index()) is not None}
-        frozen = freeze(sections.values(), self._counter, forgotten) if self._log.snapshot_due else None
+        frozen = (
+            freeze(sections.values(), self._counter, forgotten) if before is None and self._log.snapshot_due else None
+        )
         if dumps or frozen:
-            self._writing = asyncio.create_task(self._write(sections, dumps, frozen, self._log.seq))
+            self._writing = asyncio.create_task(self._write(before, sections, dumps, frozen, self._log.seq))
 
     async def finished(self) -> None:
         """Wait until nothing is being written."""
@@ -42,8 +45,15 @@ class Checkpoints:
             await asyncio.shield(self._writing)
 
     async def _write(
-        self, sections: Mapping[str, Section], dumps: Mapping[str, IndexDump], frozen: Frozen | None, seq: int
+        self,
+        before: asyncio.Task[None] | None,
+        sections: Mapping[str, Section],
+        dumps: Mapping[str, IndexDump],
+        frozen: Frozen | None,
+        seq: int,
     ) -> None:
+        if before is not None:
+            await before
         for name, dump in dumps.items():  # before the snapshot, which says of which commits there are indexes
             await self._store_index(name, dump, seq)
         if frozen is not None:
