@@ -1,4 +1,4 @@
-"""What a turn costs a worker that keeps nothing: open, a question, assemble and save, beside json.loads of the items."""
+"""What a turn costs a worker that keeps nothing: open, ask, assemble and save, beside json.loads of the items."""
 
 from __future__ import annotations
 
