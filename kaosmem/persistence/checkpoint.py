@@ -11,6 +11,7 @@ from kaosmem.persistence.items import decode_items
 from kaosmem.persistence.layout import (
     ARCHIVE,
     BLOB,
+    INDEX,
     LOG,
     PURGE,
     QUARANTINE,
@@ -114,8 +115,9 @@ def purge(
     for seq in numbers((yield List(ARCHIVE))):
         if seq < head.seq or (seq == head.seq and archived is None):
             yield Delete(archive_file(seq), at_once=True)
-    for name in sorted((yield List(QUARANTINE))):
-        yield Delete(f"{QUARANTINE}/{name}", at_once=True)
+    for folder in (QUARANTINE, INDEX):  # after the snapshot: who stores an index looks for that afterwards
+        for name in sorted((yield List(folder))):
+            yield Delete(f"{folder}/{name}", at_once=True)
     for name in sorted((yield List(BLOB)) - {*kept}):
         yield Delete(blob_file(name), at_once=at_once is None or name in at_once)
     for first in segments((yield List(LOG))):
@@ -123,7 +125,7 @@ def purge(
             # Where names alone keep writers apart, none may be free while one may still want it.
             yield Delete(log_file(first), at_once=True) if at_once is None else _blank(first)
     if at_once is None:
-        for folder in (SNAP, ARCHIVE, QUARANTINE, BLOB, LOG):
+        for folder in (SNAP, ARCHIVE, QUARANTINE, INDEX, BLOB, LOG):
             yield Sweep(folder)
     yield Delete(PURGE, at_once=True)
 
@@ -178,9 +180,17 @@ def _blank(first: int) -> Write:
 
 
 def _purged(snapshot: int) -> Steps[int]:
-    """Return up to where a snapshot says that older files were deleted, 0 where it does not say."""
-    path = snapshot_file(snapshot)
+    """Return what `purged_by` does, 0 for a snapshot that is gone."""
     try:
-        return decode_items((yield Read(path)), path).purged
+        return (yield from purged_by(snapshot))
     except FileNotFoundError:
         return 0
+
+
+def purged_by(snapshot: int) -> Steps[int]:
+    """Return up to where a snapshot says that older files were deleted, 0 where it does not say.
+
+    Raises FileNotFoundError, CorruptionError.
+    """
+    path = snapshot_file(snapshot)
+    return decode_items((yield Read(path)), path).purged

@@ -35,6 +35,7 @@ class ItemFile:
     txns: ids of the newest commits up to there. log_id: of the session's first.
     purged: the newest record after which something was forgotten and all older files deleted, 0 for none.
     lacking: data of items, with the texts that each lacks.
+    commits: by their last records, the ids of those before it that index files are of.
     """
 
     seq: int
@@ -45,6 +46,7 @@ class ItemFile:
     header: dict[str, JSONValue]
     items: list[tuple[str, Stored]] = field(default_factory=list)
     lacking: list[tuple[dict[str, JSONValue], tuple[Blob, ...]]] = field(default_factory=list)
+    commits: Mapping[int, str] = field(default_factory=dict)
 
 
 def encode_items(
@@ -56,6 +58,7 @@ def encode_items(
     txns: Iterable[str] = (),
     log_id: str = "",
     purged: int = 0,
+    commits: Mapping[int, str] | None = None,
     place: Place = in_line,
 ) -> Iterator[bytes]:
     """Yield the lines of a file of items, read as they are asked for; their fields are those of an ItemFile.
@@ -64,7 +67,8 @@ def encode_items(
     Raises InvalidContentError.
     """
     opening = {"seq": seq, "version": FORMAT_VERSION, "chain": f"{crc:08x}", "log": log_id, "purged": purged}
-    line, chain = encode_line({**opening, "txns": list(txns), "d": header}, 0)
+    earlier = {"commits": [[last, txn] for last, txn in sorted(commits.items())]} if commits else {}
+    line, chain = encode_line({**opening, "txns": list(txns), **earlier, "d": header}, 0)
     yield line
     count, summary = 0, _Summary()
     for section, data in items:
@@ -255,5 +259,13 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
             "d": dict(header),
         }:
             crc = stated_crc(b'{"crc":"' + chain.encode())
-            return ItemFile(seq, crc, tuple(map(str, txns)), log_id, purged, header)
+            commits = _commits_of(fields.get("commits", []))
+            return ItemFile(seq, crc, tuple(map(str, txns)), log_id, purged, header, commits=commits)
     raise CorruptionError("it does not begin with a header")
+
+
+def _commits_of(stored: JSONValue) -> dict[int, str]:
+    match stored:
+        case [*entries] if all(isinstance(each, list) and [*map(type, each)] == [int, str] for each in entries):
+            return dict(entries)
+    raise CorruptionError("it does not name the commits that index files are of")

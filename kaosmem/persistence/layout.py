@@ -6,14 +6,19 @@ import re
 from collections.abc import Iterable
 
 from kaosmem.errors import CorruptionError
+from kaosmem.names import path_of
 
 LOG, SNAP, ARCHIVE, QUARANTINE, BLOB, LOCK = "log", "snap", "archive", "quarantine", "blob", "lock"
+INDEX = "index"
+"""What ranks, which can be made anew: not in `snap/`, which is looked at to tell whether a session has changed."""
+
 PURGE = "purge"
 """There while what was forgotten is deleted from the files."""
 
-FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, BLOB)
+FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, BLOB, INDEX)
 
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
+_INDEX = re.compile(r"(.+)-([0-9]{20})\.bin")
 
 
 def log_file(seq: int) -> str:
@@ -39,6 +44,17 @@ def quarantine_file(segment: int, start: int, crc: int) -> str:
 def blob_file(name: str) -> str:
     """Return where a long text is kept."""
     return f"{BLOB}/{name}"
+
+
+def index_file(section: str, seq: int) -> str:
+    """Return the index of a section as it was after record `seq`."""
+    return f"{INDEX}/{path_of(section)}-{seq:020d}.bin"
+
+
+def index_numbers(names: Iterable[str], section: str | None = None) -> list[int]:
+    """Return the records that the index files of a section, or of all, are of, ascending."""
+    found = (match for name in names if (match := _INDEX.fullmatch(name)))
+    return sorted(int(match[2]) for match in found if section is None or match[1] == path_of(section))
 
 
 def numbers(names: Iterable[str]) -> list[int]:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from kaosmem.errors import ConflictError, CorruptionError, ReadOnlyError
+from kaosmem.errors import ConflictError, CorruptionError, KaosmemError, ReadOnlyError
 from kaosmem.names import check_item_id
 from kaosmem.persistence.archive import Entry, find_archived, read_archive, salvage_archive
 from kaosmem.persistence.blobs import Place, in_line
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
 from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
+from kaosmem.persistence.indexes import encode_index, indexed_records, read_index, store_index
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
 from kaosmem.persistence.recovery import Recovered, Recovery, recover
@@ -63,6 +64,7 @@ class SessionLog:
         self._may_lose_texts = any(record.op == TOMBSTONE for record in recovery.recovered.records)
         self._snapshot_bytes = recovery.snapshot_bytes
         self._log_bytes = recovery.log_bytes
+        self._commits = dict(recovery.commits)
         # By the last record of each commit since the snapshot.
         self._ends = {recovery.head.seq: _End.of(recovery.head, recovery.log_bytes)}
 
@@ -198,6 +200,7 @@ class SessionLog:
             self._know(recovery.texts)
             self._may_lose_texts |= any(record.op == TOMBSTONE for record in recovery.recovered.records)
             self._log_bytes += recovery.log_bytes
+            self._commits |= recovery.commits
             self._ends[recovery.head.seq] = _End.of(recovery.head, self._log_bytes)
             known = {first for first, _ in self._segments}
             self._segments += (segment for segment in recovery.segments if segment[0] not in known)
@@ -225,7 +228,12 @@ class SessionLog:
                 raise ValueError(f"record {seq} is not the last of a commit since the snapshot before")
             end = self._ends[seq]
             sound, purged = {*self._sound}, self._purged
-        measured = _Measured(self._encoded_items(header, items, seq=seq, end=end, purged=purged))
+        with as_durability_error("the snapshot"):
+            indexed = {*run(indexed_records(), self._storage)}
+        with self._measures:
+            commits = {last: txn for last, txn in self._commits.items() if last < seq and last in indexed}
+        encoded = self._encoded_items(header, items, seq=seq, end=end, purged=purged, commits=commits)
+        measured = _Measured(encoded)
         lines = self._encoded_archive(archived, seq=seq)
         with as_durability_error("the snapshot"):
             stored = run(store_snapshot(self._head, seq, measured, lines, sound=sound, purged=purged), self._storage)
@@ -236,8 +244,33 @@ class SessionLog:
                 self._log_bytes -= end.log_bytes
                 kept = {at: each for at, each in self._ends.items() if at >= seq}
                 self._ends = {at: replace(each, log_bytes=each.log_bytes - end.log_bytes) for at, each in kept.items()}
-                self._segments = [(first, commits) for first, commits in self._segments if first > seq]
+                self._segments = [(first, count) for first, count in self._segments if first > seq]
+                self._commits = {last: txn for last, txn in self._commits.items() if last >= seq or last in commits}
         return stored
+
+    def store_index(self, section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int) -> bool:
+        """Keep what ranks a section, as it was after record `seq`, the last of a commit that is known here.
+
+        Returns whether it is kept: not where something was forgotten since. Older ones of the section are deleted.
+        header: what tells the caller whether it can use the index. Raises as `snapshot`.
+        """
+        self._check_writable()
+        with self._measures:
+            head, sound, txn = self._head, {*self._sound}, self._commits.get(seq)
+        if txn is None:  # the log was read anew since, without it
+            return False
+        lines = encode_index(section, header, chunks, seq=seq, txn=txn)
+        with as_durability_error("the index"):
+            return run(store_index(head, section, lines, seq=seq, sound=sound), self._storage)
+
+    def index(self, section: str) -> tuple[dict[str, JSONValue], memoryview] | None:
+        """Return the header of the index that is kept of a section, and the index; None where none can be used."""
+        with self._measures:
+            commits = dict(self._commits)
+        try:
+            return run(read_index(section, commits), self._storage)
+        except (KaosmemError, OSError):  # all that it says can be made anew
+            return None
 
     def purge(self, header: Mapping[str, JSONValue], items: Iterable[Entry], *, archived: Iterable[Entry]) -> None:
         """Store the state after the last record as all that there is, and delete everything older at once.
@@ -263,6 +296,7 @@ class SessionLog:
             self._snapshot_bytes, self._log_bytes = measured.size, 0
             self._purged, self._has_leftovers = head.seq, False
             self._ends = {head.seq: _End.of(head, 0)}
+            self._commits = {last: txn for last, txn in self._commits.items() if last == head.seq}
 
     def archived(self, item_id: str) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
@@ -322,13 +356,22 @@ class SessionLog:
         seq: int,
         end: _End,
         purged: int,
+        commits: Mapping[int, str] | None = None,
         used: set[str] | None = None,
     ) -> Iterator[bytes]:
         head, place = self._head, self._stored(used)
         # Those up to there alone: who reads the log after it would count the others twice, and so know fewer.
         txns = head.txns[: head.txns.index(end.txn) + 1] if end.txn in head.txns else ()
         return encode_items(
-            header, items, seq=seq, crc=end.crc, txns=txns, log_id=head.log_id, purged=purged, place=place
+            header,
+            items,
+            seq=seq,
+            crc=end.crc,
+            txns=txns,
+            log_id=head.log_id,
+            purged=purged,
+            commits=commits,
+            place=place,
         )
 
     def _encoded_archive(
@@ -366,6 +409,7 @@ class SessionLog:
             self._know({name: sha256 for sha256, name in commit.names.items()})
             self._log_bytes += len(commit.data)
             self._ends[head.seq] = _End.of(head, self._log_bytes)
+            self._commits[head.seq] = commit.txn
             if not self._storage.appends:
                 self._segments.append((head.segment, 1))
         if not self._storage.appends:

@@ -47,6 +47,7 @@ class Recovery:
     snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after it.
     purged: as that snapshot says it. has_leftovers: files from before that record are there still.
     texts: by the names of the long texts in what was read, their SHA-256.
+    commits: by their last records, the ids of those since that snapshot, and before it of those that it names.
     """
 
     recovered: Recovered
@@ -59,6 +60,7 @@ class Recovery:
     purged: int
     has_leftovers: bool
     texts: Mapping[str, str]
+    commits: Mapping[int, str] = field(default_factory=dict)
 
 
 def recover() -> Steps[Recovery]:
@@ -123,6 +125,8 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
     for data, blobs in lacking:
         yield from fill(data, blobs)
     purged = base.purged if base else 0
+    commits = {**base.commits, base.seq: base.txns[-1]} if base and base.txns else {}
+    commits |= {record.seq: record.txn for record in walk.records if record.k == 0}
     has_leftovers = bool(purged) and (yield from is_purge_unfinished())
     return Recovery(
         recovered,
@@ -135,6 +139,7 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
         purged,
         has_leftovers,
         {blob.name: blob.sha256 for _, blobs in lacking for blob in blobs},
+        commits,
     )
 
 

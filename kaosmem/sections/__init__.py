@@ -1,6 +1,7 @@
 """Sections: what one is like, holds, has given up, proposes; and other sources of what is shown."""
 
 from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 from kaosmem.sections.lineage import Forgotten, derived_from
 from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
@@ -16,10 +17,12 @@ __all__ = [
     "Candidate",
     "ForgettingSource",
     "Forgotten",
+    "IndexDump",
     "Proposal",
     "Section",
     "SectionSpec",
     "Source",
+    "StoredIndex",
     "check_specs",
     "derived_from",
     "renamed",

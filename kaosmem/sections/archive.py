@@ -16,16 +16,18 @@ class Archived:
     """A version that has left a section.
 
     position, unit: of an item that was evicted and may be recalled, its ordinal and the first one of its unit.
+    updated: the number of its last update then, 0 without one.
     """
 
     item: Item
     position: int | None = None
     unit: int | None = None
+    updated: int = 0
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the version as JSON values."""
         place = {} if self.position is None else {"position": self.position, "unit": self.unit}
-        return self.item.to_dict() | place
+        return self.item.to_dict() | place | ({"updated": self.updated} if self.updated else {})
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Archived:
@@ -33,7 +35,15 @@ class Archived:
         position, unit = stored.get("position"), stored.get("unit")
         if not (position is unit is None or (type(position) is type(unit) is int and 0 <= unit <= position)):
             raise InvalidContentError("a version that has left its section does not say where it stood")
-        return cls(Item.from_dict(stored, section), position, unit)
+        updated = check_updated(stored["updated"]) if "updated" in stored else 0
+        return cls(Item.from_dict(stored, section), position, unit, updated)
+
+
+def check_updated(number: object) -> int:
+    """Return the number of an item's last update as it was stored. Raises InvalidContentError for what is none."""
+    if type(number) is int and number > 0:
+        return number
+    raise InvalidContentError("a stored item was updated at a time that is none")
 
 
 class Archive:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
+from kaosmem.sections.archive import check_updated
 from kaosmem.sections.past import Past
 from kaosmem.types import Item, JSONValue, UnreadItem
 from kaosmem.units import Link, Units
@@ -35,11 +36,12 @@ class Holdings:
 
     used: tokens held. taken, total: items and tokens ever taken, so that the next item's ordinal and offset.
     clock: ticks of use so far. An item is as fresh when it comes as if it had been used at the last tick.
+    updates: how many updates there were so far.
     past: what was evicted and may still be recalled; what is asked of a unit by its first ordinal knows it too.
     """
 
     def __init__(self, policy: EvictionPolicy) -> None:
-        self.used = self.taken = self.total = self.clock = 0
+        self.used = self.taken = self.total = self.updates = self.clock = 0
         self.past = Past()
         self.units = Units()
         self.queue = EvictionQueue(policy, firsts=lambda: self._held, standing=self._evictable)
@@ -49,6 +51,7 @@ class Holdings:
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
         # By ordinal: ranking reads those of hundreds of items scattered over all, which are far from each other.
         self._tokens: dict[int, int] = {}
+        self._updated: dict[int, int] = {}  # ordinal, held or not -> number of its last update
         self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
 
     def __len__(self) -> int:
@@ -112,6 +115,11 @@ class Holdings:
         shared = self._shared.get(first)
         return self._tokens[first] if shared is None else shared.tokens
 
+    def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
+        """Return the tokens of each item."""
+        own, past = self._tokens, self.past
+        return [own[ordinal] if ordinal in own else past[ordinal].tokens for ordinal in ordinals]
+
     def tokens_of(self, firsts: Iterable[int]) -> list[int]:
         """Return the tokens of each unit."""
         if not self._shared and not self.past:
@@ -137,6 +145,18 @@ class Holdings:
         for ordinal in reversed(self._held):
             if self.units.last(ordinal) == ordinal:
                 yield self.units.first(ordinal)
+
+    def updated(self, ordinal: int) -> int:
+        """Return the number of an item's last update, 0 without one."""
+        return self._updated.get(ordinal, 0)
+
+    def updated_since(self, number: int) -> set[int]:
+        """Return the ordinals of what was updated after that update, some of what is not held any more among them."""
+        return {ordinal for ordinal, updated in self._updated.items() if updated > number}
+
+    def note_updated(self, numbers: Mapping[int, int]) -> None:
+        """Note the numbers of the last updates of what was evicted earlier, by ordinal."""
+        self._updated |= {ordinal: number for ordinal, number in numbers.items() if number}
 
     def prospect(self, item: Item) -> tuple[Standing, set[int]]:
         """Return what an item's unit would be with it, and the first ordinals of the units it would be made of."""
@@ -180,6 +200,8 @@ class Holdings:
         for first in {self.units.first(ordinal)} | self.units.joins(ordinal, link):
             self._shared.pop(first, None)
         holding = self._held[ordinal]
+        self.updates += 1
+        self._updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
         self._drop_key(holding.item, ordinal)
@@ -265,12 +287,16 @@ class Holdings:
 
     def state(self) -> dict[str, JSONValue]:
         """Return what must survive beside the entries, as JSON values."""
-        return {"taken": self.taken, "total": self.total, "clock": self.clock, "loop": self.units.loop}
+        counts = {"taken": self.taken, "total": self.total, "updates": self.updates, "clock": self.clock}
+        return counts | {"loop": self.units.loop}
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile."""
-        now = [(ordinal, self.units.first(ordinal), replace(held)) for ordinal, held in self._held.items()]
-        return (_stored(ordinal, first, holding) for ordinal, first, holding in now)
+        now = [
+            (ordinal, self.units.first(ordinal), self.updated(ordinal), replace(held))
+            for ordinal, held in self._held.items()
+        ]
+        return (_stored(ordinal, first, updated, holding) for ordinal, first, updated, holding in now)
 
     @classmethod
     def restore(
@@ -283,6 +309,7 @@ class Holdings:
         """Return holdings as they were stored."""
         holdings = cls(policy)
         holdings.taken, holdings.total, holdings.clock = state["taken"], state["total"], state["clock"]
+        holdings.updates = state.get("updates", 0)
         held, ordinals, tokens = holdings._held, holdings._ordinals, holdings._tokens
         last = -1
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
@@ -304,6 +331,8 @@ class Holdings:
             ordinals[item.id] = ordinal
             tokens[ordinal] = item.tokens
             holdings._enter_key(item, ordinal)
+            if "updated" in entry:
+                holdings._updated[ordinal] = check_updated(entry["updated"])
             if "unit" in entry:
                 firsts[ordinal] = entry["unit"]
             are_plain = are_plain and type(item.content) is str
@@ -345,12 +374,14 @@ def _standing_of(ordinal: int, holding: _Holding) -> Standing:
     return Standing(ordinal, ordinal, 1, item.tokens, item.priority, holding.uses, holding.last_use, int(item.pinned))
 
 
-def _stored(ordinal: int, first: int, holding: _Holding) -> dict[str, JSONValue]:
+def _stored(ordinal: int, first: int, updated: int, holding: _Holding) -> dict[str, JSONValue]:
     """Return a holding as JSON values; `unit` is the first ordinal of its unit, left out where that is its own."""
     own = holding.stored.entry() if isinstance(holding.stored, UnreadItem) else holding.stored.to_dict()
     stored = {**own, "position": ordinal, "offset": holding.offset}
     if first != ordinal:
         stored["unit"] = first
+    if updated:
+        stored["updated"] = updated
     if holding.uses or holding.last_use:
         stored |= {"uses": holding.uses, "last_use": holding.last_use}
     return stored

@@ -13,7 +13,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
-from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.lazy_index import IndexDump, LazyIndex, StoredIndex
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item
 from kaosmem.units import Link
@@ -146,6 +146,23 @@ class Proposer:
     def inherit(self, other: Proposer, shared: int) -> None:
         """Take another's index of a section that knew the same of the first `shared` items."""
         self._index.inherit(other._index, shared)
+
+    @property
+    def wants_index(self) -> bool:
+        """Return whether it would help to be offered an index that was kept."""
+        return self._index.is_wanted
+
+    def offer_index(self, stored: StoredIndex) -> None:
+        """Give an index of the section that was kept."""
+        self._index.offer(stored)
+
+    def dump_index(self) -> IndexDump | None:
+        """Return the index to be kept, as `LazyIndex.dump` does."""
+        return self._index.dump()
+
+    def index_not_stored(self) -> None:
+        """Note that nothing is kept of the index."""
+        self._index.not_stored()
 
     def loaded(self, ordinal: int) -> None:
         """Note that an item evicted earlier may be recalled from now on."""

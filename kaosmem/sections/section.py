@@ -30,11 +30,12 @@ from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
+    from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 
 
 _NEWEST = 10
 """How many items a notebook shows."""
-_COUNTS = ("taken", "total", "clock", "archived", "evicted")
+_COUNTS = ("taken", "total", "updates", "clock", "archived", "evicted")
 """What of a stored state is counted."""
 
 
@@ -55,6 +56,7 @@ class Section:
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
         self._is_frozen = False
+        self._read_index: Callable[[], StoredIndex | None] | None = None
         # A frozen section may be asked from several threads, and makes its index when first asked.
         self._asking = Lock()
 
@@ -137,6 +139,34 @@ class Section:
         with self._asking:
             ranked = self._proposer.rank(query, limit, wanted=wanted)
         return [(self._held[ordinal], score) for ordinal, score in ranked]
+
+    def keep_index_in(self, read: Callable[[], StoredIndex | None]) -> None:
+        """Say how to read the index that was kept of the section, at some earlier time; it is done once at most."""
+        self._read_index = read
+
+    @property
+    def lacks_index(self) -> bool:
+        """Return whether it would help to read the index back before the section is ranked."""
+        return self._read_index is not None and self.spec.placement != "static" and self._proposer.wants_index
+
+    def read_index(self) -> None:
+        """Read back the index that was kept. This is I/O, and may be done in another thread."""
+        read, self._read_index = self._read_index, None
+        if read is not None and (stored := read()) is not None:
+            with self._asking:
+                self._proposer.offer_index(stored)
+
+    def dump_index(self) -> IndexDump | None:
+        """Return the index to be kept, where what is kept lacks much of it; it counts as kept from now on."""
+        if self._unloaded or self.spec.persistence == "none":
+            return None
+        with self._asking:
+            return self._proposer.dump_index()
+
+    def index_not_stored(self) -> None:
+        """Note that no index of the section is kept any more."""
+        with self._asking:
+            self._proposer.index_not_stored()
 
     @contextmanager
     def index(self) -> Iterator[Index]:
@@ -298,13 +328,16 @@ class Section:
 
     def _recall(self, versions: Iterable[Archived]) -> None:
         units: dict[int, dict[int, Item]] = {}
+        updated: dict[int, int] = {}
         for version in versions:
             if version.position is not None and version.unit is not None and version.position not in self._held.past:
                 units.setdefault(version.unit, {})[version.position] = version.item
+                updated[version.position] = version.updated
         for first, members in units.items():
             # The first of its unit may be forgotten.
             if first > min(members) or max(members) >= self._held.taken or any(map(self._held.holds, members)):
                 raise InvalidContentError("an evicted item is out of its place")
+        self._held.note_updated(updated)
         for members in units.values():
             self._held.past.put(dict(sorted(members.items())))
             for ordinal in members:
@@ -334,6 +367,7 @@ class Section:
         archive: what has left it and is in memory still; without it, archive files hold all.
         Raises InvalidContentError, KeyError, TypeError for what no section gave.
         """
+        state = {"updates": 0, **state}  # which were not counted at first
         if not all(type(state[name]) is int and state[name] >= 0 for name in _COUNTS):
             raise InvalidContentError("a section's state has a count that is none")
         section = cls(spec, ranker=ranker)
@@ -432,7 +466,7 @@ class Section:
         if self.spec.recalls:
             firsts = self._held.units.firsts(ordinals)
             for ordinal, first, item in zip(ordinals, firsts, self._held.evict(ordinals), strict=True):
-                self.archive.put(Archived(item, ordinal, first))
+                self.archive.put(Archived(item, ordinal, first, self._held.updated(ordinal)))
                 self._proposer.evicted(ordinal)
         else:
             for ordinal, item in zip(ordinals, self._held.take(ordinals), strict=True):

@@ -60,6 +60,8 @@ class AttachedSection:
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return what the section proposes; off the event loop where it may be, as the first time makes an index."""
+        if self.section.lacks_index:
+            await asyncio.to_thread(self.section.read_index)
         if self.section.is_frozen:
             return await asyncio.to_thread(self.section.propose, query, cap=cap, wanted=wanted)
         return self.section.propose(query, cap=cap, wanted=wanted)

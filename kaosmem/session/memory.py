@@ -458,6 +458,7 @@ class SessionMemory:
         specs = self._roster.shown(sections)
         query = self._roster.newest_question() if query is None else check_text(query, "query")
         await self._load_past(specs)
+        await self._read_indexes(specs)
         context = assemble(
             list(specs.values()),
             await self._roster.propose(specs, dated(query, self._clock), window=window, wanted=wanted),
@@ -485,6 +486,12 @@ class SessionMemory:
                 self._notices.append(f"what was evicted earlier cannot be recalled: {error}")
                 for section in sections:
                     section.load((), lambda item: item.tokens)
+
+    async def _read_indexes(self, names: Iterable[str]) -> None:
+        """Read back what ranked sections when they were saved; not on opening, as not all who open a session rank."""
+        lacking = [section for name in names if (section := self._sections.get(name)) and section.lacks_index]
+        for section in lacking:
+            await asyncio.to_thread(section.read_index)
 
     # what is kept
 

@@ -14,6 +14,7 @@ from kaosmem.errors import CorruptionError
 from kaosmem.persistence import Location, Recovered, SessionLog, fingerprint, same_place
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import SectionSpec
+from kaosmem.session.checkpoints import keep_indexes
 from kaosmem.session.hydration import Hydrated, hydrate
 from kaosmem.session.salvaging import salvage
 from kaosmem.tokens import TokenCounter, get_counter
@@ -49,12 +50,15 @@ class Opening:
                 single_writer=single_writer,
             )
             try:
-                return log, self.hydrate(recovered)
+                hydrated = self.hydrate(recovered)
             except CorruptionError as error:
                 if not read_only:
                     raise
                 recovered.damage.append(error)
                 return log, salvage(recovered, self.sections, self.counter, self.ranker)
+            if not recovered.is_partial:
+                keep_indexes(log, hydrated.sections)
+            return log, hydrated
 
     def hydrate(self, recovered: Recovered) -> Hydrated:
         """Return what a log holds, as sections. Raises CorruptionError, UnsupportedVersionError."""

@@ -1,4 +1,4 @@
-"""Saving a session: one commit for all that has changed, and a snapshot off the path of the turn."""
+"""Saving a session: one commit for all that has changed, and what is forgotten out of all files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
-from kaosmem.errors import ConflictError, CorruptionError, DurabilityError
+from kaosmem.errors import ConflictError
 from kaosmem.memos import clear_memos
 from kaosmem.persistence import Change, Record, Recovered, SessionLog
 from kaosmem.sections import Archived, derived_from
+from kaosmem.session.checkpoints import Checkpoints
 from kaosmem.session.hydration import FORGET, OPEN, Hydrated, describe, drain, freeze, merged, release
 from kaosmem.session.rebasing import forget_derived, is_foreign, rebase
 from kaosmem.tokens import TokenCounter
@@ -22,7 +23,6 @@ class Saver:
 
     hydrated: what the log held, its sections the caller's own. rehydrate: gives what a log holds now.
     forgotten: all items that ever were, the caller's own.
-    notices: what went wrong beside the commits, a sentence each.
     """
 
     def __init__(
@@ -33,7 +33,6 @@ class Saver:
         counter: TokenCounter,
         rehydrate: Callable[[Recovered], Hydrated],
     ) -> None:
-        self.notices: list[str] = []
         self.forgotten = hydrated.forgotten
         self._log, self._counter, self._rehydrate = log, counter, rehydrate
         self._sections = hydrated.sections
@@ -46,7 +45,7 @@ class Saver:
         self._erased: set[str] = set()  # until `forget` returns them
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
         self._one_loop = _OneLoop()
-        self._snapshot: asyncio.Task[None] | None = None
+        self._checkpoints = Checkpoints(log, counter=counter)
 
     async def save(self) -> None:
         """Commit all changes since the last save, after those of others, and finish what was to be forgotten.
@@ -68,28 +67,33 @@ class Saver:
         return erased
 
     @property
+    def notices(self) -> Collection[str]:
+        """Return what went wrong beside the commits, a sentence each."""
+        return self._checkpoints.notices
+
+    @property
     def unpurged(self) -> Collection[str]:
         """Return the ids of what files may still hold though it was forgotten."""
         return self._to_purge
 
     async def close(self) -> None:
-        """Wait for a snapshot being written and let go of the log; what is unsaved is lost."""
+        """Wait for what is being written and let go of the log; what is unsaved is lost."""
         with self._one_loop:
             async with self._one_loop.lock:  # whose save it is may have been cancelled
-                await self._snapshot_written()
+                await self._checkpoints.finished()
                 await asyncio.to_thread(self._log.close)
 
     async def _save(self) -> None:
         async with self._one_loop.lock:
             await self._commit()
             if self._to_forget or self._is_purge_due:
-                await self._snapshot_written()  # it has what is to be forgotten
+                await self._checkpoints.finished()  # they have what is to be forgotten
             while self._to_forget:
                 await self._commit_tombstones()
             while self._is_purge_due:
                 await self._purge()
-            if self._log.snapshot_due and self._is_settled and (self._snapshot is None or self._snapshot.done()):
-                self._start_snapshot()
+            if self._is_settled:
+                self._checkpoints.start(self._sections, self.forgotten)
 
     async def _commit(self) -> None:
         """Commit what failed before, then all that has changed since."""
@@ -176,6 +180,7 @@ class Saver:
         if forgotten := _forgotten(theirs):  # who said so deletes it from the files
             self.forgotten.add(forgotten)
             clear_memos()
+            self._note_no_indexes()
         if forgotten or stored is not None:
             forget_derived(self._sections, self.forgotten)
 
@@ -222,8 +227,14 @@ class Saver:
         release(self._sections.values(), frozen.archived)
         for name, state in whole.header["states"].items():
             self._sections[name].archive.on_disk = state["archived"]
+        self._note_no_indexes()
         clear_memos()
         self._is_purge_due, self._to_purge = False, set()
+
+    def _note_no_indexes(self) -> None:
+        """Note that no index is kept any more, as each may have held words of what was forgotten."""
+        for section in self._sections.values():
+            section.index_not_stored()
 
     async def _archived(self) -> dict[str, list[Archived]]:
         """Return what archive files hold, by section. Raises CorruptionError."""
@@ -232,29 +243,6 @@ class Saver:
         for name, data in entries:
             archived.setdefault(name, []).append(Archived.from_dict(data, name))
         return archived
-
-    async def _snapshot_written(self) -> None:
-        if self._snapshot is not None and not self._snapshot.done():
-            await asyncio.shield(self._snapshot)
-
-    def _start_snapshot(self) -> None:
-        """Write the state as it is now, off the path of the turn."""
-        frozen, seq = freeze(self._sections.values(), self._counter, self.forgotten), self._log.seq
-
-        async def write() -> None:
-            try:
-                stored = await asyncio.to_thread(
-                    self._log.snapshot, frozen.header, frozen.items, archived=frozen.archived_entries, seq=seq
-                )
-            except ConflictError:
-                return  # others have shortened the log, or deleted it
-            except (CorruptionError, DurabilityError) as error:  # the log still holds all
-                self.notices.append(f"no snapshot was written: {error}")
-            else:
-                if stored:
-                    release(self._sections.values(), frozen.archived)
-
-        self._snapshot = asyncio.create_task(write())
 
 
 def _forgotten(records: Iterable[Record]) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kaosmem.persistence import commit, tail
-from kaosmem.persistence.layout import ARCHIVE, BLOB, LOG, QUARANTINE, SNAP
+from kaosmem.persistence.layout import ARCHIVE, BLOB, INDEX, LOG, QUARANTINE, SNAP
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Append, Delete, Publish, Write
 from tests.persistence.crashes.failing_disk import FailingDisk
@@ -228,6 +228,13 @@ MUTANTS = (
         "forget a torn tail",
         FORGETS_NOT,
     ),
+    Mutant(
+        "forgetting leaves the indexes",
+        rewriting("purge", without(Delete, INDEX)),
+        "forgotten with an index",
+        FORGETS_NOT,
+    ),
+    Mutant("forgetting leaves half-written indexes", without_sweep, "an index", FORGETS_NOT, "forget"),
     Mutant("what is deleted is not synced", forgetting_not_synced, "forgotten", FORGETS_NOT),
     Mutant("a session is deleted in place", deleted_in_place, "deletion", HOLDS_OTHER),
     Mutant("forgetting leaves half-written files", without_sweep, "a snapshot", FORGETS_NOT, "forget"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -74,6 +75,11 @@ class Holding:
             case "forget":
                 self.live.pop(data["id"], None)
                 self.evicted.pop(data["id"], None)
+
+
+def words_of(history: History) -> bytes:
+    """Return what stands for an index of what a session with these commits holds."""
+    return json.dumps(list(Holding.after(history).live.values())).encode()
 
 
 def evict(item_id: str) -> Change:
@@ -173,6 +179,11 @@ class Session:
             self.log.snapshot({"count": len(items)}, items, archived=archived.values(), seq=seq)
         self.evicted = {item_id: item for item_id, item in self.evicted.items() if item_id not in archived}
 
+    def index(self) -> None:
+        """Keep an index of what the session holds."""
+        with durability_errors_alone():
+            self.log.store_index("messages", {"seq": self.log.seq}, [words_of(self.history)], seq=self.log.seq)
+
     def forget(self, item_id: str, text: str) -> None:
         """Forget an item, so that its text is nowhere any more."""
         holding = Holding.after(self.history)
@@ -230,12 +241,22 @@ def held(log: SessionLog, recovered: Recovered, promise: Promise) -> History:
     raise BrokenPromiseError(f"{found.seq} records with {list(found.live)}, possible are {seqs}")
 
 
+def check_index(log: SessionLog, history: History) -> None:
+    """Raise BrokenPromiseError if the session has an index that is not of a state that it was in."""
+    if (found := log.index("messages")) is not None:
+        ended = [history[:count] for count in range(len(history) + 1)]
+        words = {len(sum(each, ())): words_of(each) for each in ended}
+        if words.get(found[0]["seq"]) != bytes(found[1]):
+            raise BrokenPromiseError("an index is of another state")
+
+
 def check(image: Image, promise: Promise) -> History:
     """Return the history of the session on a disk that was restarted. Raises BrokenPromiseError."""
     disk = SimulatedDisk(image)
     try:
         log, recovered = SessionLog.over(storage_on(disk))
         history = held(log, recovered, promise)
+        check_index(log, history)
     except (KaosmemError, OSError) as error:
         raise BrokenPromiseError(f"the session can't be read: {error!r}") from error
     if disk.calls:

@@ -43,6 +43,7 @@ def elsewhere(section: str, item_id: str, text: str) -> Change:
 SNAPSHOT: Act = snapshotting()
 REOPEN: Act = Session.open
 DELETE: Act = Session.delete
+INDEX: Act = Session.index
 
 OPENED = committing(OPENING, add("a"))
 MIXED = (add("b", "one " * 60), elsewhere("findings", "c", "two\n" * 40), elsewhere("documents", "d", "three " * 80))
@@ -78,6 +79,12 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
     ),
     "forget a blob": (OPENED, adding("f", text=CANARY + LONG), adding("b"), SNAPSHOT, FORGET, adding("d")),
     "forget a torn tail": (OPENED, adding("f"), tearing(b'{"crc":"7c13880a","d":"' + CANARY.encode()), REOPEN, FORGET),
+    "indexes": (
+        *(OPENED, adding("b"), INDEX, adding("c"), SNAPSHOT, adding("d"), INDEX, REOPEN, evicting("a"), SNAPSHOT),
+        *(adding("e"), INDEX),
+    ),
+    "forget an index": (OPENED, adding("f", text=CANARY), INDEX, adding("b"), FORGET, adding("d"), INDEX),
+    "deletion of an index": (OPENED, adding("b"), INDEX, DELETE, committing(OPENING, add("new")), INDEX),
     "deletion": (OPENED, adding("b"), SNAPSHOT, adding("c"), DELETE, committing(OPENING, add("new")), REOPEN),
 }
 """Lives of a session, by what is special about them."""
@@ -86,6 +93,8 @@ SHORT: dict[str, tuple[Act, ...]] = {
     "a commit": (OPENED, adding("b")),
     "a snapshot": (OPENED, evicting("a"), SNAPSHOT),
     "a blob": (OPENED, adding("b", text=LONG)),
+    "an index": (OPENED, INDEX, adding("b"), INDEX),
+    "forgotten with an index": (OPENED, adding("f", text=CANARY), INDEX, FORGET),
     "forgotten at once": (OPENED, adding("f", text=CANARY), FORGET),
     "forgotten": (OPENED, adding("f", text=CANARY), SNAPSHOT, evicting("f", "a"), SNAPSHOT, FORGET),
 }
@@ -96,6 +105,7 @@ OVERTAKEN: dict[str, tuple[tuple[Act, ...], tuple[Act, ...], tuple[Act, ...]]] =
     "a commit of several sections": ((OPENED,), (committing(*MIXED),), ()),
     "a commit in a new segment": ((OPENED, adding("b"), evicting("a"), SNAPSHOT), (adding("x"),), ()),
     "a commit before a snapshot": ((OPENED, adding("b")), (adding("x"),), (SNAPSHOT,)),
+    "an index": ((OPENED, adding("b")), (INDEX, adding("x"), INDEX), (SNAPSHOT, INDEX)),
     "a commit with a blob": ((OPENED,), (adding("x", text=LONG),), ()),
     "a snapshot": (
         (OPENED, adding("b", "c"), evicting("a"), SNAPSHOT, adding("d"), SNAPSHOT, evicting("b")),
@@ -117,6 +127,8 @@ FORGOTTEN: dict[str, tuple[Act, ...]] = {
     "a blob": (OPENED, adding("f", text=CANARY + LONG)),
     "a snapshot": (OPENED, adding("f", text=CANARY), SNAPSHOT),
     "an archive": (OPENED, adding("f", text=CANARY), evicting("f"), SNAPSHOT),
+    "an index": (OPENED, adding("f", text=CANARY), INDEX),
     "forgetting": (OPENED, adding("f", text=CANARY), FORGET),
+    "forgetting an index": (OPENED, adding("f", text=CANARY), INDEX, FORGET),
 }
 """What a handle did until it was killed, while what is to be forgotten was in memory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from kaosmem.errors import ConflictError, DurabilityError
@@ -104,6 +105,20 @@ class Actor:
         except ConflictError:
             yield Expect(_another_moved_the_log(self.ids, (), self._log._head.segment))
             return False
+
+    def index(self) -> Turn[None]:
+        """Keep an index of what is known; not where another has shortened the log or forgotten something since."""
+        header, words = {"ids": list(self.ids)}, [secret(item_id).encode() for item_id in self.ids]
+        with suppress(ConflictError):
+            yield from self._again(lambda: self._log.store_index("messages", header, words, seq=self._log.seq))
+
+    def read_index(self) -> Turn[tuple[str, ...]]:
+        """Return the ids of what is in the index that is kept, none without one."""
+        found = yield from self._do(lambda: self._log.index("messages"))
+        if found is None:
+            return ()
+        assert bytes(found[1]) == b"".join(secret(item_id).encode() for item_id in found[0]["ids"])
+        return tuple(found[0]["ids"])
 
     def forget(self, item_id: str) -> Turn[None]:
         """Commit that an item is to be forgotten, and delete everything older."""

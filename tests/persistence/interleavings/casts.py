@@ -61,6 +61,10 @@ def snapshots(actor: Actor) -> Turn:
     return actor.snapshot()
 
 
+def indexes(actor: Actor) -> Turn:
+    return actor.index()
+
+
 def rests(actor: Actor) -> Turn:
     return actor.rest()
 
@@ -133,7 +137,16 @@ def checked(kind: Kind) -> Callable[[World], None]:
 def read_back(kind: Kind, world: World) -> tuple[str, ...]:
     actor = Actor("", kind.client)
     undisturbed(kind, world, actor.open())
+    indexed: list[str] = []
+    undisturbed(kind, world, collected(actor.read_index(), indexed))
+    known = [item_id for item_id in actor.ids if item_id not in FORGETTABLE]
+    found = [item_id for item_id in indexed if item_id not in FORGETTABLE]
+    assert found == known[: len(found)], f"an index of {indexed} is used where {actor.ids} is stored"
     return actor.ids
+
+
+def collected(turn: Turn, found: list[Any]) -> Turn:
+    found += yield from turn
 
 
 def undisturbed(kind: Kind, world: World, turn: Turn) -> None:
@@ -234,6 +247,17 @@ PLANS = {
         (saves("x1"), saves("x2"), snapshots, saves("x3")), {"f": (forgets("x2"),)}, reader=True
     ),
     "a writer, a forgetter, a reader": Plan(STARTED, {"a": (SAVES_A,), "f": (forgets("x2"),)}, reader=True),
+    "an indexer, a writer, a snapshotter": Plan(
+        (*STARTED, indexes), {"i": (saves("i1"), indexes), "a": (SAVES_A,), "s": (snapshots,)}
+    ),
+    "an indexer, a snapshotter": Plan(
+        (saves("x1"), indexes), {"i": (saves("i1"), indexes), "s": (saves("s1"), snapshots)}
+    ),
+    "two indexers": Plan((*STARTED, indexes), {"a": (SAVES_A, indexes), "i": (saves("i1"), indexes)}),
+    "an indexer, a forgetter": Plan(STARTED, {"i": (indexes,), "f": (forgets("x2"),)}),
+    "an indexer, a forgetter and a snapshot": Plan(
+        (saves("x1"), saves("x2"), indexes), {"i": (indexes,), "f": (forgets("x2"), saves("f1"), snapshots)}
+    ),
     "days between": Plan(
         STARTED, {"a": (rests, SAVES_A), "s": (rests, saves("s1"), snapshots, rests, saves("s2"), snapshots)}
     ),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence import checkpoint, commit, recovery
+from kaosmem.persistence import checkpoint, commit, indexes, recovery
 from kaosmem.persistence import log as log_module
 from tests.persistence.interleavings import mutants
 from tests.persistence.interleavings.actors import contents, txns
@@ -58,6 +58,13 @@ BRIEF = [
     (DISK, "a writer, a snapshotter, one who opens", {"part": 1}),
     (DISK, "a writer, a forgetter", {"kill": 1}),
     (DISK, "a forgetter, a reader", {"kill": 1}),
+    (DISK, "an indexer, a writer, a snapshotter", {}),
+    (DISK, "two indexers", {"kill": 1}),
+    (DISK, "an indexer, a forgetter", {"kill": 1}),
+    (OBJECTS, "an indexer, a snapshotter", {}),
+    (OBJECTS, "two indexers", {}),
+    (OBJECTS, "an indexer, a forgetter", {}),
+    (OBJECTS, "an indexer, a forgetter and a snapshot", {}),
     (OBJECTS, "a first open by two writers", {"lost": 1}),
     (OBJECTS, "a first open by two writers", {"late": 1}),
     (OBJECTS, "two writers", {"lost": 1}),
@@ -168,6 +175,9 @@ MUTATIONS = [
     Mutation(mutants.StoresUnconditionally, OBJECTS, "two writers"),
     Mutation(mutants.ListsSnapshotsFirst, DISK, "a forgetter, a reader"),
     Mutation(mutants.blanks_trusted, OBJECTS, "a forgetter in one segment, a reader", {}, (recovery, "_check_blank")),
+    Mutation(mutants.LeavesIndexes, DISK, "an indexer, a forgetter"),
+    Mutation(mutants.index_trusted, DISK, "an indexer, a forgetter", {}, (indexes, "_is_clean")),
+    Mutation(mutants.index_trusted_on_the_way, OBJECTS, "an indexer, a forgetter", {}, (indexes, "_is_welcome")),
     Mutation(mutants.SnapshotLast, DISK, "a writer, a forgetter"),
     Mutation(
         mutants.DeletesAtOnce,

@@ -1,0 +1,95 @@
+"""What is written off the path of the turn: snapshots of a session, and what ranks its sections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from kaosmem.errors import ConflictError, CorruptionError, DurabilityError
+from kaosmem.persistence import SessionLog
+from kaosmem.sections import Forgotten, IndexDump, Section, StoredIndex
+from kaosmem.session.hydration import Frozen, freeze, release
+from kaosmem.tokens import TokenCounter
+
+
+class Checkpoints:
+    """Writes what is due, as it is when that is asked, while the session goes on; one at a time.
+
+    notices: what went wrong, a sentence each.
+    """
+
+    def __init__(self, log: SessionLog, *, counter: TokenCounter) -> None:
+        self.notices: list[str] = []
+        self._log, self._counter = log, counter
+        self._writing: asyncio.Task[None] | None = None
+
+    def start(self, sections: Mapping[str, Section], forgotten: Forgotten) -> None:
+        """Begin to write what is due, after what is being written; a snapshot not while anything is.
+
+        sections: as the log's last record left them.
+        """
+        if self._log.seq == 0:
+            return
+        before = None if self._writing is None or self._writing.done() else self._writing
+        dumps = {name: dump for name, section in sections.items() if (dump := section.dump_index()) is not None}
+        frozen = (
+            freeze(sections.values(), self._counter, forgotten) if before is None and self._log.snapshot_due else None
+        )
+        if dumps or frozen:
+            self._writing = asyncio.create_task(self._write(before, sections, dumps, frozen, self._log.seq))
+
+    async def finished(self) -> None:
+        """Wait until nothing is being written."""
+        if self._writing is not None and not self._writing.done():
+            await asyncio.shield(self._writing)
+
+    async def _write(
+        self,
+        before: asyncio.Task[None] | None,
+        sections: Mapping[str, Section],
+        dumps: Mapping[str, IndexDump],
+        frozen: Frozen | None,
+        seq: int,
+    ) -> None:
+        if before is not None:
+            await before
+        for name, dump in dumps.items():  # before the snapshot, which says of which commits there are indexes
+            await self._store_index(name, dump, seq)
+        if frozen is not None:
+            await self._store_snapshot(sections.values(), frozen, seq)
+
+    async def _store_index(self, name: str, dump: IndexDump, seq: int) -> None:
+        header = {"ranker": dump.ranker, "updates": dump.updates}
+        try:
+            await asyncio.to_thread(self._log.store_index, name, header, dump.chunks, seq=seq)
+        except ConflictError:
+            return  # others have shortened the log, or deleted it; what is read of it then has no index yet
+        except (CorruptionError, DurabilityError) as error:  # it can be made anew
+            self.notices.append(f"no index of section {name!r} was written: {error}")
+
+    async def _store_snapshot(self, sections: Iterable[Section], frozen: Frozen, seq: int) -> None:
+        try:
+            stored = await asyncio.to_thread(
+                self._log.snapshot, frozen.header, frozen.items, archived=frozen.archived_entries, seq=seq
+            )
+        except ConflictError:
+            return  # others have shortened the log, or deleted it
+        except (CorruptionError, DurabilityError) as error:  # the log still holds all
+            self.notices.append(f"no snapshot was written: {error}")
+        else:
+            if stored:
+                release(sections, frozen.archived)
+
+
+def keep_indexes(log: SessionLog, sections: Mapping[str, Section]) -> None:
+    """Tell sections, as a log has them, where what ranked them was kept."""
+    for name, section in sections.items():
+        section.keep_index_in(partial(_stored_index, log, name))
+
+
+def _stored_index(log: SessionLog, section: str) -> StoredIndex | None:
+    match log.index(section):
+        case {"ranker": str(ranker), "updates": int(updates)}, memoryview() as data:
+            return StoredIndex(ranker, updates, data)
+    return None

@@ -1,0 +1,371 @@
+"""Indexes kept beside a session's log: read back where they are of it, and passed over wherever they are not."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem.errors import ConflictError, ReadOnlyError
+from kaosmem.persistence import Change, SessionLog, delete_session, list_sessions
+from kaosmem.persistence.indexes import decode_index, encode_index
+from kaosmem.persistence.layout import INDEX, index_file, index_numbers
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage import Storage
+from tests.persistence.worlds import add, snapshot, started
+
+HEADER = {"ranker": "tiny", "updates": 3}
+WORDS = b"the words of an index"
+
+
+def opened(place: Any, session_id: str = "s", **options: Any) -> SessionLog:
+    return SessionLog.open(place, session_id, **options)[0]
+
+
+def keep(log: SessionLog, data: bytes = WORDS, section: str = "messages", *, seq: int | None = None) -> bool:
+    return log.store_index(section, HEADER, [data[:5], data[5:]], seq=log.seq if seq is None else seq)
+
+
+def kept(log: SessionLog, section: str = "messages") -> bytes | None:
+    found = log.index(section)
+    assert found is None or found[0] == HEADER
+    return found and bytes(found[1])
+
+
+def files(place: Any) -> dict[str, bytes]:
+    if isinstance(place, str):
+        root = Path(place)
+        return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {path: place.cat_file(path) for path in place.find("/")}
+
+
+def holding(place: Any, data: bytes) -> list[str]:
+    return [path for path, content in files(place).items() if data in content]
+
+
+def indexes(place: Any) -> list[int]:
+    return index_numbers(path.rpartition("/")[2] for path in files(place) if f"/{INDEX}/" in path)
+
+
+def test_an_index_is_read_back_however_much_has_come_since(place: Any) -> None:
+    """By the handle that kept it and by others, after commits and after any number of snapshots."""
+    log = started(place, "a", "b")
+    assert keep(log)
+    assert kept(log) == kept(opened(place)) == WORDS
+    for number in range(4):
+        log = opened(place)
+        log.commit([add(f"c{number}")])
+        assert kept(log) == WORDS
+        snapshot(log, ["a"])
+        log.commit([add(f"d{number}")])
+        assert kept(log) == kept(opened(place)) == kept(opened(place, read_only=True)) == WORDS
+    assert kept(log, "findings") is None
+
+
+def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place: Any) -> None:
+    log, other = started(place, "a"), opened(place)
+    keep(other)
+    log.commit([add("b")])
+    snapshot(log, ["a", "b"])
+    assert kept(opened(place)) == WORDS
+
+
+def test_one_index_of_a_section_stays(place: Any) -> None:
+    """The newest, beside those of other sections, one of whose names begins as it does."""
+    log = started(place, "a")
+    keep(log, b"of the others", "messages-2")
+    keep(log, b"old")
+    log.commit([add("b")])
+    keep(log)
+    assert kept(opened(place)) == WORDS
+    assert kept(opened(place), "messages-2") == b"of the others"
+    assert indexes(place) == [2, 3]
+
+
+def test_a_late_writer_leaves_a_newer_index_alone(place: Any) -> None:
+    log, other = started(place, "a"), opened(place)
+    other.adopt(other.catch_up())
+    log.commit([add("b")])
+    keep(log, b"newer")
+    other.adopt(other.catch_up())
+    assert keep(other, seq=2)
+    assert kept(opened(place)) == b"newer"
+
+
+@pytest.mark.parametrize("name", ["Messages", "con", "a" * 128, "A" * 128, "a.b:c+d", "x-00000000000000000001.bin"])
+def test_a_section_of_any_name_has_an_index(name: str, place: Any) -> None:
+    log = started(place, "a")
+    assert keep(log, section=name)
+    assert kept(opened(place), name) == WORDS
+    assert kept(opened(place), name[:-1] + "z") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
+def test_it_is_its_owners_alone(tmp_path: Path) -> None:
+    log = started(tmp_path, "a")
+    keep(log)
+    (path,) = (tmp_path / "default" / "s" / INDEX).iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_nobody_who_only_reads_writes_one(place: Any) -> None:
+    started(place, "a")
+    before = files(place)
+    log = opened(place, read_only=True)
+    with pytest.raises(ReadOnlyError):
+        keep(log)
+    assert kept(log) is None
+    assert files(place) == before
+
+
+# what is damaged or foreign
+
+
+def test_no_damage_is_taken_for_an_index() -> None:
+    """Every byte changed, every cut, and anything put after it; and what is of other sections, times or versions."""
+    data = b"".join(encode_index("messages", HEADER, [WORDS, b""], seq=7, txn="t"))
+    header, index = decode_index(data, "messages", seq=7, txn="t")
+    assert (header, bytes(index)) == (HEADER, WORDS)
+    damaged = [data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :] for at in range(len(data)) for bit in (1, 32, 128)]
+    damaged += [data[:at] for at in range(len(data))] + [data + b"\0", data + data, b"\0" * len(data), b"\n" * 9]
+    for each in damaged:
+        with pytest.raises(ValueError):
+            decode_index(each, "messages", seq=7, txn="t")
+    for section, seq, txn in (("findings", 7, "t"), ("messages", 8, "t"), ("messages", 7, "u")):
+        with pytest.raises(ValueError):
+            decode_index(data, section, seq=seq, txn=txn)
+
+
+def test_a_newer_version_is_passed_over(monkeypatch: pytest.MonkeyPatch, place: Any) -> None:
+    log = started(place, "a")
+    with monkeypatch.context() as patch:
+        patch.setattr("kaosmem.persistence.indexes.VERSION", 2)
+        keep(log)
+    assert kept(opened(place)) is None
+    assert keep(log)
+    assert kept(opened(place)) == WORDS
+
+
+@pytest.mark.parametrize("bad", [b"", b"\n", b"{}\n1234", b'{"crc":"00000000","index":1}\nabcd', b"\xff" * 99])
+def test_a_file_of_anything_is_passed_over(bad: bytes, tmp_path: Path) -> None:
+    """The session opens, and one that can be used is read although a newer one cannot."""
+    log = started(tmp_path, "a")
+    keep(log)
+    log.commit([add("b")])
+    folder = tmp_path / "default" / "s" / INDEX
+    (folder / index_file("messages", 3).partition("/")[2]).write_bytes(bad)
+    (folder / "other.txt").write_bytes(bad)
+    (folder / index_file("findings", 3).partition("/")[2]).mkdir()
+    again = opened(tmp_path)
+    assert not again.damage
+    assert kept(again) == WORDS
+    assert kept(again, "findings") is None
+    again.commit([add("c")])
+    snapshot(again, ["a"])
+    assert kept(opened(tmp_path)) == WORDS
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    log = started(tmp_path / "root", "a")
+    keep(log)
+    (path,) = (tmp_path / "root" / "default" / "s" / INDEX).iterdir()
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert kept(opened(tmp_path / "root")) is None
+
+
+# what is of another state
+
+
+def test_one_of_a_session_that_was_deleted_is_none(place: Any) -> None:
+    """Not even where it came back, and the new session has reached the same record."""
+    log = started(place, "a", "b")
+    keep(log)
+    before = {path: data for path, data in files(place).items() if INDEX in path}
+    delete_session(place, "s")
+    assert not files(place)
+    assert list_sessions(place) == []
+    again = started(place, "x", "y")
+    for path, data in before.items():
+        put(place, path, data)
+    assert log.seq == again.seq
+    assert kept(opened(place)) is None
+    with pytest.raises(ConflictError):
+        keep(log)
+    assert keep(again, b"of the new one")
+    assert kept(opened(place)) == b"of the new one"
+
+
+def test_one_of_a_log_that_was_cut_back_is_none(place: Any) -> None:
+    """Whoever brings an old copy back, and goes on from it, has another history behind the same numbers."""
+    log = started(place, "a")
+    snapshot(log, ["a"])
+    copy = files(place)
+    log.commit([add("b")])
+    keep(log)
+    for path in files(place).keys() - copy.keys():
+        if INDEX not in path:
+            remove(place, path)
+    for path, data in copy.items():
+        put(place, path, data)
+    assert kept(opened(place)) is None
+    again = opened(place)
+    again.commit([add("c")])
+    assert again.seq == log.seq
+    assert kept(again) is None
+    assert kept(opened(place)) is None
+    snapshot(again, ["a", "c"])
+    again.commit([add("d")])
+    assert kept(opened(place)) is None
+    assert keep(again, b"new")
+    assert kept(opened(place)) == b"new"
+
+
+def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path: Path) -> None:
+    log = started(tmp_path, "a")
+    keep(log)
+    shutil.copytree(tmp_path / "default" / "s", tmp_path / "default" / "copy")
+    assert kept(opened(tmp_path, "copy")) == WORDS
+    log.commit([add("b")])
+    keep(log, b"of the first")
+    other = opened(tmp_path, "copy")
+    other.commit([add("c")])
+    shutil.rmtree(tmp_path / "default" / "copy" / INDEX)
+    shutil.copytree(tmp_path / "default" / "s" / INDEX, tmp_path / "default" / "copy" / INDEX)
+    assert kept(opened(tmp_path, "copy")) is None
+
+
+def test_one_that_is_ahead_of_what_was_read_is_not_used(place: Any) -> None:
+    log, other = started(place, "a"), opened(place)
+    log.commit([add("b")])
+    keep(log)
+    assert kept(other) is None
+    other.adopt(other.catch_up())
+    assert kept(other) == WORDS
+
+
+def test_one_of_a_commit_that_is_not_known_is_not_kept(place: Any) -> None:
+    log = started(place, "a")
+    assert not keep(log, seq=1_000)
+    assert indexes(place) == []
+
+
+# what is forgotten
+
+FORGET = Change("messages", "forget", {"ids": ["a"]})
+
+
+def purge(log: SessionLog) -> None:
+    log.commit([FORGET])
+    log.purge({}, [("messages", {"id": "b"})], archived=[])
+
+
+def test_forgetting_leaves_no_index(place: Any) -> None:
+    """Of any section, old or new, nor what a writer that was killed left half-written."""
+    log = started(place, "a", "b")
+    keep(log)
+    keep(log, section="findings")
+    if isinstance(place, str):
+        (Path(place) / "default" / "s" / INDEX / ".messages.tmp").write_bytes(WORDS)
+    purge(log)
+    assert holding(place, WORDS) == []
+    assert kept(log) is kept(opened(place)) is None
+    assert keep(log, b"without it")
+    assert kept(opened(place)) == b"without it"
+
+
+def test_a_slow_writer_brings_nothing_back(place: Any) -> None:
+    """Whatever of forgetting happens while it writes; neither where the session went on and has newer snapshots."""
+    for step in ("Draft", "Lock", "Publish", "List"):
+        for later in (False, True):
+            session_id = f"{step}-{later}"
+            log = started(place, "a", "b", session_id=session_id)
+            slow = opened(place, session_id)
+
+            def forgetting(log: SessionLog = log, later: bool = later) -> None:
+                purge(log)
+                if later:
+                    log.commit([add("c")])
+                    snapshot(log, ["b", "c"])
+
+            slow._storage = Interrupted(slow._storage, step, forgetting)  # type: ignore[assignment]
+            with suppress(ConflictError):
+                assert not keep(slow)
+            assert not slow._storage.is_waiting  # type: ignore[attr-defined]
+            assert holding(place, WORDS) == []
+
+
+def test_who_has_not_heard_of_forgetting_keeps_no_index(place: Any) -> None:
+    log, other = started(place, "a", "b"), opened(place)
+    purge(log)
+    with pytest.raises(ConflictError):
+        keep(other)
+    news = other.catch_up()
+    assert news.is_whole
+    other.adopt(news)
+    assert not keep(other, seq=3)
+    assert holding(place, WORDS) == []
+
+
+def test_one_from_before_is_not_used_even_if_it_came_back(place: Any) -> None:
+    log = started(place, "a", "b")
+    keep(log)
+    before = {path: data for path, data in files(place).items() if INDEX in path}
+    purge(log)
+    for path, data in before.items():
+        put(place, path, data)
+    assert kept(log) is kept(opened(place)) is None
+    purge(log)
+    assert holding(place, WORDS) == []
+
+
+def put(place: Any, path: str, data: bytes) -> None:
+    if isinstance(place, str):
+        (Path(place) / path).parent.mkdir(parents=True, exist_ok=True)
+        (Path(place) / path).write_bytes(data)
+    else:
+        place.pipe_file(path, data)
+
+
+def remove(place: Any, path: str) -> None:
+    (Path(place) / path).unlink() if isinstance(place, str) else place.rm_file(path)
+
+
+class Interrupted:
+    """A storage to which something happens before the first step of a kind, unless others are locked out then."""
+
+    def __init__(self, storage: Storage, step: str, happening: Callable[[], None]) -> None:
+        self.storage, self.step, self.happening = storage, step, happening
+        self.is_waiting, self.is_locked = True, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.storage, name)
+
+    def unlock(self) -> None:
+        self.is_locked = False
+        self.storage.unlock()
+
+    def perform(self, step: Any) -> Any:
+        if self.is_waiting and (type(step).__name__ == self.step) and not self.is_locked:
+            self.is_waiting = False
+            self.happening()
+        if type(step).__name__ == "Lock":
+            if self.is_waiting and self.storage.appends:  # what comes later is kept out until it ends
+                self.is_waiting = False
+                self.happening()
+            self.is_locked = self.storage.appends
+        return self.storage.perform(step)
+
+
+def test_it_costs_no_session_that_is_not_there(tmp_path: Path) -> None:
+    """A session that was never saved has none."""
+    log = opened(IsolatedMemoryFileSystem())
+    assert kept(log) is None
+    assert not keep(log)

@@ -1,0 +1,557 @@
+"""What ranks a section is kept with the session: it saves time, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kaosmem.persistence.log as log_module
+from kaosmem import (
+    BM25Ranker,
+    KaosmemError,
+    LinearRanker,
+    RankBM25Ranker,
+    SectionSpec,
+    SessionMemory,
+    repair_session,
+)
+from kaosmem.persistence.layout import INDEX
+from kaosmem.persistence.local import LocalStorage
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.steps import Draft, Read
+from kaosmem.retrieval import analyze
+from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.sections import lazy_index
+from tests.canary import modules_of, traces
+
+CANARY = "quetzalcoatl"
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
+SPECS = (
+    SectionSpec("messages", 60, placement="history", recall=0.5, retrieval_threshold=0, low_water=0.5),
+    SectionSpec("documents", eviction="none", retrieval_threshold=0),
+    SectionSpec("notes", 60, retrieval_threshold=0, persistence="snapshot"),
+    SectionSpec("scratch", eviction="none", retrieval_threshold=0, persistence="none"),
+)
+MIN = 6
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes are kept of small sections, and snapshots come early."""
+    monkeypatch.setattr(lazy_index, "MIN_STORED", MIN)
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 2_000)
+
+
+@pytest.fixture(params=["local", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
+
+
+def text(number: int) -> str:
+    return " ".join(WORDS[number // 10**each % 10] for each in range(4)) + f" {number}"
+
+
+def opened(place: Any, **options: Any) -> Any:
+    return SessionMemory.open(place, sections=SPECS, **options)
+
+
+def files(place: Any) -> dict[str, bytes]:
+    if isinstance(place, Path):
+        return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    return {path: place.cat_file(path) for path in place.find("/")}
+
+
+def indexes(place: Any) -> dict[str, bytes]:
+    return {path.rpartition("/")[2]: data for path, data in files(place).items() if f"/{INDEX}/" in path}
+
+
+def damage(place: Any, path: str, data: bytes) -> None:
+    (place / path).write_bytes(data) if isinstance(place, Path) else place.pipe_file(path, data)
+
+
+async def asked(memory: SessionMemory, query: str = "alpha beta 3") -> tuple[Any, ...]:
+    context = await memory.assemble_context(query, budget=120)
+    decisions = [(each.item_id, each.included, each.rank, each.score) for each in context.decisions]
+    found = [(item.id, score) for item, score in memory.search(query, limit=50)]
+    return context.text, decisions, found
+
+
+async def filled(place: Any, count: int = 20, **options: Any) -> None:
+    """Store a session that was asked, so that it has indexes."""
+    async with opened(place, **options) as memory:
+        for number in range(count):
+            memory.add("documents", text(number), id=f"d{number}")
+            memory.add("messages", text(number), id=f"m{number}", role="user")
+        await asked(memory)
+
+
+async def asked_anew(place: Any, **options: Any) -> tuple[Any, ...]:
+    """Return what a session answers that has no index."""
+    return await asked_of(place, "alpha beta 3", **options)
+
+
+async def asked_of(place: Any, query: str, **options: Any) -> tuple[Any, ...]:
+    other = IsolatedMemoryFileSystem()
+    for path, data in files(place).items():
+        if f"/{INDEX}/" not in path:
+            other.pipe_file(path, data)
+    async with opened(other, **options) as memory:
+        return await asked(memory, query)
+
+
+class Reads:
+    """Which indexes were read back into a ranker's index."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        original = LinearIndex.load
+
+        def load(index: LinearIndex, data: Any) -> None:
+            original(index, data)
+            self.count += 1
+
+        monkeypatch.setattr(LinearIndex, "load", load)
+
+
+async def test_a_session_ranks_by_the_index_that_was_kept(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives what it would without, in each section that has one."""
+    await filled(place)
+    assert {name.rpartition("-")[0] for name in indexes(place)} == {"documents", "messages"}
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        found = await asked(memory)
+    assert reads.count == 2
+    assert found == await asked_anew(place)
+    assert reads.count == 2
+
+
+async def test_it_catches_up_with_all_that_has_changed(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was added, updated, removed, evicted and forgotten since, whoever did it, saved or not."""
+    await filled(place)
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        memory.add("documents", "alpha beta 3 and more", id="new")
+        memory.update("d3", "nothing of the kind")
+        memory.update("d4", "alpha beta 3")
+        memory.update("d4", "alpha beta 3 3 3")
+        memory.remove("d13")
+        for number in range(20, 24):
+            memory.add("messages", text(number), id=f"m{number}", role="user")
+            memory.update(f"m{number}", f"alpha beta 3 {number}")
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+        await memory.forget("new")
+        memory.add("documents", "alpha alpha", id="unsaved")
+        found = await asked(memory)
+        await memory.save()
+        assert found == await asked_anew(place)
+    assert reads.count >= 2
+
+
+OPS = st.sampled_from(["add", "say", "note", "update", "remove", "forget", "ask", "save", "open", "other"])
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ops=st.lists(st.tuples(OPS, st.integers(0, 9_999)), min_size=5, max_size=40),
+    ranker=st.sampled_from([None, BM25Ranker("okapi")]),
+)
+def test_whatever_happens_a_kept_index_changes_nothing(ops: Sequence[tuple[str, int]], ranker: Any) -> None:
+    """After each opening the session says what one says that makes its index anew."""
+    place = IsolatedMemoryFileSystem()
+
+    async def turn(ops: Sequence[tuple[str, int]]) -> None:
+        async with opened(place, ranker=ranker) as memory:
+            assert await asked(memory) == await asked_anew(place, ranker=ranker)
+            for op, number in ops:
+                await do(memory, op, number)
+
+    async def do(memory: SessionMemory, op: str, number: int) -> None:
+        live = [item.id for spec in memory.sections for item in memory[spec.name]]
+        if op in ("add", "say", "note"):
+            section = {"add": "documents", "say": "messages", "note": "notes"}[op]
+            memory.add(section, text(number), role="user")
+        elif op in ("update", "remove", "forget") and live:
+            chosen = live[number % len(live)]
+            if op == "update":
+                memory.update(chosen, text(number))
+            elif op == "remove":
+                memory.remove(chosen)
+            else:
+                await memory.forget(chosen)
+        elif op == "ask":
+            await memory.assemble_context(text(number), budget=100)
+        elif op == "save":
+            await memory.save()
+        elif op == "other":
+            await memory.save()
+            async with opened(place, ranker=ranker) as other:
+                other.add("documents", text(number))
+                await other.assemble_context(text(number), budget=100)
+
+    turns: list[list[tuple[str, int]]] = [[("add", each) for each in range(MIN + 2)]]
+    for op, number in ops:
+        if op == "open":
+            turns.append([])
+        else:
+            turns[-1].append((op, number))
+
+    async def run() -> None:
+        for each in (*turns, []):
+            await turn(each)
+
+    asyncio.run(run())
+
+
+async def test_what_was_updated_and_then_evicted_is_recalled_as_it_was_last(place: Any) -> None:
+    """Its update is not missed although it is no longer held, and only an archive has it."""
+    await filled(place, 8)
+    async with opened(place) as memory:
+        memory.update("m7", "osprey osprey")
+        for number in range(10, 20):
+            memory.add("messages", text(number), id=f"m{number}", role="user")
+        assert "m7" not in memory
+    for number in range(40):  # until a snapshot has it archived
+        async with opened(place) as memory:
+            memory.add("notes", text(number))
+    assert any("archive" in path for path in files(place))
+    async with opened(place) as memory:
+        context = await memory.assemble_context("osprey", budget=120)
+        assert context.decision("m7").score
+        assert await asked(memory) == await asked_anew(place)
+
+
+async def snapshotted(place: Any) -> None:
+    """Have all that is in the log stored in snapshots, of which two are kept."""
+    for number in range(60):
+        async with opened(place) as memory:
+            memory.add("notes", text(number))
+    newest = max(path for path in files(place) if "/snap/" in path)
+    assert b'"updated":' in files(place)[newest]
+
+
+async def test_updates_are_counted_across_snapshots(place: Any) -> None:
+    """One that came before a snapshot and after the index is not missed, nor one that comes after both."""
+    await filled(place)
+    async with opened(place) as memory:
+        memory.update("d3", "alpha osprey")
+    await snapshotted(place)
+    async with opened(place) as memory:
+        assert await asked(memory, "osprey") == await asked_of(place, "osprey")
+        memory.add_many("documents", map(text, range(20, 40)))
+        memory.update("d4", "alpha heron")
+        await asked(memory)
+    await snapshotted(place)
+    async with opened(place) as memory:
+        memory.update("d5", "alpha osprey")
+    async with opened(place) as memory:
+        assert await asked(memory, "osprey") == await asked_of(place, "osprey")
+
+
+# when it is written and read
+
+
+async def test_small_sections_have_none(place: Any) -> None:
+    await filled(place, MIN - 1)
+    assert indexes(place) == {}
+    await filled_more(place, 1)
+    assert [name.rpartition("-")[0] for name in sorted(indexes(place))] == ["documents"]
+
+
+async def filled_more(place: Any, count: int) -> None:
+    async with opened(place) as memory:
+        for _ in range(count):
+            memory.add("documents", text(len(memory["documents"])))
+        await asked(memory)
+
+
+async def test_it_is_written_anew_when_a_tenth_is_missing(place: Any) -> None:
+    """Neither before, however many open the session, nor where nobody has ranked."""
+    await filled(place, 100)
+    first = indexes(place)
+    async with opened(place) as memory:
+        memory.add_many("documents", map(text, range(100, 150)))
+    for _ in range(3):
+        async with opened(place) as memory:
+            memory.remove(next(iter(memory["documents"])).id)
+        assert indexes(place) == first
+    await filled_more(place, 1)
+    assert indexes(place).keys() != first.keys()
+    second = indexes(place)
+    for _ in range(3):
+        await filled_more(place, 4)
+        assert indexes(place) == second
+    await filled_more(place, 20)
+    assert indexes(place) != second
+
+
+async def test_a_session_that_is_read_only_reads_it_and_writes_none(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(place)
+    before = files(place)
+    reads = Reads(monkeypatch)
+    async with opened(place, read_only=True) as memory:
+        found = await asked(memory)
+        assert reads.count == 2
+        async with SessionMemory.open(IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]) as other:
+            await other.assemble_context("alpha", budget=100)
+    assert reads.count == 2
+    assert files(place) == before
+    assert found == await asked_anew(place)
+
+
+async def test_a_section_that_is_attached_is_ranked_by_its_own(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(place)
+    reads = Reads(monkeypatch)
+    for read_only in (True, False):
+        async with (
+            opened(place, read_only=read_only) as memory,
+            SessionMemory.open(IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]) as other,
+        ):
+            await other.assemble_context("alpha", budget=100)
+    assert reads.count == 2
+
+
+async def test_who_does_not_rank_does_not_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening and saving do without, and who ranks reads each once."""
+    await filled(tmp_path)
+    steps: list[Any] = []
+    perform = LocalStorage.perform
+    monkeypatch.setattr(LocalStorage, "perform", lambda self, step: (steps.append(step), perform(self, step))[1])
+
+    def read() -> list[str]:
+        return [step.path for step in steps if isinstance(step, Read) and step.path.startswith(INDEX)]
+
+    async with opened(tmp_path) as memory:
+        memory.add("documents", "more")
+        memory.search("more")
+    assert read() == []
+    async with opened(tmp_path) as memory:
+        await asked(memory)
+        await asked(memory)
+        await asked(memory)
+    assert len(read()) == 2
+
+
+async def test_leaving_the_session_waits_until_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    perform = LocalStorage.perform
+
+    def slow(self: LocalStorage, step: Any) -> Any:
+        if isinstance(step, Draft):
+            time.sleep(0.05)
+        return perform(self, step)
+
+    monkeypatch.setattr(LocalStorage, "perform", slow)
+    await filled(tmp_path)
+    assert len(indexes(tmp_path)) == 2
+
+
+async def test_a_full_disk_costs_the_index_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The save succeeds, and a notice says that no index was written."""
+    perform = LocalStorage.perform
+
+    def full(self: LocalStorage, step: Any) -> Any:
+        if isinstance(step, Draft) and step.path.startswith(INDEX):
+            raise OSError(28, "No space left on device")
+        return perform(self, step)
+
+    monkeypatch.setattr(LocalStorage, "perform", full)
+    async with opened(tmp_path) as memory:
+        memory.add_many("documents", map(text, range(20)))
+        await asked(memory)
+        await memory.save()
+    assert [notice for notice in memory.notices if "no index of section 'documents' was written" in notice]
+    assert CANARY not in str(memory.notices)
+    assert indexes(tmp_path) == {}
+    async with opened(tmp_path) as memory:
+        assert len(memory["documents"]) == 20
+
+
+@pytest.mark.parametrize("ranker", [RankBM25Ranker(), LinearRanker(analyze=lambda text: analyze(text))])
+async def test_a_ranker_whose_index_cannot_be_kept_does_without(ranker: Any, place: Any) -> None:
+    await filled(place, ranker=ranker)
+    assert indexes(place) == {}
+
+
+async def test_what_no_file_holds_is_in_no_index(place: Any) -> None:
+    """Nor that of a section with persistence none."""
+    async with opened(place) as memory:
+        memory.add_many("scratch", [f"{CANARY} {number}" for number in range(20)])
+        memory.add("documents", "one")
+        await asked(memory)
+    assert indexes(place) == {}
+
+
+# what is not of the session
+
+
+async def test_one_of_another_ranker_is_passed_over(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(place, ranker=BM25Ranker())
+    assert indexes(place)
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+    assert reads.count == 0
+    async with opened(place) as memory:  # which has kept its own by now
+        assert await asked(memory) == await asked_anew(place)
+    assert reads.count == 2
+
+
+class Renamed(LinearRanker):
+    """A ranker of another name with indexes of the same format."""
+
+    @property
+    def name(self) -> str:
+        return "renamed"
+
+
+async def test_one_of_another_name_is_passed_over(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name says what the index is good for, even where the bytes could be read."""
+    await filled(place, ranker=Renamed())
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        await asked(memory)
+    assert reads.count == 0
+
+
+@pytest.mark.parametrize("how", ["cut", "flip", "empty", "other"])
+async def test_a_damaged_one_changes_nothing(how: str, place: Any) -> None:
+    await filled(place)
+    for path, data in files(place).items():
+        if f"/{INDEX}/" in path:
+            flipped = data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :]
+            damage(place, path, {"cut": data[:-9], "flip": flipped, "empty": b"", "other": b"{}" * 99}[how])
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+        assert not memory.notices
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+
+
+async def test_a_session_that_is_repaired_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is served of a damaged session is ranked anew, and so is the session that it is rescued into."""
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 100_000)
+    await filled(tmp_path)
+    assert indexes(tmp_path)
+    (log,) = sorted((tmp_path / "default" / "default" / "log").iterdir())[-1:]
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([lines[0], *lines[3:]]))
+    with pytest.raises(KaosmemError):
+        async with opened(tmp_path):
+            pass
+    async with opened(tmp_path, read_only=True) as memory:
+        found = await asked(memory)
+        assert found == await asked_anew(tmp_path, read_only=True)
+    await repair_session(tmp_path, "default", "rescued")
+    assert all("/rescued/" not in path for path in files(tmp_path) if f"/{INDEX}/" in path)
+    async with SessionMemory.open(tmp_path, "rescued", sections=SPECS) as memory:
+        await asked(memory)
+
+
+async def test_who_takes_in_what_others_did_keeps_an_index_of_what_is_stored(place: Any) -> None:
+    """Two writers, each with an index of its own, that commit in turn and rebase; and then a third."""
+    await filled(place)
+    async with opened(place) as first, opened(place) as second:
+        for number in range(30, 50):
+            memory, other = (first, second) if number % 2 else (second, first)
+            memory.add("documents", text(number))
+            await asked(memory)
+            other.add("documents", text(number + 1_000))
+            other.update("d5", f"alpha beta {number}") if number % 5 == 0 else None
+            await asked(other)
+            await other.save()
+            await memory.save()
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+
+
+# what is forgotten
+
+
+async def test_what_is_forgotten_is_in_no_index(place: Any) -> None:
+    """Neither in files, nor in the memory of who has read one back; and the next one is without it."""
+    async with opened(place) as memory:
+        memory.add("documents", f"{CANARY} alpha", id="secret")
+        memory.add("messages", f"{CANARY} beta", id="said", role="user")
+    await filled(place)
+    assert [path for path, data in files(place).items() if CANARY.encode() in data and INDEX in path]
+    for ids in (["secret"], ["said"]):
+        async with opened(place) as memory:
+            await asked(memory, "alpha beta")
+            await memory.forget(*ids)
+            await asked(memory)
+        assert indexes(place)
+    assert [path for path, data in files(place).items() if CANARY.encode() in data] == []
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+
+
+async def test_what_is_forgotten_is_in_no_memory_that_read_an_index(place: Any) -> None:
+    async with opened(place) as memory:
+        memory.add("documents", f"{CANARY} alpha", id="secret")
+    await filled(place)
+    async with opened(place) as memory, opened(place) as other:
+        for each in (memory, other):
+            await asked(each, "alpha beta")
+        await memory.forget("secret")
+        other.add("documents", "more")
+        await other.save()
+        gc.collect()
+        assert traces([CANARY], [memory, other, *modules_of()]) == []
+
+
+async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That index is not kept; the next one is, of what was taken in."""
+    perform, is_over = LocalStorage.perform, False
+
+    async def forget() -> None:
+        async with opened(tmp_path) as other:
+            await other.forget("secret")
+
+    def slow(self: LocalStorage, step: Any) -> Any:
+        nonlocal is_over
+        if isinstance(step, Draft) and step.path.startswith(INDEX) and not is_over:
+            is_over = True
+            asyncio.run(forget())
+        return perform(self, step)
+
+    async with opened(tmp_path) as memory:
+        memory.add_many("documents", map(text, range(20)))
+        memory.add("documents", f"{CANARY} alpha", id="secret")
+        await memory.save()
+        monkeypatch.setattr(LocalStorage, "perform", slow)
+        await asked(memory)
+        await memory.save()
+        await memory._saver._checkpoints.finished()
+        assert is_over
+        assert indexes(tmp_path) == {}
+        memory.add("documents", "more")
+        await memory.save()
+        await asked(memory)
+    assert len(indexes(tmp_path)) == 1
+    assert all(CANARY.encode() not in data for data in files(tmp_path).values())
+
+
+async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(place: Any) -> None:
+    """Who has read nothing back deletes it all the same, and one that was offered is let go of."""
+    async with opened(place) as memory:
+        memory.add("documents", f"{CANARY} alpha", id="secret")
+    await filled(place)
+    async with opened(place) as memory:
+        memory["documents"].read_index()
+        await memory.forget("secret")
+        assert traces([CANARY], [memory]) == []
+        assert indexes(place) == {}
+        assert await asked(memory) == await asked_anew(place)
