@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.retrieval.columns import Columns, StoredColumns
+from kaosmem.retrieval.columns import Columns, StoredColumns, owned
 from kaosmem.retrieval.flat_postings import FlatPostings
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.postings import Postings
@@ -77,7 +78,8 @@ class SourceMatcher:
         """Have the sources of entries, of so many terms each, that are in columns. Raises UnusableDumpError."""
         names = columns.texts("sources")
         numbers = columns.numbers("source_numbers", np.int32, among=(0, len(names) + 1), size=len(lengths))
-        self._have(names, numbers, FlatPostings.stored(columns, "title_", len(names) + 1), lengths)
+        titles = FlatPostings.stored(columns, "title_", len(names) + 1)
+        self._have(names, numbers, replace(titles, packed=owned(titles.packed)), lengths)
 
     def _have(
         self, names: list[str], numbers: NDArray[np.int32], titles: FlatPostings, lengths: NDArray[np.int32]
