@@ -24,6 +24,7 @@ from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.objects import ObjectStorage
 from kaosmem.persistence.steps import Append, Delete, Step, Write
+from kaosmem.sections import lazy_index
 
 CANARY = "quetzalcoatl"
 LONG = "a long report on much else " * 4_000
@@ -56,12 +57,13 @@ def opened(place: Any) -> Any:
 
 @pytest.fixture
 def small_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snapshots come early, so that there are several, with archives, in a short session."""
+    """Snapshots come early, so that there are several, with archives, in a short session; all indexes are kept."""
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1_000)
+    monkeypatch.setattr(lazy_index, "MIN_STORED", 2)
 
 
 async def filled(place: Any) -> None:
-    """Store a session whose files hold the canary everywhere: log, snapshots, archives, and long texts."""
+    """Store a session whose files hold the canary everywhere: log, snapshots, archives, indexes, and long texts."""
     for turn in range(8):
         async with opened(place) as memory:
             if turn == 0:
@@ -73,13 +75,14 @@ async def filled(place: Any) -> None:
             memory.update("secret", f"{CANARY}, version {turn} {LONG}")
             memory.add("messages", f"{CANARY} said {turn} " + "word " * 8, id=f"m{turn}")
             memory.add("messages", f"harmless {turn} " + "word " * 8, id=f"h{turn}")
+            memory.search(CANARY)
 
 
 @pytest.mark.usefixtures("small_snapshots")
 async def test_no_file_holds_what_is_forgotten(place: Any) -> None:
     """Live or archived, long or short, derived in any step: all of it goes, and all else stays."""
     await filled(place)
-    assert len({path.split("/")[-2] for path in holding(place)}) == 4  # log, snap, archive, blob
+    assert len({path.split("/")[-2] for path in holding(place)}) == 5  # log, snap, archive, blob, index
     async with opened(place) as memory:
         await memory.forget("secret")
         await memory.forget("rule")

@@ -139,7 +139,7 @@ class Postings:
         column = self._columns.get(number)
         if column is None:
             slots, occurrences, _ = self.unpacked([term])
-            column = self._columns[number] = np.zeros(max(self._column_size, len(self._full)), np.uint8)
+            column = self._columns[number] = np.zeros(self._column_size, np.uint8)
             column[slots] = occurrences
         return column[: len(self._full)]
 
