@@ -247,14 +247,11 @@ PLANS = {
         (saves("x1"), saves("x2"), snapshots, saves("x3")), {"f": (forgets("x2"),)}, reader=True
     ),
     "a writer, a forgetter, a reader": Plan(STARTED, {"a": (SAVES_A,), "f": (forgets("x2"),)}, reader=True),
-    "an indexer, a writer, a snapshotter": Plan(
-        (*STARTED, indexes), {"i": (saves("i1"), indexes), "a": (SAVES_A,), "s": (snapshots,)}
-    ),
     "an indexer, a snapshotter": Plan(
         (saves("x1"), indexes), {"i": (saves("i1"), indexes), "s": (saves("s1"), snapshots)}
     ),
-    "two indexers": Plan((*STARTED, indexes), {"a": (SAVES_A, indexes), "i": (saves("i1"), indexes)}),
-    "an indexer, a forgetter": Plan(STARTED, {"i": (indexes,), "f": (forgets("x2"),)}),
+    "two indexers": Plan((saves("x1"), indexes), {"a": (SAVES_A, indexes), "i": (saves("i1"), indexes)}),
+    "an indexer, a forgetter": Plan((saves("x1"), saves("x2")), {"i": (indexes,), "f": (forgets("x2"),)}),
     "an indexer, a forgetter and a snapshot": Plan(
         (saves("x1"), saves("x2"), indexes), {"i": (indexes,), "f": (forgets("x2"), saves("f1"), snapshots)}
     ),
