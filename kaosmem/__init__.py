@@ -196,7 +196,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The stores, which not every program needs: importing them takes an eighth as long as all the rest.
+    # The stores, which not every program needs.
     if name in __all__:
         return getattr(import_module("kaosmem.stores"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -149,11 +149,13 @@ class InMemoryLongTermMemory:
     async def search(self, agent_id: str, query: str, *, namespace: str = "default", limit: int = 5) -> list[Memory]:
         shelf = self._shelf(_shelf_key(agent_id, namespace))
         check_text(query, "query")
-        return shelf.search(query, check_count(limit, "limit")) if shelf else []
+        check_count(limit, "limit")
+        return shelf.search(query, limit) if shelf else []
 
     async def get(self, agent_id: str, memory_id: str, *, namespace: str = "default") -> Memory | None:
         shelf = self._shelf(_shelf_key(agent_id, namespace))
-        return shelf.get(check_id(memory_id, "memory id")) if shelf else None
+        check_id(memory_id, "memory id")
+        return shelf.get(memory_id) if shelf else None
 
     async def delete(self, agent_id: str, memory_id: str, *, namespace: str = "default") -> None:
         key = _shelf_key(agent_id, namespace)

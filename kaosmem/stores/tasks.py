@@ -19,7 +19,7 @@ class TaskStore(Protocol):
     planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by `update_status`.
     failed > in_progress, or abandoned once retries are used up: by `increment_retry`.
     failed or abandoned > in_progress: by `force_retry`. Nothing else, but what `settle_conversation` does.
-    All raise InvalidNameError for an id; what changes a board raises UnknownTaskError where it, or the task, is missing.
+    All raise InvalidNameError for an id; what changes a board raises UnknownTaskError where it or the task is missing.
     """
 
     async def create_task_list(

@@ -21,32 +21,41 @@ if TYPE_CHECKING:
 _MAX_SINGLE = 3.4028234663852886e38
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Document:
     """What a vector store holds; a document inside a message is a DocumentBlock, and may be in the content of this.
 
-    content: blocks; a str is taken as one TextBlock. id: any text of 1 to 256 characters without control characters.
+    content: blocks; a str is made one TextBlock. id: any text of 1 to 256 characters without control characters.
     embedding: finite numbers of single precision, not all 0; None for one that the store is to make.
     Raises InvalidContentError, InvalidNameError and InvalidArgumentError.
     """
 
-    content: Sequence[ContentBlock] = field(repr=False)
+    content: tuple[ContentBlock, ...] = field(repr=False)
     id: str
-    embedding: Sequence[float] | None = field(default=None, repr=False)
-    metadata: Mapping[str, JSONValue] = field(default_factory=dict, repr=False)
+    embedding: tuple[float, ...] | None = field(repr=False)
+    metadata: Mapping[str, JSONValue] = field(repr=False)
 
-    def __post_init__(self) -> None:
-        content = check_content(self.content)
-        object.__setattr__(self, "content", (TextBlock(content),) if isinstance(content, str) else content)
-        check_id(self.id, "document id")
-        if self.embedding is not None:
-            object.__setattr__(self, "embedding", check_embedding(self.embedding))
-        object.__setattr__(self, "metadata", check_metadata(self.metadata))
+    def __init__(
+        self,
+        content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
+        id: str,  # noqa: A002
+        embedding: Iterable[float] | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> None:
+        checked = check_content(content)
+        values = {
+            "content": (TextBlock(checked),) if isinstance(checked, str) else checked,
+            "id": check_id(id, "document id"),
+            "embedding": None if embedding is None else check_embedding(embedding),
+            "metadata": check_metadata(metadata),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def text(self) -> str:
         """Return the content as one text, which is what an embedding is made of."""
-        return content_text(tuple(self.content))
+        return content_text(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ class SearchResult:
     """A document that a search found. score: its cosine with the query, -1 to 1."""
 
     id: str
-    content: Sequence[ContentBlock] = field(repr=False)
+    content: tuple[ContentBlock, ...] = field(repr=False)
     score: float
     metadata: Mapping[str, JSONValue] = field(default_factory=dict, repr=False)
 
@@ -217,7 +226,7 @@ class InMemoryVectorStore:
         made = await self._client.embed([each.text for each in bare])
         if len(made) != len(bare):
             raise InvalidArgumentError(f"the embedding client made {len(made)} embeddings of {len(bare)} texts")
-        of = {each.id: embedding for each, embedding in zip(bare, made, strict=True)}
+        of = {each.id: check_embedding(embedding) for each, embedding in zip(bare, made, strict=True)}
         return [replace(each, embedding=of[each.id]) if each.id in of else each for each in listed]
 
     def _put(self, documents: list[Document], collection: str) -> None:
