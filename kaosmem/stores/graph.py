@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id, shown
 from kaosmem.stores.arguments import check_count
 from kaosmem.types import JSONValue
+
+_Key: TypeAlias = tuple[str, str, str]
+"""What tells a relationship from all others: its source, target and type."""
 
 
 @runtime_checkable
@@ -75,16 +78,19 @@ class InMemoryGraphStore:
     def __init__(self) -> None:
         from networkx import MultiGraph  # a tenth of a second that others need not wait
 
-        # Each relationship is the key of its edge's data, whose key is what tells it from all others.
         self._graph: Any = MultiGraph()
+        self._entities: dict[str, Entity] = {}
 
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
-        self._graph.add_nodes_from([(each.id, {"entity": each}) for each in map(Entity.of, entities)])
+        added = {each.id: each for each in map(Entity.of, entities)}
+        self._graph.add_nodes_from(added)
+        self._entities |= added
 
     async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
-        self._graph.add_edges_from(
-            [(each.source, each.target, _key(each), {"of": each}) for each in map(Relationship.of, relationships)]
-        )
+        added = [Relationship.of(each) for each in relationships]
+        ends = {end for each in added for end in (each.source, each.target)}
+        self._entities |= {end: Entity(end) for end in ends if end not in self._entities}
+        self._graph.add_edges_from([(each.source, each.target, _key(each), {"of": each}) for each in added])
 
     async def get_neighbors(
         self, entity_id: str, *, depth: int = 1, relationship_types: Collection[str] | None = None
@@ -99,6 +105,7 @@ class InMemoryGraphStore:
     async def delete_entity(self, entity_id: str) -> None:
         if check_id(entity_id, "entity id") in self._graph:
             self._graph.remove_node(entity_id)
+            del self._entities[entity_id]
 
     async def delete_relationship(self, relationship: Relationship | Mapping[str, JSONValue]) -> None:
         doomed = Relationship.of(relationship)
@@ -106,24 +113,26 @@ class InMemoryGraphStore:
             self._graph.remove_edge(doomed.source, doomed.target, _key(doomed))
 
     def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
-        adjacent, described = self._graph._adj, self._graph._node  # the public views cost three times as much
-        reached, found = {entity_id: None}, dict[tuple[str, str, str], Relationship]()
-        frontier = [entity_id]
+        adjacent, known = self._graph._adj, self._entities  # its public view wraps every step
+        found: dict[_Key, Mapping[str, Relationship]] = {}
+        reached, frontier = {entity_id}, [entity_id]
+        entities = [known[entity_id]]
         for _ in range(depth):
-            near = dict[tuple[str, str, str], Relationship]()
-            following = set[str]()
+            if not frontier:
+                break
+            near: dict[_Key, Mapping[str, Relationship]] = {}
+            following: set[str] = set()
             for each in frontier:
                 for other, edges in adjacent[each].items():
-                    kept = edges if types is None else [key for key in edges if key[2] in types]
-                    near |= ((key, edges[key]["of"]) for key in kept if key not in found)
-                    if kept and other not in reached:
+                    if kept := edges if types is None else {key: edges[key] for key in edges if key[2] in types}:
+                        near.update(kept)
                         following.add(other)
-            found |= sorted(near.items())
-            frontier = sorted(following)
-            reached |= dict.fromkeys(frontier)
-        entities = tuple(described[each].get("entity") or Entity(each) for each in reached)
-        return SubGraph(entities, tuple(found.values()))
+            found |= {key: near[key] for key in sorted(near.keys() - found.keys())}
+            frontier = sorted(following - reached)
+            reached.update(frontier)
+            entities += [known[each] for each in frontier]
+        return SubGraph(tuple(entities), tuple([edge["of"] for edge in found.values()]))
 
 
-def _key(relationship: Relationship) -> tuple[str, str, str]:
+def _key(relationship: Relationship) -> _Key:
     return relationship.source, relationship.target, relationship.type

@@ -5,6 +5,7 @@ State machines and contracts take Hypothesis and pytest, which the extra `test` 
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -57,11 +58,12 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        if name.endswith("Contract"):
+        if _MODULES[name].endswith("_contract"):
             from pytest import register_assert_rewrite
 
             # So that a failing contract says what was compared.
-            register_assert_rewrite(f"{__name__}.store_contract", f"{__name__}.{_MODULES[name]}")
+            modules = {f"{__name__}.store_contract", f"{__name__}.{_MODULES[name]}"}
+            register_assert_rewrite(*(modules - sys.modules.keys()))
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("hypothesis", "pytest", "pytest_asyncio"):

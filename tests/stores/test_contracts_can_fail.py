@@ -217,8 +217,6 @@ class NarrowsAfterTheWalk(InMemoryGraphStore):
 
 class LeavesEdges(InMemoryGraphStore):
     async def delete_entity(self, entity_id):
-        if entity_id in self._graph:
-            self._graph.nodes[entity_id].clear()
         await super().delete_entity(f"{entity_id}" * 2 if isinstance(entity_id, str) else entity_id)
 
 
