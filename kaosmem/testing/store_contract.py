@@ -114,6 +114,7 @@ class StoreContract(Generic[S]):
         self.clock = Clock()
         return await self.make()
 
+    @pytest.mark.asyncio
     async def test_it_satisfies_the_protocol(self, store: S) -> None:
         """It has every method of its kind."""
         assert isinstance(store, self.protocol)
