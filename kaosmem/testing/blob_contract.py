@@ -81,8 +81,10 @@ class BlobContract(StoreContract[BlobStore]):
         await store.upload("a", b"2", content_type=_TEXT)
         await store.upload("b", b"1", content_type=_TEXT)
         await store.upload("b", b"2", content_type=_TEXT, ttl=self.ttl_s)
+        for ttl in (self.ttl_s, 3 * self.ttl_s):
+            await store.upload("c", b"2", content_type=_TEXT, ttl=ttl)
         await self.wait(self.ttl_s)
-        assert await store.download("a") == b"2"
+        assert await store.download("a") == await store.download("c") == b"2"
         await refuses(UnknownBlobError, store.download("b"))
 
     async def test_bytes_are_gone_when_their_time_has_come(self, store: BlobStore) -> None:
@@ -105,6 +107,10 @@ class BlobContract(StoreContract[BlobStore]):
         for _ in range(2):
             await store.delete("a")
             await refuses(UnknownBlobError, store.download("a"))
+        await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)
+        await store.delete("a")
+        await self.wait(self.ttl_s)
+        await refuses(UnknownBlobError, store.download("a"))
 
     async def test_neighbours_are_kept_apart(self, store: BlobStore) -> None:
         """Keys that resemble each other are different blobs, with different URLs."""

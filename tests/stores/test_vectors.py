@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,6 +151,21 @@ def test_what_is_near_does_not_depend_on_how_it_came_to_be_there(
     for number, _ in enumerate(rows):
         other.remove(f"x{number}")
     assert other.nearest([2 * each for each in query], limit) == plain.nearest(query, limit)
+
+
+def test_a_few_nearest_are_the_first_of_all() -> None:
+    """Where vectors are so alike that single precision takes one for another, too."""
+    rng = np.random.default_rng(1)
+    base = rng.standard_normal(64)
+    held = UnitVectors(64)
+    held.put((f"v{n}", (base + 1e-4 * rng.standard_normal(64)).tolist()) for n in range(500))
+    for _ in range(20):
+        query = (base + 1e-4 * rng.standard_normal(64)).tolist()
+        whole = held.nearest(query, 500)
+        for limit in (1, 2, 5, 20):
+            assert held.nearest(query, limit) == whole[:limit]
+            odd = [each for each in whole if int(each[0][1:]) % 2]
+            assert held.nearest(query, limit, lambda each: int(each[1:]) % 2 == 1) == odd[:limit]
 
 
 def test_tiny_and_huge_vectors_have_a_direction() -> None:
