@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidContentError, InvalidNameError
-from kaosmem.names import MAX_ITEM_ID_CHARS, check_item_id, shown, shown_name
+from kaosmem.names import MAX_ID_CHARS, check_item_id, shown, shown_name
 from kaosmem.types import JSONValue, check_text, json_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -159,10 +159,10 @@ def _described(title: str, description: str) -> str:
 
 def _item_id(identity: str) -> str:
     """Return an identity as an item's id: what would be too long ends in its hash."""
-    if len(identity) < MAX_ITEM_ID_CHARS - _DIGEST_CHARS:
+    if len(identity) < MAX_ID_CHARS - _DIGEST_CHARS:
         return identity
     digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{identity[: MAX_ITEM_ID_CHARS - _DIGEST_CHARS - 1]}+{digest}"
+    return f"{identity[: MAX_ID_CHARS - _DIGEST_CHARS - 1]}+{digest}"
 
 
 def _check_id(given: object, what: str) -> None:
@@ -172,7 +172,7 @@ def _check_id(given: object, what: str) -> None:
     except InvalidNameError:
         pass
     raise InvalidNameError(
-        f"{what} {shown_name(given)} is not valid: use 1 to {MAX_ITEM_ID_CHARS} characters without control characters "
+        f"{what} {shown_name(given)} is not valid: use 1 to {MAX_ID_CHARS} characters without control characters "
         "or lone surrogates, not only white space"
     )
 

@@ -5,13 +5,19 @@
     ├── InvalidContentError (ValueError)         text or metadata that could not be stored faithfully
     ├── InvalidBudgetError (ValueError)          a budget or reserve that is not a whole number of tokens
     ├── InvalidFilterError (ValueError)          a filter on metadata that means nothing
+    ├── InvalidArgumentError (ValueError)        a limit, offset, depth, time to live or embedding out of its range
+    ├── InvalidTransitionError (ValueError)      a task can't get from its status to that one
     ├── UnknownSectionError (KeyError)
     ├── UnknownItemError (KeyError)
     ├── UnknownSessionError (KeyError)           nothing is stored under this id
     ├── UnknownEncodingError (ValueError)        no token counter of that name
     ├── UnknownFormatError (ValueError)          no format of that name
     ├── UnknownAssemblerError (ValueError)       nothing to compare of that name
+    ├── UnknownTaskError (KeyError)              no board, or no task on it, of that id
+    ├── UnknownBlobError (FileNotFoundError)     no bytes are stored under this key
+    ├── UnknownScopeError (LookupError)          no agent's scope has been entered
     ├── DuplicateItemError (ValueError)
+    ├── DuplicateTaskError (ValueError)
     ├── SectionFullError (OverflowError)         nothing may be evicted to make room
     ├── ItemTooLargeError (ValueError)           larger than its whole section
     ├── WindowTooSmallError (ValueError)         the budget cannot hold what must be shown
@@ -58,6 +64,14 @@ class InvalidFilterError(KaosmemError, ValueError):
     """A filter on metadata is not one that can be asked."""
 
 
+class InvalidArgumentError(KaosmemError, ValueError):
+    """A limit, offset, depth, time to live, embedding or number of retries is out of its range."""
+
+
+class InvalidTransitionError(KaosmemError, ValueError):
+    """A task's status does not lead to the one that was asked for."""
+
+
 class UnknownSectionError(KaosmemError, KeyError):
     """No section has this name."""
 
@@ -82,8 +96,24 @@ class UnknownAssemblerError(KaosmemError, ValueError):
     """No assembler has this name."""
 
 
+class UnknownTaskError(KaosmemError, KeyError):
+    """No board has this key, or no task on it this id."""
+
+
+class UnknownBlobError(KaosmemError, FileNotFoundError):
+    """No bytes are stored under this key, or their time has come."""
+
+
+class UnknownScopeError(KaosmemError, LookupError):
+    """No scope of an agent in a thread has been entered."""
+
+
 class DuplicateItemError(KaosmemError, ValueError):
     """A live item already has this id."""
+
+
+class DuplicateTaskError(KaosmemError, ValueError):
+    """A board already has this key, or a task on it this id."""
 
 
 class SectionFullError(KaosmemError, OverflowError):

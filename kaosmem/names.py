@@ -9,11 +9,11 @@ import re
 from kaosmem.errors import InvalidNameError
 
 MAX_NAME_CHARS = 128
-MAX_ITEM_ID_CHARS = 256
+MAX_ID_CHARS = 256
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]*", re.ASCII)
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._@:+-]+", re.ASCII)
-_NOT_IN_ITEM_ID = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NOT_IN_ID = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _QUERY = re.compile(r"[?#]")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
 
@@ -33,17 +33,23 @@ def check_name(name: object, kind: str) -> str:
     )
 
 
-def check_item_id(item_id: object) -> str:
-    """Return `item_id` if it may name an item: 1 to 256 characters, no control characters or lone surrogates.
+def check_id(given: object, kind: str) -> str:
+    """Return `given` if it may be an id: 1 to 256 characters, no control characters or lone surrogates.
 
+    kind: what it is an id of, for the message.
     Raises InvalidNameError.
     """
-    if isinstance(item_id, str) and 1 <= len(item_id) <= MAX_ITEM_ID_CHARS and not _NOT_IN_ITEM_ID.search(item_id):
-        return item_id
+    if isinstance(given, str) and 1 <= len(given) <= MAX_ID_CHARS and not _NOT_IN_ID.search(given):
+        return given
     raise InvalidNameError(
-        f"item id {shown(item_id)} is not valid: use 1 to {MAX_ITEM_ID_CHARS} characters "
+        f"{kind} {shown_name(given)} is not valid: use 1 to {MAX_ID_CHARS} characters "
         "without control characters or lone surrogates"
     )
+
+
+def check_item_id(item_id: object) -> str:
+    """Return `item_id` if it may name an item. Raises as `check_id`."""
+    return check_id(item_id, "item id")
 
 
 def safe_id(text: str) -> str:

@@ -1,10 +1,11 @@
-"""What tests of code that uses kaosmem need: checkers of messages, and state machines for filesystems and the log.
+"""What tests of code that uses kaosmem need: checkers of messages, state machines, and the contracts of stores.
 
-The state machines take Hypothesis, which the extra `test` installs.
+State machines and contracts take Hypothesis and pytest, which the extra `test` installs.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -12,26 +13,59 @@ from kaosmem.errors import MissingExtraError
 from kaosmem.testing.messages import MessageRuleError, check_anthropic_messages, check_openai_messages
 
 if TYPE_CHECKING:
+    from kaosmem.testing.blob_contract import BlobContract
+    from kaosmem.testing.graph_contract import GraphContract
+    from kaosmem.testing.history_contract import HistoryContract
+    from kaosmem.testing.long_term_contract import LongTermContract
     from kaosmem.testing.session_log_machine import SessionLogMachine
+    from kaosmem.testing.short_term_contract import ShortTermContract
     from kaosmem.testing.storage_machine import StorageMachine
+    from kaosmem.testing.store_contract import Clock
+    from kaosmem.testing.task_contract import TaskContract
+    from kaosmem.testing.vector_contract import VectorContract
 
 __all__ = [
+    "BlobContract",
+    "Clock",
+    "GraphContract",
+    "HistoryContract",
+    "LongTermContract",
     "MessageRuleError",
     "SessionLogMachine",
+    "ShortTermContract",
     "StorageMachine",
+    "TaskContract",
+    "VectorContract",
     "check_anthropic_messages",
     "check_openai_messages",
 ]
 
-_MACHINES = {"SessionLogMachine": "session_log_machine", "StorageMachine": "storage_machine"}
+_MODULES = {
+    "BlobContract": "blob_contract",
+    "Clock": "store_contract",
+    "GraphContract": "graph_contract",
+    "HistoryContract": "history_contract",
+    "LongTermContract": "long_term_contract",
+    "SessionLogMachine": "session_log_machine",
+    "ShortTermContract": "short_term_contract",
+    "StorageMachine": "storage_machine",
+    "TaskContract": "task_contract",
+    "VectorContract": "vector_contract",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MACHINES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_MACHINES[name]}"), name)
+        if _MODULES[name].endswith("_contract"):
+            from pytest import register_assert_rewrite
+
+            # So that a failing contract says what was compared.
+            modules = {f"{__name__}.store_contract", f"{__name__}.{_MODULES[name]}"}
+            register_assert_rewrite(*(modules - sys.modules.keys()))
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "hypothesis":
+        if (error.name or "").partition(".")[0] not in ("hypothesis", "pytest", "pytest_asyncio"):
             raise
-        raise MissingExtraError("a state machine needs the extra 'test': pip install 'kaosmem[test]'") from None
+        raise MissingExtraError(f"{name} needs the extra 'test': pip install 'kaosmem[test]'") from None

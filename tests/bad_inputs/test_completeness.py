@@ -17,7 +17,7 @@ NO_REDIS = "there is no Redis backend yet"
 NO_TENANTS = "there is no database to keep tenants apart in yet; namespaces are BI-024"
 
 LEFT_OUT = {
-    "BI-079": "what a section shows is capped, what a source does is not, and there is no vector store yet",
+    "BI-079": "what a section shows is capped, what a source does is not, and none sits on a vector store yet",
     **dict.fromkeys(("BI-084", "BI-085", "BI-086", "BI-087"), NO_TENANTS),
     **dict.fromkeys(("BI-090", "BI-091", "BI-092", "BI-094", "BI-095", "BI-096", "BI-097", "BI-100", "BI-102"), NO_SQL),
     **dict.fromkeys(("BI-107", "BI-109"), NO_REDIS),

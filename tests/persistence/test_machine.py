@@ -136,7 +136,7 @@ def test_without_hypothesis_the_remedy_is_named() -> None:
         "testing.StorageMachine"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MissingExtraError: a state machine needs the extra 'test': pip install 'kaosmem[test]'" in done.stderr
+    assert "MissingExtraError: StorageMachine needs the extra 'test': pip install 'kaosmem[test]'" in done.stderr
 
 
 def test_importing_kaosmem_testing_does_not_load_hypothesis() -> None:

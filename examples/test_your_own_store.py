@@ -1,0 +1,82 @@
+"""A store of your own: forty lines over SQLite, the contract that shows it is one, and an agent that can't tell."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kaosmem import InMemoryShortTermMemory, InvalidContentError, ShortTermMemory
+from kaosmem.names import check_id
+from kaosmem.stores.memory import check_state
+from kaosmem.testing import ShortTermContract
+
+
+class SqliteSessionState:
+    """A ShortTermMemory in a table; each method is one transaction."""
+
+    def __init__(self, database: str) -> None:
+        self._connection = sqlite3.connect(database)
+        self._connection.execute("create table if not exists states (session text primary key, state text)")
+
+    async def get_state(self, session_id: str) -> dict[str, Any]:
+        rows = self._connection.execute("select state from states where session = ?", [_key(session_id)])
+        return json.loads(next(rows, ("{}",))[0])
+
+    async def set_state(self, session_id: str, state: Mapping[str, Any]) -> None:
+        with self._connection:
+            self._connection.execute("replace into states values (?, ?)", [_key(session_id), _text(state)])
+
+    async def update_state(self, session_id: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        _text(patch)
+        with self._connection:
+            self._connection.execute("begin immediate")  # others wait until this has read and written
+            state = await self.get_state(session_id) | dict(patch)
+            self._connection.execute("replace into states values (?, ?)", [_key(session_id), _text(state)])
+        return json.loads(_text(state))
+
+    async def clear(self, session_id: str) -> None:
+        with self._connection:
+            self._connection.execute("delete from states where session = ?", [_key(session_id)])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _key(session_id: str) -> str:
+    return check_id(session_id, "session id")
+
+
+def _text(state: Mapping[str, Any]) -> str:
+    return json.dumps(check_state(state))
+
+
+class TestSqliteSessionState(ShortTermContract):
+    """It passes what every ShortTermMemory passes."""
+
+    async def make(self) -> SqliteSessionState:
+        return SqliteSessionState(":memory:")
+
+    async def close(self, store: SqliteSessionState) -> None:
+        store.close()
+
+
+async def plan(state: ShortTermMemory, session_id: str) -> list[str]:
+    """Plan a step and say what there is to do, as an agent would, on whatever keeps its state."""
+    known = await state.get_state(session_id)
+    steps = [*known.get("steps", []), f"step {len(known.get('steps', [])) + 1}"]
+    return (await state.update_state(session_id, {"steps": steps}))["steps"]
+
+
+@pytest.mark.parametrize("make", [InMemoryShortTermMemory, lambda: SqliteSessionState(":memory:")])
+async def test_the_same_agent_runs_on_either(make: Any) -> None:
+    """In memory while it is tested, in the database when it is in use."""
+    state = make()
+    assert [await plan(state, "deal-42") for _ in range(2)] == [["step 1"], ["step 1", "step 2"]]
+    with pytest.raises(InvalidContentError):
+        await state.set_state("deal-42", {"steps": {1, 2}})
+    if isinstance(state, SqliteSessionState):
+        state.close()

@@ -1,0 +1,113 @@
+"""Bytes under keys."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias, runtime_checkable
+from urllib.parse import quote
+
+from kaosmem.errors import InvalidContentError, UnknownBlobError
+from kaosmem.names import check_id, shown
+from kaosmem.stores.arguments import check_ttl
+from kaosmem.stores.expiry import Clock, Expiries, utc_now
+from kaosmem.types import check_text
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+
+@runtime_checkable
+class BlobStore(Protocol):
+    """Bytes, such as files that agents made.
+
+    key: any text of 1 to 256 characters without control characters; a `/` in it is a character like others.
+    All but `connect` and `disconnect` raise InvalidNameError for a key.
+    """
+
+    async def connect(self) -> None:
+        """Open what the store needs, if it is not open; without it the first use does so."""
+        ...
+
+    async def disconnect(self) -> None:
+        """Give back what the store has open; what is stored stays, and the store can be used again."""
+        ...
+
+    async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
+        """Store bytes in place of those before.
+
+        content_type: a media type, such as `text/csv`, for who fetches the URL. ttl: seconds until they are gone,
+        None for never.
+        Raises InvalidContentError for data that are no bytes and InvalidArgumentError for the ttl.
+        """
+        ...
+
+    async def download(self, key: str) -> bytes:
+        """Return the bytes. Raises UnknownBlobError."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Delete the bytes if they are there."""
+        ...
+
+    async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
+        """Return a URL that gives the bytes to whoever has it, for so many seconds.
+
+        Raises UnknownBlobError, and InvalidArgumentError for the seconds.
+        """
+        ...
+
+
+def check_bytes(data: object) -> bytes:
+    """Return a copy of bytes. Raises InvalidContentError."""
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise InvalidContentError(f"data is a {type(data).__name__}; give bytes, encode() makes them of a str")
+
+
+class InMemoryFileStore:
+    """A BlobStore in this process; its URLs are `memory://` and the key, percent-encoded.
+
+    clock: gives aware times.
+    """
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._blobs: dict[str, tuple[bytes, str]] = {}
+        self._expiries: Expiries[str] = Expiries(clock or utc_now)
+
+    async def connect(self) -> None:
+        pass
+
+    async def disconnect(self) -> None:
+        pass
+
+    async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
+        blob = check_bytes(data), check_text(content_type, "content_type")
+        self._drop_due()
+        self._expiries.set(check_id(key, "blob key"), ttl)
+        self._blobs[key] = blob
+
+    async def download(self, key: str) -> bytes:
+        return self._blob(key)[0]
+
+    async def delete(self, key: str) -> None:
+        self._blobs.pop(check_id(key, "blob key"), None)
+        self._expiries.discard(key)
+
+    async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
+        check_ttl(expires_s, "expires_s")
+        self._blob(key)
+        return f"memory://{quote(key)}"
+
+    def content_type(self, key: str) -> str:
+        """Return the media type that bytes were stored with. Raises UnknownBlobError."""
+        return self._blob(key)[1]
+
+    def _blob(self, key: str) -> tuple[bytes, str]:
+        check_id(key, "blob key")
+        self._drop_due()
+        try:
+            return self._blobs[key]
+        except KeyError:
+            raise UnknownBlobError(f"nothing is stored under {shown(key)}, or its time to live is over") from None
+
+    def _drop_due(self) -> None:
+        for key in self._expiries.pop_due():
+            del self._blobs[key]

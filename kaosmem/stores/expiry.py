@@ -1,0 +1,56 @@
+"""When what is stored for a time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeAlias, TypeVar
+
+from kaosmem.stores.arguments import check_ttl
+
+K = TypeVar("K", bound=Hashable)
+
+Clock: TypeAlias = Callable[[], datetime]
+"""Gives the time, aware."""
+
+
+def utc_now() -> datetime:
+    """Return the time, in UTC."""
+    return datetime.now(UTC)
+
+
+class Expiries(Generic[K]):
+    """The keys that expire, by a clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._times: dict[K, tuple[float, int]] = {}
+        self._queue: list[tuple[float, int, K]] = []
+        self._numbers = count()  # so that keys are never compared, and a time that was replaced is known
+
+    def set(self, key: K, ttl: float | None) -> None:
+        """Let a key expire `ttl` seconds from now, None for never. Raises InvalidArgumentError."""
+        if ttl is None:
+            self.discard(key)
+            return
+        time = self._clock().timestamp() + check_ttl(ttl)
+        number = next(self._numbers)
+        self._times[key] = time, number
+        heappush(self._queue, (time, number, key))
+
+    def discard(self, key: K) -> None:
+        """Let a key stay."""
+        self._times.pop(key, None)
+
+    def pop_due(self) -> list[K]:
+        """Return the keys whose time has come, once."""
+        due: list[K] = []
+        now = self._clock().timestamp() if self._queue else 0.0
+        while self._queue and self._queue[0][0] <= now:
+            time, number, key = heappop(self._queue)
+            if self._times.get(key) == (time, number):
+                del self._times[key]
+                due.append(key)
+        return due

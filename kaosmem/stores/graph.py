@@ -1,0 +1,138 @@
+"""Entities and what they have to do with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from kaosmem.entities import Entity, Relationship, SubGraph
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.names import check_id, shown
+from kaosmem.stores.arguments import check_count
+from kaosmem.types import JSONValue
+
+_Key: TypeAlias = tuple[str, str, str]
+"""What tells a relationship from all others: its source, target and type."""
+
+
+@runtime_checkable
+class GraphStore(Protocol):
+    """A graph: entities by id, relationships by source, target and type."""
+
+    async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
+        """Add entities, each in place of the one with its id; all, or, raising, none.
+
+        Entities and relationships may be mappings of their fields. Raises InvalidNameError and InvalidContentError.
+        """
+        ...
+
+    async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
+        """Add relationships, each in place of the one with its ends and type; all, or, raising, none.
+
+        An end that is not there becomes an entity that has an id alone. Raises as `add_entities`.
+        """
+        ...
+
+    async def get_neighbors(
+        self, entity_id: str, *, depth: int = 1, relationship_types: Collection[str] | None = None
+    ) -> SubGraph:
+        """Return an entity and what is around it, along relationships in either direction.
+
+        entities: itself and those up to `depth` hops away, nearest first, then in order of their ids.
+        relationships: all of the entities less than `depth` hops away, those of nearer ones first, then in order of
+        source, target and type.
+        relationship_types: along and of these alone; None for all.
+        Nothing is around an entity that is not there.
+        Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1 and for types that are one str.
+        """
+        ...
+
+    async def delete_entity(self, entity_id: str) -> None:
+        """Delete an entity if it is there, and all its relationships; what they led to stays."""
+        ...
+
+    async def delete_relationship(self, relationship: Relationship | Mapping[str, JSONValue]) -> None:
+        """Delete the relationship of these ends and type if it is there, whatever its description; the ends stay."""
+        ...
+
+
+@runtime_checkable
+class CypherCapable(Protocol):
+    """A graph store that can be asked in Cypher."""
+
+    async def query_cypher(self, query: str, params: Mapping[str, JSONValue] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of a query, each by the names that it returns; `params` are bound, never made its text."""
+        ...
+
+
+def check_relationship_types(given: Collection[str] | None) -> frozenset[str] | None:
+    """Return types of relationships. Raises InvalidArgumentError for one str, which would be read letter by letter."""
+    if isinstance(given, str):
+        raise InvalidArgumentError(f"relationship_types is the str {shown(given)}; give a list of types")
+    return None if given is None else frozenset(given)
+
+
+class InMemoryGraphStore:
+    """A GraphStore in this process, in networkx."""
+
+    def __init__(self) -> None:
+        from networkx import MultiGraph  # a tenth of a second that others need not wait
+
+        self._graph: Any = MultiGraph()
+        self._entities: dict[str, Entity] = {}
+
+    async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
+        added = {each.id: each for each in map(Entity.of, entities)}
+        self._graph.add_nodes_from(added)
+        self._entities |= added
+
+    async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
+        added = [Relationship.of(each) for each in relationships]
+        ends = {end for each in added for end in (each.source, each.target)}
+        self._entities |= {end: Entity(end) for end in ends if end not in self._entities}
+        self._graph.add_edges_from([(each.source, each.target, _key(each), {"of": each}) for each in added])
+
+    async def get_neighbors(
+        self, entity_id: str, *, depth: int = 1, relationship_types: Collection[str] | None = None
+    ) -> SubGraph:
+        check_id(entity_id, "entity id")
+        check_count(depth, "depth", least=1)
+        types = check_relationship_types(relationship_types)
+        if entity_id not in self._graph:
+            return SubGraph()
+        return self._around(entity_id, depth, types)
+
+    async def delete_entity(self, entity_id: str) -> None:
+        if check_id(entity_id, "entity id") in self._graph:
+            self._graph.remove_node(entity_id)
+            del self._entities[entity_id]
+
+    async def delete_relationship(self, relationship: Relationship | Mapping[str, JSONValue]) -> None:
+        doomed = Relationship.of(relationship)
+        if self._graph.has_edge(doomed.source, doomed.target, _key(doomed)):
+            self._graph.remove_edge(doomed.source, doomed.target, _key(doomed))
+
+    def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
+        adjacent, known = self._graph._adj, self._entities  # its public view wraps every step
+        found: dict[_Key, Mapping[str, Relationship]] = {}
+        reached, frontier = {entity_id}, [entity_id]
+        entities = [known[entity_id]]
+        for _ in range(depth):
+            if not frontier:
+                break
+            near: dict[_Key, Mapping[str, Relationship]] = {}
+            following: set[str] = set()
+            for each in frontier:
+                for other, edges in adjacent[each].items():
+                    if kept := edges if types is None else {key: edges[key] for key in edges if key[2] in types}:
+                        near.update(kept)
+                        following.add(other)
+            found |= {key: near[key] for key in sorted(near.keys() - found.keys())}
+            frontier = sorted(following - reached)
+            reached.update(frontier)
+            entities += [known[each] for each in frontier]
+        return SubGraph(tuple(entities), tuple([edge["of"] for edge in found.values()]))
+
+
+def _key(relationship: Relationship) -> _Key:
+    return relationship.source, relationship.target, relationship.type

@@ -1,0 +1,160 @@
+"""Boards of tasks, and the one that all agents of a process share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Protocol, runtime_checkable
+
+from kaosmem.errors import DuplicateTaskError, UnknownTaskError
+from kaosmem.names import check_id, shown
+from kaosmem.stores.task_list import DEFAULT_MAX_RETRIES, Task, TaskList, TaskStatus, check_status
+
+
+@runtime_checkable
+class TaskStore(Protocol):
+    """A board of tasks for each agent in each conversation; every change is one step, seen whole or not at all.
+
+    conversation_id, agent_id, task_id: any text of 1 to 256 characters without control characters; different ones
+    never meet.
+    planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by `update_status`.
+    failed > in_progress, or abandoned once retries are used up: by `increment_retry`.
+    failed or abandoned > in_progress: by `force_retry`. Nothing else, but what `settle_conversation` does.
+    All raise InvalidNameError for an id; what changes a board raises UnknownTaskError where it or the task is missing.
+    """
+
+    async def create_task_list(
+        self,
+        conversation_id: str,
+        agent_id: str,
+        tasks: Iterable[Task] = (),
+        *,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+    ) -> TaskList:
+        """Make a board of planned tasks.
+
+        max_retries: how often a failed task may be retried before it is abandoned.
+        Raises DuplicateTaskError where there is one, or for two tasks with one id, InvalidTransitionError for a task
+        that is not planned, InvalidArgumentError for max_retries.
+        """
+        ...
+
+    async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:
+        """Return a board, None where there is none."""
+        ...
+
+    async def update_status(
+        self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
+    ) -> TaskList:
+        """Move a task on and return the board. Raises InvalidTransitionError where the chart does not lead there."""
+        ...
+
+    async def add_tasks(self, conversation_id: str, agent_id: str, tasks: Iterable[Task]) -> TaskList:
+        """Add planned tasks at the end and return the board; all, or, raising as `create_task_list`, none."""
+        ...
+
+    async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+        """Retry a failed task, or abandon it where its retries are used up, and return the board.
+
+        Raises InvalidTransitionError for a task that has not failed.
+        """
+        ...
+
+    async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+        """Retry a failed or abandoned task, its retries counted anew, and return the board.
+
+        Raises InvalidTransitionError for any other.
+        """
+        ...
+
+    async def settle_conversation(self, conversation_id: str) -> int:
+        """Let what is in progress on all boards of a conversation have succeeded; return how many tasks that were."""
+        ...
+
+
+class InMemoryTaskStore:
+    """A TaskStore in this process."""
+
+    def __init__(self) -> None:
+        self._conversations: dict[str, dict[str, TaskList]] = {}
+
+    async def create_task_list(
+        self,
+        conversation_id: str,
+        agent_id: str,
+        tasks: Iterable[Task] = (),
+        *,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+    ) -> TaskList:
+        board = TaskList(conversation_id, agent_id, max_retries=max_retries).added(tasks)
+        boards = self._conversations.get(conversation_id, {})
+        if agent_id in boards:
+            raise DuplicateTaskError(
+                f"agent {shown(agent_id)} has a board in conversation {shown(conversation_id)}; add_tasks adds to it"
+            )
+        self._conversations[conversation_id] = boards | {agent_id: board}
+        return board
+
+    async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:
+        return self._found(conversation_id, agent_id)
+
+    async def update_status(
+        self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
+    ) -> TaskList:
+        to = check_status(status)
+        return self._replace(conversation_id, agent_id, task_id, lambda task, _: task.moved(to))
+
+    async def add_tasks(self, conversation_id: str, agent_id: str, tasks: Iterable[Task]) -> TaskList:
+        return self._keep(self._board(conversation_id, agent_id).added(tasks))
+
+    async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+        return self._replace(conversation_id, agent_id, task_id, Task.retried)
+
+    async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+        return self._replace(conversation_id, agent_id, task_id, lambda task, _: task.forced())
+
+    async def settle_conversation(self, conversation_id: str) -> int:
+        boards = self._conversations.get(check_id(conversation_id, "conversation id"), {})
+        lingering = sum(task.status == TaskStatus.IN_PROGRESS for board in boards.values() for task in board.tasks)
+        boards |= {agent_id: board.settled() for agent_id, board in boards.items()}
+        return lingering
+
+    def _found(self, conversation_id: str, agent_id: str) -> TaskList | None:
+        check_id(conversation_id, "conversation id")
+        return self._conversations.get(conversation_id, {}).get(check_id(agent_id, "agent id"))
+
+    def _board(self, conversation_id: str, agent_id: str) -> TaskList:
+        if board := self._found(conversation_id, agent_id):
+            return board
+        raise UnknownTaskError(
+            f"agent {shown(agent_id)} has no board in conversation {shown(conversation_id)}; create_task_list makes one"
+        )
+
+    def _replace(
+        self, conversation_id: str, agent_id: str, task_id: str, change: Callable[[Task, int], Task]
+    ) -> TaskList:
+        board = self._board(conversation_id, agent_id)
+        return self._keep(board.replaced(task_id, lambda task: change(task, board.max_retries)))
+
+    def _keep(self, board: TaskList) -> TaskList:
+        self._conversations[board.conversation_id][board.agent_id] = board
+        return board
+
+
+class GlobalTaskStore:
+    """The store of boards that all agents of this process share: in memory, until another is set."""
+
+    _store: ClassVar[TaskStore] = InMemoryTaskStore()
+
+    @classmethod
+    def get(cls) -> TaskStore:
+        """Return the store; ask for it each time, as another may have been set."""
+        return cls._store
+
+    @classmethod
+    def set(cls, store: TaskStore) -> TaskStore:
+        """Put another store in place, and return the one before, whose boards stay there.
+
+        Meant for start-up, before there are boards, and for tests, which put back what was there.
+        """
+        before, cls._store = cls._store, store
+        return before

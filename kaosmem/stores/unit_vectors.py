@@ -1,0 +1,102 @@
+"""Vectors under ids, and those nearest to another: one matrix of rows of length 1, in single precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FIRST_ROWS = 16
+_ROWS_AT_ONCE = 4_096
+_EPSILON = float(np.finfo(np.float32).eps)
+
+
+class UnitVectors:
+    """Vectors of one number of dimensions; none is all zeros."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self._rows: NDArray[np.float32] = np.empty((_FIRST_ROWS, dimensions), np.float32)
+        self._lengths: NDArray[np.float64] = np.empty(_FIRST_ROWS)
+        self._ids: list[str] = []
+        self._row_of: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """Return the number of vectors."""
+        return len(self._ids)
+
+    def put(self, vectors: Iterable[tuple[str, Sequence[float]]]) -> None:
+        """Store vectors by id, each in place of the one before."""
+        for vector_id, vector in vectors:
+            row = self._row_of.get(vector_id)
+            if row is None:
+                row = self._row_of[vector_id] = len(self._ids)
+                self._ids.append(vector_id)
+                if row == len(self._rows):
+                    self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+                    self._lengths = np.concatenate([self._lengths, np.empty_like(self._lengths)])
+            self._rows[row], self._lengths[row] = _unit(vector)
+
+    def remove(self, vector_id: str) -> None:
+        """Remove a vector; the last one takes its row."""
+        row, last = self._row_of.pop(vector_id), len(self._ids) - 1
+        moved = self._ids.pop()
+        if row != last:
+            self._rows[row], self._lengths[row] = self._rows[last], self._lengths[last]
+            self._ids[row], self._row_of[moved] = moved, row
+
+    def vector(self, vector_id: str) -> tuple[float, ...]:
+        """Return a vector as it was stored, in single precision."""
+        row = self._row_of[vector_id]
+        values: list[float] = (self._rows[row] * self._lengths[row]).astype(np.float32).tolist()
+        return tuple(values)
+
+    def nearest(
+        self, query: Sequence[float], limit: int, passes: Callable[[str], bool] | None = None
+    ) -> list[tuple[str, float]]:
+        """Return at most `limit` (id, cosine) of those whose id passes, largest first; of equal ones by id.
+
+        Cosines are rounded to 1e-9: the same vectors give the same answer, however they came to be here.
+        """
+        unit, size = _unit(query)[0], len(self._ids)
+        wanted = limit = min(limit, size)
+        if not limit:
+            return []
+        rough = self._rows[:size] @ unit.astype(np.float32)
+        while True:
+            rows, sure = self._best_rows(rough, wanted)
+            if passes is not None:
+                passing = np.fromiter((passes(self._ids[row]) for row in rows), np.bool_, len(rows))
+                rows, sure = rows[passing], sure[passing]
+            if np.count_nonzero(sure) >= limit or wanted == size:
+                return self._ranked(rows, unit)[:limit]
+            wanted = min(8 * wanted, size)
+
+    def _best_rows(self, rough: NDArray[np.float32], wanted: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return rows among which the `wanted` best are, whatever rough cosines are off, and which seem to be these."""
+        floor = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
+        error = 4 * (self.dimensions + 2) * _EPSILON
+        (rows,) = np.nonzero(rough >= floor - error)
+        return rows, rough[rows] >= floor
+
+    def _ranked(self, rows: NDArray[np.intp], unit: NDArray[np.float64]) -> list[tuple[str, float]]:
+        cosines: list[float] = []
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            vectors = self._rows[rows[start : start + _ROWS_AT_ONCE]].astype(np.float64)
+            # Summed row by row: a product of matrices rounds each row as its place among the others has it.
+            products = (vectors * unit).sum(axis=1) / np.sqrt((vectors * vectors).sum(axis=1))
+            cosines += np.clip(np.round(products, 9), -1.0, 1.0).tolist()
+        return sorted(zip((self._ids[row] for row in rows), cosines, strict=True), key=lambda hit: (-hit[1], hit[0]))
+
+
+def _unit(vector: Sequence[float]) -> tuple[NDArray[np.float64], float]:
+    """Return a vector's direction and length."""
+    values = np.asarray(vector, np.float64)
+    largest = float(np.abs(values).max())  # squares of what is very small or large would be 0 or infinite
+    scaled = values / largest
+    length = float(np.sqrt((scaled * scaled).sum()))
+    return scaled / length, length * largest

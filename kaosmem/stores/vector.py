@@ -1,0 +1,273 @@
+"""Documents found by what they mean: the nearest embeddings."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from kaosmem.clients import EmbeddingClient
+from kaosmem.errors import InvalidArgumentError, InvalidContentError
+from kaosmem.filters import Filter, parse_filter
+from kaosmem.names import check_id, shown
+from kaosmem.stores.arguments import check_count
+from kaosmem.types import ContentBlock, JSONValue, TextBlock, check_content, check_metadata, content_text
+
+if TYPE_CHECKING:
+    from kaosmem.stores.unit_vectors import UnitVectors
+
+_MAX_SINGLE = 3.4028234663852886e38
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Document:
+    """What a vector store holds; a document inside a message is a DocumentBlock, and may be in the content of this.
+
+    content: blocks; a str is made one TextBlock. id: any text of 1 to 256 characters without control characters.
+    embedding: finite numbers of single precision, not all 0; None for one that the store is to make.
+    Raises InvalidContentError, InvalidNameError and InvalidArgumentError.
+    """
+
+    content: tuple[ContentBlock, ...] = field(repr=False)
+    id: str
+    embedding: tuple[float, ...] | None = field(repr=False)
+    metadata: Mapping[str, JSONValue] = field(repr=False)
+
+    def __init__(
+        self,
+        content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
+        id: str,  # noqa: A002
+        embedding: Iterable[float] | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> None:
+        checked = check_content(content)
+        values = {
+            "content": (TextBlock(checked),) if isinstance(checked, str) else checked,
+            "id": check_id(id, "document id"),
+            "embedding": None if embedding is None else check_embedding(embedding),
+            "metadata": check_metadata(metadata),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def text(self) -> str:
+        """Return the content as one text, which is what an embedding is made of."""
+        return content_text(self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A document that a search found. score: its cosine with the query, -1 to 1."""
+
+    id: str
+    content: tuple[ContentBlock, ...] = field(repr=False)
+    score: float
+    metadata: Mapping[str, JSONValue] = field(default_factory=dict, repr=False)
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """Documents by id, in collections; a collection is there while it holds a document.
+
+    collection: any text of 1 to 256 characters without control characters; different ones never meet. All embeddings
+    of one have the same number of dimensions, and are kept in single precision.
+    All raise InvalidNameError for these and for ids.
+    """
+
+    async def add(self, documents: Iterable[Document], *, collection: str = "default") -> None:
+        """Insert the documents whose ids are absent, and leave the others as they are; all, or, raising, none.
+
+        One without an embedding gets it from the store's embedding client.
+        Raises InvalidArgumentError for one without where there is no client, or of other dimensions.
+        """
+        ...
+
+    async def upsert(self, documents: Iterable[Document], *, collection: str = "default") -> None:
+        """Insert the documents, each in place of one with its id; of several with one id the last. Raises as `add`."""
+        ...
+
+    async def search(
+        self,
+        query_embedding: Sequence[float],
+        *,
+        collection: str = "default",
+        limit: int = 5,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> list[SearchResult]:
+        """Return at most `limit` documents, those of the largest cosine first; equal ones in order of their ids.
+
+        filter: what their metadata must meet, as `kaosmem.filters` says; the limit is of those that do.
+        Raises InvalidArgumentError for an embedding of other dimensions, and InvalidFilterError.
+        """
+        ...
+
+    async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[Document]:
+        """Return the documents of these ids, in this order, without those that are not there."""
+        ...
+
+    async def delete(self, ids: Iterable[str], *, collection: str = "default") -> None:
+        """Delete the documents of these ids that are there."""
+        ...
+
+    async def list_collections(self) -> list[str]:
+        """Return the names of the collections, sorted."""
+        ...
+
+    async def delete_collection(self, collection: str) -> None:
+        """Delete all documents of a collection."""
+        ...
+
+
+def check_embedding(given: object) -> tuple[float, ...]:
+    """Return an embedding as numbers. Raises InvalidArgumentError."""
+    try:
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            raise TypeError
+        numbers = tuple(map(float, given))
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgumentError(f"an embedding is a {type(given).__name__}; give a sequence of numbers") from None
+    if not all(map(math.isfinite, numbers)) or max(map(abs, numbers), default=0.0) > _MAX_SINGLE:
+        raise InvalidArgumentError("an embedding holds a number that single precision can't; give finite ones")
+    if not any(numbers):
+        raise InvalidArgumentError(f"an embedding of {len(numbers)} zeros has no direction; give one that is not 0")
+    return numbers
+
+
+def check_document_ids(ids: Iterable[str]) -> list[str]:
+    """Return ids as a list. Raises InvalidArgumentError for one str, which would be read letter by letter."""
+    if isinstance(ids, str):
+        raise InvalidArgumentError(f"ids is the str {shown(ids)}; give a list of ids")
+    return [check_id(each, "document id") for each in ids]
+
+
+class InMemoryVectorStore:
+    """A VectorStore in this process: every search looks at every document of the collection.
+
+    embedding_client: makes the embeddings of documents that have none; without it these are refused.
+    """
+
+    def __init__(self, embedding_client: EmbeddingClient | None = None) -> None:
+        self._client = embedding_client
+        self._collections: dict[str, _Collection] = {}
+
+    async def add(self, documents: Iterable[Document], *, collection: str = "default") -> None:
+        known = self._documents(collection)
+        new = {each.id: each for each in reversed(_listed(documents)) if each.id not in known}
+        embedded = await self._embedded(reversed(new.values()))
+        known = self._documents(collection)  # again: others may have added theirs while embeddings were made
+        self._put([each for each in embedded if each.id not in known], collection)
+
+    async def upsert(self, documents: Iterable[Document], *, collection: str = "default") -> None:
+        check_id(collection, "collection")
+        new = {each.id: each for each in _listed(documents)}
+        self._put(await self._embedded(new.values()), collection)
+
+    async def search(
+        self,
+        query_embedding: Sequence[float],
+        *,
+        collection: str = "default",
+        limit: int = 5,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> list[SearchResult]:
+        query, known = check_embedding(query_embedding), self._documents(collection)
+        check_count(limit, "limit")
+        wanted = None if filter is None else parse_filter(filter)
+        if not known:
+            return []
+        vectors = self._collections[collection].vectors
+        _check_dimensions(len(query), vectors.dimensions, collection)
+        found = vectors.nearest(query, limit, None if wanted is None else lambda each: wanted(known[each].metadata))
+        return [
+            SearchResult(each, known[each].content, cosine, copy.deepcopy(known[each].metadata))
+            for each, cosine in found
+        ]
+
+    async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[Document]:
+        known = self._documents(collection)
+        return [
+            replace(known[each], embedding=self._collections[collection].vectors.vector(each))
+            for each in check_document_ids(ids)
+            if each in known
+        ]
+
+    async def delete(self, ids: Iterable[str], *, collection: str = "default") -> None:
+        known = self._documents(collection)
+        for each in check_document_ids(ids):
+            if each in known:
+                del known[each]
+                self._collections[collection].vectors.remove(each)
+        if not known:
+            self._collections.pop(collection, None)
+
+    async def list_collections(self) -> list[str]:
+        return sorted(self._collections)
+
+    async def delete_collection(self, collection: str) -> None:
+        self._collections.pop(check_id(collection, "collection"), None)
+
+    def _documents(self, collection: str) -> dict[str, Document]:
+        held = self._collections.get(check_id(collection, "collection"))
+        return held.documents if held else {}
+
+    async def _embedded(self, documents: Iterable[Document]) -> list[Document]:
+        """Return the documents with an embedding each. Raises InvalidArgumentError."""
+        listed = list(documents)
+        bare = [each for each in listed if each.embedding is None]
+        if not bare:
+            return listed
+        if self._client is None:
+            raise InvalidArgumentError(
+                f"document {shown(bare[0].id)} has no embedding; give it one, or the store an embedding_client"
+            )
+        made = await self._client.embed([each.text for each in bare])
+        if len(made) != len(bare):
+            raise InvalidArgumentError(f"the embedding client made {len(made)} embeddings of {len(bare)} texts")
+        of = {each.id: check_embedding(embedding) for each, embedding in zip(bare, made, strict=True)}
+        return [replace(each, embedding=of[each.id]) if each.id in of else each for each in listed]
+
+    def _put(self, documents: list[Document], collection: str) -> None:
+        """Store documents with embeddings, if all can be."""
+        if not documents:
+            return
+        held, sizes = self._collections.get(collection), [len(each.embedding or ()) for each in documents]
+        for size in sizes:
+            _check_dimensions(size, held.vectors.dimensions if held else sizes[0], collection)
+        if held is None:
+            held = self._collections[collection] = _Collection.of(sizes[0])
+        held.vectors.put((each.id, each.embedding or ()) for each in documents)
+        # Made anew without its embedding, so that its metadata are nobody else's.
+        held.documents.update((each.id, replace(each, embedding=None)) for each in documents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Collection:
+    """The documents of one collection, and their embeddings beside them."""
+
+    documents: dict[str, Document]
+    vectors: UnitVectors
+
+    @classmethod
+    def of(cls, dimensions: int) -> _Collection:
+        from kaosmem.stores.unit_vectors import UnitVectors
+
+        return cls({}, UnitVectors(dimensions))
+
+
+def _listed(documents: Iterable[Document]) -> list[Document]:
+    listed = list(documents)
+    for each in listed:
+        if not isinstance(each, Document):
+            raise InvalidContentError(f"a vector store takes a Document, not a {type(each).__name__}; make one")
+    return listed
+
+
+def _check_dimensions(given: int, held: int, collection: str) -> None:
+    if given != held:
+        raise InvalidArgumentError(
+            f"an embedding has {given} dimensions, those of collection {shown(collection)} have {held}; "
+            "use another collection for another model"
+        )

@@ -1,0 +1,169 @@
+"""What every BlobStore does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+
+from kaosmem.errors import InvalidArgumentError, InvalidContentError, InvalidNameError, UnknownBlobError
+from kaosmem.stores.blob import BlobStore
+from kaosmem.testing.store_contract import IDS, NO_IDS, StoreContract, StoreMachine, refuses
+
+_TEXT = "text/plain"
+_KEYS = ("a", "a/b", "A")
+_keys = st.sampled_from(_KEYS)
+
+
+class BlobMachine(StoreMachine[BlobStore]):
+    """Blobs as a dict of bytes and the time when they are gone."""
+
+    def __init__(self, contract: StoreContract[BlobStore]) -> None:
+        super().__init__(contract)
+        self.blobs: dict[str, tuple[bytes, float]] = {}
+        self.now = 0.0
+
+    @rule(key=_keys, data=st.binary(max_size=9), lives=st.sampled_from([None, None, 1, 2]))
+    def upload(self, key: str, data: bytes, lives: int | None) -> None:
+        ttl = None if lives is None else lives * self.contract.ttl_s
+        self.ask(self.store.upload(key, data, content_type=_TEXT, ttl=ttl))
+        self.blobs[key] = data, self.now + (lives or float("inf"))
+
+    @rule()
+    def wait(self) -> None:
+        if any(gone < float("inf") for _, gone in self.blobs.values()):
+            self.now += 1
+            self.ask(self.contract.wait(self.contract.ttl_s))
+
+    @rule(key=_keys)
+    def delete(self, key: str) -> None:
+        self.ask(self.store.delete(key))
+        self.blobs.pop(key, None)
+
+    @rule()
+    def reconnect(self) -> None:
+        self.ask(self.store.disconnect())
+        self.ask(self.store.connect())
+
+    @invariant()
+    def what_is_there_can_be_read_and_nothing_else(self) -> None:
+        for key in _KEYS:
+            data, gone = self.blobs.get(key, (b"", -1.0))
+            if gone > self.now:
+                assert self.ask(self.store.download(key)) == data
+                assert self.ask(self.store.presign_url(key))
+            else:
+                self.ask(refuses(UnknownBlobError, self.store.download(key)))
+                self.ask(refuses(UnknownBlobError, self.store.presign_url(key)))
+
+
+class BlobContract(StoreContract[BlobStore]):
+    """Every BlobStore passes this: subclass it and provide `make`."""
+
+    protocol = BlobStore
+    machine = BlobMachine
+
+    async def test_bytes_come_back_unchanged(self, store: BlobStore) -> None:
+        """None, every byte, and many, of any kind of buffer, as bytes."""
+        every = bytes(range(256))
+        given: Any
+        for given in (b"", every, every * 40_000, bytearray(every), memoryview(every)[::2]):
+            await store.upload("a", given, content_type="application/octet-stream")
+            read = await store.download("a")
+            assert read == bytes(given)
+            assert isinstance(read, bytes)
+
+    async def test_an_upload_replaces_bytes_and_time_to_live(self, store: BlobStore) -> None:
+        """The last one counts, with its time to live or without."""
+        await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)
+        await store.upload("a", b"2", content_type=_TEXT)
+        await store.upload("b", b"1", content_type=_TEXT)
+        await store.upload("b", b"2", content_type=_TEXT, ttl=self.ttl_s)
+        for ttl in (self.ttl_s, 3 * self.ttl_s):
+            await store.upload("c", b"2", content_type=_TEXT, ttl=ttl)
+        await self.wait(self.ttl_s)
+        assert await store.download("a") == await store.download("c") == b"2"
+        await refuses(UnknownBlobError, store.download("b"))
+
+    async def test_bytes_are_gone_when_their_time_has_come(self, store: BlobStore) -> None:
+        """There until then; afterwards the key is free."""
+        await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)
+        await self.wait(self.ttl_s / 2)
+        assert await store.download("a") == b"1"
+        await self.wait(self.ttl_s / 2)
+        await refuses(UnknownBlobError, store.download("a"))
+        await refuses(UnknownBlobError, store.presign_url("a"))
+        await store.upload("a", b"2", content_type=_TEXT)
+        await self.wait(self.ttl_s)
+        assert await store.download("a") == b"2"
+
+    async def test_an_unknown_key_has_no_bytes(self, store: BlobStore) -> None:
+        """Reading it is a FileNotFoundError too; deleting it is no error, and deleting twice is like once."""
+        await refuses(FileNotFoundError, store.download("a"))
+        await refuses(UnknownBlobError, store.presign_url("a"))
+        await store.upload("a", b"1", content_type=_TEXT)
+        for _ in range(2):
+            await store.delete("a")
+            await refuses(UnknownBlobError, store.download("a"))
+        await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)
+        await store.delete("a")
+        await self.wait(self.ttl_s)
+        await refuses(UnknownBlobError, store.download("a"))
+
+    async def test_neighbours_are_kept_apart(self, store: BlobStore) -> None:
+        """Keys that resemble each other are different blobs, with different URLs."""
+        for key in IDS:
+            await store.upload(key, key.encode(), content_type=_TEXT)
+        assert len({await store.presign_url(key) for key in IDS}) == len(IDS)
+        for done, key in enumerate(IDS):
+            await store.delete(key)
+            for each in IDS[: done + 1]:
+                await refuses(UnknownBlobError, store.download(each))
+            for each in IDS[done + 1 :]:
+                assert await store.download(each) == each.encode()
+
+    async def test_keys_that_are_none_are_refused(self, store: BlobStore) -> None:
+        """Nothing is stored, read or deleted under an empty key, or one that can't be."""
+        bad: Any
+        for bad in NO_IDS:
+            await refuses(InvalidNameError, store.upload(bad, b"", content_type=_TEXT))
+            await refuses(InvalidNameError, store.download(bad))
+            await refuses(InvalidNameError, store.delete(bad))
+            await refuses(InvalidNameError, store.presign_url(bad))
+
+    async def test_bad_arguments_are_refused(self, store: BlobStore) -> None:
+        """Data that are no bytes, a content type that is no text, times that are none; nothing is stored."""
+        bad: Any
+        for bad in ("text", None, 5, [1]):
+            await refuses(InvalidContentError, store.upload("a", bad, content_type=_TEXT))
+        await refuses(InvalidContentError, store.upload("a", b"", content_type=None))  # type: ignore[arg-type]
+        for bad in (0, -1, float("nan"), float("inf"), "60", True):
+            await refuses(InvalidArgumentError, store.upload("a", b"", content_type=_TEXT, ttl=bad))
+        await refuses(UnknownBlobError, store.download("a"))
+        await store.upload("a", b"", content_type=_TEXT)
+        for bad in (0, -1, float("nan"), "60", None):
+            await refuses(InvalidArgumentError, store.presign_url("a", expires_s=bad))
+
+    async def test_connecting_is_as_often_as_one_likes(self, store: BlobStore) -> None:
+        """Without it the first use connects; again is no error; what was stored is there after a disconnect."""
+        await store.upload("a", b"1", content_type=_TEXT)
+        for _ in range(2):
+            await store.connect()
+        for _ in range(2):
+            await store.disconnect()
+        assert await store.download("a") == b"1"
+
+    async def test_one_of_many_writers_wins_whole(self, store: BlobStore) -> None:
+        """What is read is what one of them wrote."""
+        written = [bytes([number]) * 10_000 for number in range(100)]
+        await asyncio.gather(*(store.upload("a", data, content_type=_TEXT) for data in written))
+        assert await store.download("a") in written
+
+    async def test_what_was_given_is_not_the_store(self, store: BlobStore) -> None:
+        """Changing a buffer afterwards changes nothing that is stored."""
+        given = bytearray(b"1")
+        await store.upload("a", given, content_type=_TEXT)
+        given[0] = 0
+        assert await store.download("a") == b"1"

@@ -1,0 +1,230 @@
+"""What every HistoryProvider does."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import product
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+
+from kaosmem.errors import InvalidArgumentError, InvalidContentError, InvalidNameError
+from kaosmem.stores.history import HistoryProvider
+from kaosmem.testing.store_contract import (
+    IDS,
+    LARGE,
+    NO_IDS,
+    PAIRS,
+    TEXTS,
+    StoreContract,
+    StoreMachine,
+    refuses,
+    texts,
+)
+from kaosmem.types import (
+    ChatMessage,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+
+_BLOCKS = (
+    TextBlock("text"),
+    ThinkingBlock("thought", "seal", "data"),
+    ToolUseBlock("call", "search", '{"q": "é"}'),
+    ToolResultBlock("call", "found", True),
+    ToolResultBlock("call", (TextBlock("found"), ImageBlock("data:image/png;base64,AA==", "image/png", "low"))),
+    ImageBlock("https://example.com/a.png"),
+    DocumentBlock("text", "title"),
+)
+
+
+def said(*texts: str) -> list[ChatMessage]:
+    """Return messages that say these."""
+    return [ChatMessage("user", text) for text in texts]
+
+
+_THREADS = (("a", "b:a"), ("a:b", "a"), ("A", "b:a"))
+_threads = st.sampled_from(_THREADS)
+_runs = st.sampled_from(["", "r", "r-1"])
+_messages = st.builds(ChatMessage, st.sampled_from(["user", "assistant", "tool", "critic"]), texts) | st.just(
+    ChatMessage("assistant", _BLOCKS)
+)
+_numbers = st.integers(0, 6)
+
+
+class HistoryMachine(StoreMachine[HistoryProvider]):
+    """Threads as lists of runs and messages."""
+
+    def __init__(self, contract: StoreContract[HistoryProvider]) -> None:
+        super().__init__(contract)
+        self.threads: dict[tuple[str, str], list[tuple[str, ChatMessage]]] = {}
+
+    @rule(thread=_threads, run=_runs, message=_messages)
+    def append(self, thread: tuple[str, str], run: str, message: ChatMessage) -> None:
+        self.ask(self.store.append(thread[0], message, session_id=thread[1], run_id=run))
+        self.threads.setdefault(thread, []).append((run, message))
+
+    @rule(thread=_threads, run=_runs, messages=st.lists(_messages, max_size=5))
+    def append_many(self, thread: tuple[str, str], run: str, messages: list[ChatMessage]) -> None:
+        self.ask(self.store.append_many(thread[0], messages, session_id=thread[1], run_id=run))
+        self.threads.setdefault(thread, []).extend((run, message) for message in messages)
+
+    @rule(thread=_threads)
+    def clear(self, thread: tuple[str, str]) -> None:
+        self.ask(self.store.clear(thread[0], session_id=thread[1]))
+        self.threads.pop(thread, None)
+
+    @rule(thread=_threads, run=_runs.filter(bool))
+    def clear_run(self, thread: tuple[str, str], run: str) -> None:
+        self.ask(self.store.clear_run(thread[0], session_id=thread[1], run_id=run))
+        self.threads[thread] = [each for each in self.threads.get(thread, []) if each[0] != run]
+
+    @rule(thread=_threads, limit=st.none() | _numbers, offset=_numbers)
+    def read(self, thread: tuple[str, str], limit: int | None, offset: int) -> None:
+        left = [message for _, message in self.threads.get(thread, [])][offset:]
+        read = self.ask(self.store.get_messages(thread[0], session_id=thread[1], limit=limit, offset=offset))
+        assert read == (left if limit is None else left[:limit])
+
+    @invariant()
+    def threads_are_what_was_written(self) -> None:
+        for agent, session in _THREADS:
+            expected = [message for _, message in self.threads.get((agent, session), [])]
+            assert self.ask(self.store.get_messages(agent, session_id=session)) == expected
+            assert self.ask(self.store.count_messages(agent, session_id=session)) == len(expected)
+
+
+class HistoryContract(StoreContract[HistoryProvider]):
+    """Every HistoryProvider passes this: subclass it and provide `make`.
+
+    class TestMyHistory(HistoryContract):
+        async def make(self):
+            return MyHistory()
+    """
+
+    protocol = HistoryProvider
+    machine = HistoryMachine
+
+    async def test_messages_come_back_oldest_first(self, store: HistoryProvider) -> None:
+        """In the order in which they were appended, one by one or together."""
+        await store.append("a", *said("1"), session_id="s")
+        await store.append_many("a", said("2", "3"), session_id="s", run_id="r")
+        await store.append("a", *said("4"), session_id="s")
+        assert await store.get_messages("a", session_id="s") == said("1", "2", "3", "4")
+        assert await store.count_messages("a", session_id="s") == 4
+
+    async def test_limit_and_offset_count_from_the_front(self, store: HistoryProvider) -> None:
+        """The offset leaves out the oldest, the limit ends what comes after; both may reach beyond the end."""
+        await store.append_many("a", said(*"01234"), session_id="s")
+        whole = said(*"01234")
+        for limit, offset in product([None, 0, 1, 3, 9], [0, 1, 4, 5, 9]):
+            expected = whole[offset:] if limit is None else whole[offset : offset + limit]
+            assert await store.get_messages("a", session_id="s", limit=limit, offset=offset) == expected
+
+    async def test_numbers_that_count_nothing_are_refused(self, store: HistoryProvider) -> None:
+        """A negative number is no distance from the end."""
+        bad: Any
+        for bad in (-1, 1.5, "1", True):
+            await refuses(InvalidArgumentError, store.get_messages("a", session_id="s", limit=bad))
+            await refuses(InvalidArgumentError, store.get_messages("a", session_id="s", offset=bad))
+
+    async def test_clearing_one_run_keeps_the_thread(self, store: HistoryProvider) -> None:
+        """Messages of other runs, of none, and of the same run elsewhere stay, in order."""
+        for number, run in enumerate(["r", "", "r-1", "r", "R", "r:1", "r"]):
+            await store.append("a", *said(str(number)), session_id="s", run_id=run)
+        await store.append("a", *said("elsewhere"), session_id="t", run_id="r")
+        await store.append("b", *said("another's"), session_id="s", run_id="r")
+        await store.clear_run("a", session_id="s", run_id="r")
+        assert await store.get_messages("a", session_id="s") == said("1", "2", "4", "5")
+        assert await store.get_messages("a", session_id="s", limit=1, offset=2) == said("4")
+        assert await store.count_messages("a", session_id="s") == 4
+        assert await store.get_messages("a", session_id="t") == said("elsewhere")
+        assert await store.get_messages("b", session_id="s") == said("another's")
+        await store.clear_run("a", session_id="s", run_id="r")
+        await store.append("a", *said("7"), session_id="s", run_id="r")
+        assert await store.get_messages("a", session_id="s") == said("1", "2", "4", "5", "7")
+
+    async def test_no_run_is_not_a_run(self, store: HistoryProvider) -> None:
+        """The run "" can't be cleared: it would take every message that was never tagged."""
+        await store.append("a", *said("1"), session_id="s")
+        await refuses(InvalidNameError, store.clear_run("a", session_id="s", run_id=""))
+        assert await store.count_messages("a", session_id="s") == 1
+
+    async def test_what_was_never_written_is_empty(self, store: HistoryProvider) -> None:
+        """Reading and clearing it is no error, and clearing twice is like once."""
+        assert await store.get_messages("a", session_id="s") == []
+        assert await store.count_messages("a", session_id="s") == 0
+        await store.append_many("a", [], session_id="s")
+        for _ in range(2):
+            await store.clear("a", session_id="s")
+            await store.clear_run("a", session_id="s", run_id="r")
+        assert await store.get_messages("a", session_id="s") == []
+
+    async def test_neighbours_are_kept_apart(self, store: HistoryProvider) -> None:
+        """Ids that resemble each other, or would if they were joined, are different threads."""
+        threads = [*PAIRS, *((each, "s") for each in IDS), *(("s", each) for each in IDS)]
+        for agent, session in threads:
+            await store.append(agent, *said(f"{agent} in {session}"), session_id=session, run_id=session)
+        for agent, session in threads:
+            assert await store.get_messages(agent, session_id=session) == said(f"{agent} in {session}")
+        for done, (agent, session) in enumerate(threads):
+            if done % 2:
+                await store.clear(agent, session_id=session)
+            else:
+                await store.clear_run(agent, session_id=session, run_id=session)
+            counts = [await store.count_messages(each, session_id=other) for each, other in threads]
+            assert counts == [0] * (done + 1) + [1] * (len(threads) - done - 1)
+
+    async def test_ids_that_are_none_are_refused(self, store: HistoryProvider) -> None:
+        """Nothing is written, read or cleared under an empty id, or one that can't be."""
+        bad: Any
+        for bad in NO_IDS:
+            for agent, session in ((bad, "s"), ("a", bad)):
+                await refuses(InvalidNameError, store.append(agent, *said("1"), session_id=session))
+                await refuses(InvalidNameError, store.append_many(agent, said("1"), session_id=session))
+                await refuses(InvalidNameError, store.get_messages(agent, session_id=session))
+                await refuses(InvalidNameError, store.count_messages(agent, session_id=session))
+                await refuses(InvalidNameError, store.clear(agent, session_id=session))
+                await refuses(InvalidNameError, store.clear_run(agent, session_id=session, run_id="r"))
+            if bad != "":
+                await refuses(InvalidNameError, store.append("a", *said("1"), session_id="s", run_id=bad))
+                await refuses(InvalidNameError, store.clear_run("a", session_id="s", run_id=bad))
+        assert await store.count_messages("a", session_id="s") == 0
+
+    async def test_what_is_said_comes_back_unchanged(self, store: HistoryProvider) -> None:
+        """Texts in any script, blocks of every kind, and a very long message."""
+        messages = [
+            *said(*TEXTS, LARGE),
+            ChatMessage("日本 critic", _BLOCKS),
+            *(ChatMessage("x", (b,)) for b in _BLOCKS),
+        ]
+        await store.append_many("a", messages, session_id="s")
+        assert await store.get_messages("a", session_id="s") == messages
+
+    async def test_all_messages_are_appended_or_none(self, store: HistoryProvider) -> None:
+        """One that can't be stored leaves the thread as it was."""
+        bad: Any
+        for bad in ("text", {"role": "user", "content": "text"}, *said("\ud800"), ChatMessage("\ud800", "text")):
+            await refuses(InvalidContentError, store.append("a", bad, session_id="s"))
+            await refuses(InvalidContentError, store.append_many("a", [*said("1"), bad], session_id="s"))
+        assert await store.get_messages("a", session_id="s") == []
+
+    async def test_no_message_is_lost_among_many_writers(self, store: HistoryProvider) -> None:
+        """Of a hundred at once each has its messages there, and beside each other."""
+        batches = [said(f"{number}.0", f"{number}.1") for number in range(100)]
+        await asyncio.gather(*(store.append_many("a", batch, session_id="s") for batch in batches))
+        read = await store.get_messages("a", session_id="s")
+        assert sorted(read[0::2], key=lambda each: each.text) == sorted((b[0] for b in batches), key=lambda m: m.text)
+        assert [read[at : at + 2] in batches for at in range(0, 200, 2)] == [True] * 100
+
+    async def test_what_is_returned_is_not_the_store(self, store: HistoryProvider) -> None:
+        """Changing a list that was given or returned changes nothing that is stored."""
+        given: list[Any] = [TextBlock("1")]
+        await store.append("a", ChatMessage("user", given), session_id="s")  # type: ignore[arg-type]
+        given.append(TextBlock("2"))
+        (await store.get_messages("a", session_id="s")).clear()
+        assert await store.get_messages("a", session_id="s") == [ChatMessage("user", (TextBlock("1"),))]

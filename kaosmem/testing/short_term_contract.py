@@ -1,0 +1,145 @@
+"""What every ShortTermMemory does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+
+from kaosmem.errors import InvalidContentError, InvalidNameError
+from kaosmem.stores.memory import ShortTermMemory
+from kaosmem.testing.store_contract import (
+    IDS,
+    LARGE,
+    NO_IDS,
+    TEXTS,
+    StoreContract,
+    StoreMachine,
+    refuses,
+    values,
+)
+
+_SESSIONS = ("a", "a-b", "A")
+_sessions = st.sampled_from(_SESSIONS)
+_states = st.dictionaries(st.sampled_from(["plan", "Plan", "plan.step", "", "é"]), values, max_size=3)
+
+
+class ShortTermMachine(StoreMachine[ShortTermMemory]):
+    """States as dicts."""
+
+    def __init__(self, contract: StoreContract[ShortTermMemory]) -> None:
+        super().__init__(contract)
+        self.states: dict[str, dict[str, Any]] = {}
+
+    @rule(session=_sessions, state=_states)
+    def set_state(self, session: str, state: dict[str, Any]) -> None:
+        self.ask(self.store.set_state(session, state))
+        self.states[session] = state
+
+    @rule(session=_sessions, patch=_states)
+    def update_state(self, session: str, patch: dict[str, Any]) -> None:
+        self.states[session] = {**self.states.get(session, {}), **patch}
+        assert self.ask(self.store.update_state(session, patch)) == self.states[session]
+
+    @rule(session=_sessions)
+    def clear(self, session: str) -> None:
+        self.ask(self.store.clear(session))
+        self.states.pop(session, None)
+
+    @invariant()
+    def states_are_what_was_written(self) -> None:
+        for session in _SESSIONS:
+            assert self.ask(self.store.get_state(session)) == self.states.get(session, {})
+
+
+class ShortTermContract(StoreContract[ShortTermMemory]):
+    """Every ShortTermMemory passes this: subclass it and provide `make`."""
+
+    protocol = ShortTermMemory
+    machine = ShortTermMachine
+
+    async def test_a_state_replaces_the_one_before(self, store: ShortTermMemory) -> None:
+        """Nothing is left of it."""
+        await store.set_state("s", {"plan": [1], "step": 1})
+        await store.set_state("s", {"step": 2})
+        assert await store.get_state("s") == {"step": 2}
+
+    async def test_a_patch_replaces_values_whole(self, store: ShortTermMemory) -> None:
+        """Names that it has get its values, nested ones not merged; others stay; None is a value."""
+        await store.set_state("s", {"plan": {"a": 1}, "step": 1, "kept": True})
+        merged: dict[str, Any] = {"plan": {"b": 2}, "step": None, "kept": True, "new": []}
+        assert await store.update_state("s", {"plan": {"b": 2}, "step": None, "new": []}) == merged
+        assert await store.get_state("s") == merged
+        assert await store.update_state("s", {}) == merged
+        assert await store.update_state("new", {"a": 1}) == {"a": 1}
+
+    async def test_a_hundred_patches_at_once_are_all_there(self, store: ShortTermMemory) -> None:
+        """No update is lost to another that read the state before it was written."""
+        await store.set_state("s", {"kept": True})
+        returned = await asyncio.gather(*(store.update_state("s", {f"task {n}": n}) for n in range(100)))
+        assert await store.get_state("s") == {"kept": True} | {f"task {n}": n for n in range(100)}
+        assert sorted(len(state) for state in returned) == list(range(2, 102))
+
+    async def test_what_was_never_set_is_empty(self, store: ShortTermMemory) -> None:
+        """Reading and clearing it is no error, and clearing twice is like once."""
+        assert await store.get_state("s") == {}
+        await store.set_state("s", {"a": 1})
+        for _ in range(2):
+            await store.clear("s")
+            assert await store.get_state("s") == {}
+
+    async def test_neighbours_are_kept_apart(self, store: ShortTermMemory) -> None:
+        """Ids that resemble each other are different sessions."""
+        for session in IDS:
+            await store.set_state(session, {"of": session})
+        for done, session in enumerate(IDS):
+            await store.clear(session)
+            states = [await store.get_state(each) for each in IDS]
+            assert states == [{}] * (done + 1) + [{"of": each} for each in IDS[done + 1 :]]
+
+    async def test_ids_that_are_none_are_refused(self, store: ShortTermMemory) -> None:
+        """Nothing is written, read or cleared under an empty id, or one that can't be."""
+        bad: Any
+        for bad in NO_IDS:
+            await refuses(InvalidNameError, store.get_state(bad))
+            await refuses(InvalidNameError, store.set_state(bad, {}))
+            await refuses(InvalidNameError, store.update_state(bad, {}))
+            await refuses(InvalidNameError, store.clear(bad))
+
+    async def test_values_come_back_unchanged(self, store: ShortTermMemory) -> None:
+        """Texts in any script as names and values, numbers to the last bit, and a very long text."""
+        state = {text: [text, {text: text}] for text in TEXTS} | {
+            "numbers": [0, -1, 2**63 - 1, -(2**63), 0.1, 1e300, 5e-324, True, None],
+            "large": LARGE,
+        }
+        await store.set_state("s", state)
+        read = await store.get_state("s")
+        assert read == state
+        assert [type(each) for each in read["numbers"]] == [type(each) for each in state["numbers"]]
+
+    async def test_what_json_cannot_hold_is_refused(self, store: ShortTermMemory) -> None:
+        """And leaves the state as it was."""
+        await store.set_state("s", {"a": 1})
+        deep: Any = 1
+        for _ in range(100):
+            deep = [deep]
+        bad: Any
+        for bad in ({"a": {1}}, {"a": float("nan")}, {"a": 2**64}, {1: "a"}, {"a": "\ud800"}, {"a": deep}, [1], None):
+            await refuses(InvalidContentError, store.set_state("s", bad))
+            await refuses(InvalidContentError, store.update_state("s", bad))
+        assert await store.get_state("s") == {"a": 1}
+
+    async def test_what_is_given_and_returned_is_not_the_store(self, store: ShortTermMemory) -> None:
+        """Changing a state that was handed in or out changes nothing that is stored."""
+        given: dict[str, Any] = {"plan": ["a"]}
+        await store.set_state("s", given)
+        given["plan"].append("b")
+        patch: dict[str, Any] = {"more": ["a"]}
+        updated = await store.update_state("s", patch)
+        patch["more"].append("b")
+        for state in (updated, await store.get_state("s")):
+            state["plan"].append("c")
+            state["more"].append("c")
+        assert await store.get_state("s") == {"plan": ["a"], "more": ["a"]}

@@ -1,0 +1,154 @@
+"""What the contracts of all kinds of stores have in common, and ids and texts that stores get wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+# No two may meet: one begins as another does, differs in case or form alone, or is a pattern or path for some stores.
+IDS = (
+    "a",
+    "a-b",
+    "a:b",
+    "a/b",
+    "a_b",
+    "ab",
+    "A",
+    "é",
+    "e\u0301",
+    "*",
+    "a%",
+    "..",
+    "a ",
+    "a'; --",
+    "日本 🙂",
+    "n" * 256,
+)
+# Each would be another pair if its members were joined, escaped or not.
+PAIRS = (("a", "b"), ("b", "a"), ("a:b", "c"), ("a", "b:c"), ("a/b", "c"), ("a", "b/c"), ("a\\", ":b"), ("A", "b"))
+NO_IDS = ("", "a\n", "a\x00b", "n" * 257, "\ud800", None, 5, b"a", ["a"])
+TEXTS = (
+    "", " ", "plain", "größe ☃", "e\u0301 is not é", "日本語のテキスト", "👍🏽", "a\r\nb\u2028c\x85", "\x00", "\ufeff",
+    '"quoted" \\ %s {} $1 \' ;--', "{\"json\": [1, 2]}",
+)  # fmt: skip
+LARGE = "größe ☃ " * 200_000
+"""Two million characters, of more bytes."""
+
+ids = st.sampled_from(IDS)
+texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0.1, -0.0, 1e300]) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+class Clock:
+    """A clock that stands still until it is advanced."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+        self._now += timedelta(seconds=seconds)
+
+
+class StoreContract(Generic[S]):
+    """What every kind of store is tested for: subclass the contract of a kind and provide `make`.
+
+    Tests ask for the fixture `store`, which `make` made and `close` closes. They are asynchronous and need
+    pytest-asyncio, in any mode. Nobody overrides a test.
+    protocol: what the store must satisfy. machine: does anything in any order. examples, steps: how much it tries.
+    ttl_s: seconds that stored things live in tests, and `wait` lets pass.
+    """
+
+    protocol: ClassVar[type]
+    machine: ClassVar[type[StoreMachine[Any]]]
+    examples: ClassVar[int] = 25
+    steps: ClassVar[int] = 25
+    ttl_s: ClassVar[float] = 3_600.0
+    clock: Clock
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        for name, test in list(vars(cls).items()):
+            if name.startswith("test_") and inspect.iscoroutinefunction(test):
+                setattr(cls, name, pytest.mark.asyncio(test))
+
+    async def make(self) -> S:
+        """Return a new, empty store; one that lets things expire does so by `self.clock`."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method `make` that returns a new, empty store")
+
+    async def close(self, store: S) -> None:
+        """Give back what a store has open."""
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass; where it is another's clock that counts, override this, with a short `ttl_s`."""
+        self.clock.advance(seconds)
+
+    @pytest_asyncio.fixture
+    async def store(self) -> AsyncIterator[S]:
+        """Provide a new store, and close it."""
+        store = await self.opened()
+        yield store
+        await self.close(store)
+
+    async def opened(self) -> S:
+        """Return a new store with a new clock."""
+        self.clock = Clock()
+        return await self.make()
+
+    @pytest.mark.asyncio
+    async def test_it_satisfies_the_protocol(self, store: S) -> None:
+        """It has every method of its kind."""
+        assert isinstance(store, self.protocol)
+
+    def test_anything_in_any_order_does_what_plain_dicts_do(self) -> None:
+        """Whatever is done, what is read is what a model of plain dicts says."""
+        tried = settings(
+            max_examples=self.examples,
+            stateful_step_count=self.steps,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )
+        run_state_machine_as_test(lambda: self.machine(self), settings=tried)  # type: ignore[arg-type]
+
+
+class StoreMachine(RuleBasedStateMachine, Generic[S]):
+    """A store and a model of it, side by side."""
+
+    def __init__(self, contract: StoreContract[S]) -> None:
+        super().__init__()
+        self.contract = contract
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.store = self.ask(contract.opened())
+
+    def ask(self, asked: Coroutine[Any, Any, T]) -> T:
+        """Return what is awaited."""
+        return self._runner.run(asked)
+
+    def teardown(self) -> None:
+        self.ask(self.contract.close(self.store))
+        self._runner.close()
+
+
+async def refuses(error: type[Exception], asked: Coroutine[Any, Any, object]) -> None:
+    """Expect an error; a store that does as it was told fails."""
+    with pytest.raises(error):
+        await asked

@@ -1,0 +1,143 @@
+"""Who is at work: scopes of agents in tasks that run side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextvars import copy_context
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import (
+    InvalidNameError,
+    UnknownScopeError,
+    agent_scope,
+    current_agent_id,
+    current_agent_label,
+    current_board_key,
+    current_parent_agent_id,
+    current_thread_id,
+)
+
+NOBODY = (None, None, None, None)
+
+
+def at_work() -> tuple[str | None, ...]:
+    return current_thread_id.get(), current_agent_id.get(), current_agent_label.get(), current_parent_agent_id.get()
+
+
+def test_a_scope_says_who_is_at_work() -> None:
+    """The thread and the parent come from the scope around; afterwards it is as before."""
+    assert at_work() == NOBODY
+    with agent_scope("lead", thread_id="deal-42", label="Lead analyst"):
+        assert at_work() == ("deal-42", "lead", "Lead analyst", None)
+        with agent_scope("reader"):
+            assert at_work() == ("deal-42", "reader", "reader", "lead")
+            with agent_scope("helper", thread_id="other"):
+                assert at_work() == ("other", "helper", "helper", "reader")
+        assert at_work() == ("deal-42", "lead", "Lead analyst", None)
+    assert at_work() == NOBODY
+
+
+def test_a_board_is_the_one_of_who_is_at_work() -> None:
+    """Without an agent, or a thread, there is none."""
+    with pytest.raises(UnknownScopeError, match="enter agent_scope"):
+        current_board_key()
+    with agent_scope("a"), pytest.raises(LookupError):
+        current_board_key()
+    with agent_scope("a", thread_id="t"):
+        assert current_board_key() == ("t", "a")
+
+
+@pytest.mark.parametrize("given", [{"agent_id": ""}, {"agent_id": "a", "thread_id": ""}, {"agent_id": None}])
+def test_a_scope_that_names_nobody_is_refused(given: dict[str, str]) -> None:
+    """And leaves everything as it was."""
+    with pytest.raises(InvalidNameError), agent_scope(**given):
+        pass
+    assert at_work() == NOBODY
+
+
+def test_an_exception_ends_the_scope() -> None:
+    with pytest.raises(RuntimeError), agent_scope("a", thread_id="t"):
+        raise RuntimeError
+    assert at_work() == NOBODY
+
+
+async def test_siblings_do_not_see_each_other() -> None:
+    """Of agents that wait inside each other's scopes each sees itself alone, whatever order they leave in."""
+    inside, seen = asyncio.Barrier(3), {}
+
+    async def agent(name: str, turns: int) -> None:
+        assert at_work() == ("t", "lead", "lead", None)
+        with agent_scope(name):
+            await inside.wait()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            seen[name] = at_work()
+        assert at_work() == ("t", "lead", "lead", None)
+
+    with agent_scope("lead", thread_id="t"):
+        await asyncio.gather(agent("a", 5), agent("b", 1), agent("c", 3))
+        assert at_work() == ("t", "lead", "lead", None)
+    assert seen == {name: ("t", name, name, "lead") for name in "abc"}
+    assert at_work() == NOBODY
+
+
+async def test_a_task_keeps_the_scope_that_it_was_started_in() -> None:
+    """It ends for who entered it, and goes on for who was started in it; who starts later sees nothing of it."""
+    go = asyncio.Event()
+
+    async def told() -> tuple[str | None, ...]:
+        await go.wait()
+        return at_work()
+
+    before = asyncio.create_task(told())
+    with agent_scope("a", thread_id="t"):
+        within = asyncio.create_task(told())
+    after = asyncio.create_task(told())
+    go.set()
+    assert await asyncio.gather(before, within, after) == [NOBODY, ("t", "a", "a", None), NOBODY]
+
+
+async def test_what_a_task_enters_and_never_leaves_stays_with_it() -> None:
+    """A cancelled or crashed agent takes its scope with it."""
+
+    async def cancelled() -> None:
+        with agent_scope("a", thread_id="t"):
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(cancelled())
+    await asyncio.sleep(0)
+    assert at_work() == NOBODY
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert at_work() == NOBODY
+
+
+async def test_threads_see_what_they_are_given() -> None:
+    """`asyncio.to_thread` takes the scope along, a bare thread begins without one."""
+    seen = []
+    with agent_scope("a", thread_id="t"):
+        assert await asyncio.to_thread(at_work) == ("t", "a", "a", None)
+        thread = threading.Thread(target=lambda: seen.append(at_work()))
+        thread.start()
+        thread.join()
+    assert seen == [NOBODY]
+
+
+tree = st.recursive(st.just([]), lambda inner: st.lists(inner, max_size=3), max_leaves=12)
+
+
+@given(tree)
+def test_any_tree_of_agents_ends_as_it_began(agents: list[list[object]]) -> None:
+    """Every agent sees its parent, in whatever order the tasks of all run."""
+
+    async def work(path: str, below: list[list[object]], parent: str | None) -> None:
+        with agent_scope(path, thread_id="t"):
+            await asyncio.gather(*(work(f"{path}.{n}", each, path) for n, each in enumerate(below)))  # type: ignore[arg-type]
+            assert at_work() == ("t", path, path, parent)
+
+    copy_context().run(asyncio.run, work("a", agents, None))
+    assert at_work() == NOBODY

@@ -1,0 +1,57 @@
+"""The stores in memory pass the contracts that come with the package."""
+
+from __future__ import annotations
+
+from kaosmem import (
+    InMemoryFileStore,
+    InMemoryGraphStore,
+    InMemoryHistoryProvider,
+    InMemoryLongTermMemory,
+    InMemoryShortTermMemory,
+    InMemoryTaskStore,
+    InMemoryVectorStore,
+)
+from kaosmem.testing import (
+    BlobContract,
+    GraphContract,
+    HistoryContract,
+    LongTermContract,
+    ShortTermContract,
+    TaskContract,
+    VectorContract,
+)
+
+
+class TestInMemoryHistory(HistoryContract):
+    async def make(self) -> InMemoryHistoryProvider:
+        return InMemoryHistoryProvider()
+
+
+class TestInMemoryShortTerm(ShortTermContract):
+    async def make(self) -> InMemoryShortTermMemory:
+        return InMemoryShortTermMemory()
+
+
+class TestInMemoryLongTerm(LongTermContract):
+    async def make(self) -> InMemoryLongTermMemory:
+        return InMemoryLongTermMemory(clock=self.clock)
+
+
+class TestInMemoryVector(VectorContract):
+    async def make(self) -> InMemoryVectorStore:
+        return InMemoryVectorStore()
+
+
+class TestInMemoryGraph(GraphContract):
+    async def make(self) -> InMemoryGraphStore:
+        return InMemoryGraphStore()
+
+
+class TestInMemoryFiles(BlobContract):
+    async def make(self) -> InMemoryFileStore:
+        return InMemoryFileStore(clock=self.clock)
+
+
+class TestInMemoryTasks(TaskContract):
+    async def make(self) -> InMemoryTaskStore:
+        return InMemoryTaskStore()

@@ -1,0 +1,388 @@
+"""Each contract catches stores that are wrong in a way that stores are: none of its tests passes whatever is done."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from kaosmem import (
+    InMemoryFileStore,
+    InMemoryGraphStore,
+    InMemoryHistoryProvider,
+    InMemoryLongTermMemory,
+    InMemoryShortTermMemory,
+    InMemoryTaskStore,
+    InMemoryVectorStore,
+    SubGraph,
+    TaskStatus,
+)
+from kaosmem.testing import (
+    BlobContract,
+    GraphContract,
+    HistoryContract,
+    LongTermContract,
+    ShortTermContract,
+    TaskContract,
+    VectorContract,
+)
+
+MACHINE = "anything_in_any_order_does_what_plain_dicts_do"
+
+
+class LimitFromTheEnd(InMemoryHistoryProvider):
+    async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
+        messages = await super().get_messages(agent_id, session_id=session_id, offset=offset)
+        return messages if limit is None else messages[-limit:] if limit else []
+
+
+class NewestFirst(InMemoryHistoryProvider):
+    async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
+        return (await super().get_messages(agent_id, session_id=session_id, limit=limit, offset=offset))[::-1]
+
+
+class ClearRunClearsThread(InMemoryHistoryProvider):
+    async def clear_run(self, agent_id, *, session_id, run_id):
+        await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
+        await self.clear(agent_id, session_id=session_id)
+
+
+class ClearRunByPrefix(InMemoryHistoryProvider):
+    async def clear_run(self, agent_id, *, session_id, run_id):
+        await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
+        thread = self._thread(agent_id, session_id)
+        thread[:] = [each for each in thread if not each[0].startswith(run_id)]
+
+
+class EmptyRunIsARun(InMemoryHistoryProvider):
+    async def clear_run(self, agent_id, *, session_id, run_id):
+        if run_id:
+            await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
+        else:
+            await self.clear(agent_id, session_id=session_id)
+
+
+class JoinedKeys(InMemoryHistoryProvider):
+    """Keys as Redis keys are often made; the rest as it is."""
+
+    def _key(self, agent_id, session_id):
+        return f"{agent_id}:{session_id}"
+
+    async def append_many(self, agent_id, messages, *, session_id, run_id=""):
+        await super().get_messages(agent_id, session_id=session_id)
+        await super().append_many(self._key(agent_id, session_id), messages, session_id="s", run_id=run_id)
+
+    async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
+        await super().get_messages(agent_id, session_id=session_id)
+        key = self._key(agent_id, session_id)
+        return await super().get_messages(key, session_id="s", limit=limit, offset=offset)
+
+
+class AppendsOneByOne(InMemoryHistoryProvider):
+    async def append_many(self, agent_id, messages, *, session_id, run_id=""):
+        for message in messages:
+            await super().append_many(agent_id, [message], session_id=session_id, run_id=run_id)
+            await asyncio.sleep(0)
+
+
+class ReadsThenWrites(InMemoryShortTermMemory):
+    async def update_state(self, session_id, patch):
+        state = await self.get_state(session_id) | dict(patch)
+        await asyncio.sleep(0)
+        await self.set_state(session_id, state)
+        return state
+
+
+class MergesDeep(InMemoryShortTermMemory):
+    async def update_state(self, session_id, patch):
+        state = await self.get_state(session_id)
+        for name, value in patch.items():
+            both = isinstance(value, dict) and isinstance(state.get(name), dict)
+            patch = {**patch, name: state[name] | value} if both else patch
+        return await super().update_state(session_id, patch)
+
+
+class HandsOutItsState(InMemoryShortTermMemory):
+    async def get_state(self, session_id):
+        await super().get_state(session_id)
+        return self._states.get(session_id, {})
+
+
+class KeepsForever(InMemoryLongTermMemory):
+    async def save(self, agent_id, content, *, namespace="default", ttl=None):
+        memory_id = await super().save(agent_id, content, namespace=namespace, ttl=ttl)
+        self._expiries.discard(((agent_id, namespace), memory_id))
+        return memory_id
+
+
+class GetsFromAnyNamespace(InMemoryLongTermMemory):
+    async def get(self, agent_id, memory_id, *, namespace="default"):
+        await super().get(agent_id, memory_id, namespace=namespace)
+        return next((found for shelf in self._shelves.values() if (found := shelf.get(memory_id))), None)
+
+
+class SavesATextOnce(InMemoryLongTermMemory):
+    async def save(self, agent_id, content, *, namespace="default", ttl=None):
+        for memory in await self.search(agent_id, content, namespace=namespace):
+            if memory.content == content:
+                return memory.id
+        return await super().save(agent_id, content, namespace=namespace, ttl=ttl)
+
+
+class KeepsOldTimeToLive(InMemoryFileStore):
+    async def upload(self, key, data, *, content_type, ttl=None):
+        before = self._expiries._times.get(key)
+        await super().upload(key, data, content_type=content_type, ttl=ttl)
+        if before and ttl is None:
+            self._expiries._times[key] = before
+
+
+class ForgetsOnDisconnect(InMemoryFileStore):
+    async def disconnect(self):
+        self._blobs.clear()
+
+
+class IgnoresCase(InMemoryFileStore):
+    async def upload(self, key, data, *, content_type, ttl=None):
+        await super().upload(key.lower() if isinstance(key, str) else key, data, content_type=content_type, ttl=ttl)
+
+    def _blob(self, key):
+        return super()._blob(key.lower() if isinstance(key, str) else key)
+
+
+class AddReplaces(InMemoryVectorStore):
+    async def add(self, documents, *, collection="default"):
+        await self.upsert(documents, collection=collection)
+
+
+class UpsertKeepsMetadata(InMemoryVectorStore):
+    async def upsert(self, documents, *, collection="default"):
+        documents = list(documents)
+        before = {each.id: each for each in await self.get([d.id for d in documents], collection=collection)}
+        merged = [
+            replace(each, metadata={**before[each.id].metadata, **each.metadata}) if each.id in before else each
+            for each in documents
+        ]
+        await super().upsert(merged, collection=collection)
+
+
+class FiltersAfterTheLimit(InMemoryVectorStore):
+    async def search(self, query_embedding, *, collection="default", limit=5, filter=None):
+        found = await super().search(query_embedding, collection=collection, limit=limit)
+        passing = await super().search(query_embedding, collection=collection, limit=limit, filter=filter)
+        return [each for each in found if each.id in {passes.id for passes in passing}]
+
+
+class ByDistance(InMemoryVectorStore):
+    """The nearest ends of vectors instead of the smallest angles."""
+
+    async def search(self, query_embedding, *, collection="default", limit=5, filter=None):
+        await super().search(query_embedding, collection=collection, limit=limit, filter=filter)
+        found = await super().search(query_embedding, collection=collection, limit=99, filter=filter)
+        ends = {each.id: each.embedding for each in await self.get([r.id for r in found], collection=collection)}
+        return sorted(
+            found, key=lambda each: sum((a - b) ** 2 for a, b in zip(ends[each.id], query_embedding, strict=True))
+        )[:limit]
+
+
+class KeepsEmptyCollections(InMemoryVectorStore):
+    async def delete(self, ids, *, collection="default"):
+        held = self._collections.get(collection)
+        await super().delete(ids, collection=collection)
+        if held:
+            self._collections[collection] = held
+
+
+class FollowsArrows(InMemoryGraphStore):
+    async def get_neighbors(self, entity_id, *, depth=1, relationship_types=None):
+        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types)
+        ahead = tuple(each for each in found.relationships if depth > 1 or each.source == entity_id)
+        return SubGraph(found.entities, ahead)
+
+
+class NarrowsAfterTheWalk(InMemoryGraphStore):
+    async def get_neighbors(self, entity_id, *, depth=1, relationship_types=None):
+        await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types)
+        found = await super().get_neighbors(entity_id, depth=depth)
+        kept = [each for each in found.relationships if relationship_types is None or each.type in relationship_types]
+        ends = {entity_id} | {end for each in kept for end in (each.source, each.target)}
+        return SubGraph(tuple(each for each in found.entities if each.id in ends), tuple(kept))
+
+
+class LeavesEdges(InMemoryGraphStore):
+    async def delete_entity(self, entity_id):
+        await super().delete_entity(f"{entity_id}" * 2 if isinstance(entity_id, str) else entity_id)
+
+
+class InOrderOfAdding(InMemoryGraphStore):
+    async def get_neighbors(self, entity_id, *, depth=1, relationship_types=None):
+        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types)
+        order = {each: number for number, each in enumerate(self._graph)}
+        return replace(found, entities=tuple(sorted(found.entities, key=lambda each: order[each.id])))
+
+
+class RefusesNoRetry(InMemoryTaskStore):
+    async def increment_retry(self, conversation_id, agent_id, task_id):
+        def forever(task, most):
+            return task.retried(task.retry_count + 1)
+
+        return self._replace(conversation_id, agent_id, task_id, forever)
+
+
+class KeepsTheCount(InMemoryTaskStore):
+    async def force_retry(self, conversation_id, agent_id, task_id):
+        def forced(task, most):
+            return replace(task.forced(), retry_count=task.retry_count)
+
+        return self._replace(conversation_id, agent_id, task_id, forced)
+
+
+class FailedMayBeAbandoned(InMemoryTaskStore):
+    async def update_status(self, conversation_id, agent_id, task_id, status):
+        def moved(task, most):
+            lax = task.status == "failed" and status == "abandoned"
+            return replace(task, status=TaskStatus.ABANDONED) if lax else task.moved(TaskStatus(status))
+
+        if status not in [*TaskStatus]:
+            await super().update_status(conversation_id, agent_id, task_id, status)
+        return self._replace(conversation_id, agent_id, task_id, moved)
+
+
+class SettlesBlocked(InMemoryTaskStore):
+    async def settle_conversation(self, conversation_id):
+        for board in [*self._conversations.get(conversation_id, {}).values()]:
+            for task in board.tasks:
+                if task.status == "blocked":
+                    await self.update_status(conversation_id, board.agent_id, task.id, "in_progress")
+        return await super().settle_conversation(conversation_id)
+
+
+class StartsAnew(InMemoryTaskStore):
+    async def create_task_list(self, conversation_id, agent_id, tasks=(), *, max_retries=3):
+        fresh = InMemoryTaskStore()
+        board = await fresh.create_task_list(conversation_id, agent_id, tasks, max_retries=max_retries)
+        self._conversations.setdefault(conversation_id, {})[agent_id] = board
+        return board
+
+
+class ChecksThenWrites(InMemoryTaskStore):
+    async def update_status(self, conversation_id, agent_id, task_id, status):
+        board = self._board(conversation_id, agent_id)
+        await super().update_status(conversation_id, agent_id, task_id, status)
+        changed = self._board(conversation_id, agent_id).task(task_id)
+        self._keep(board)
+        await asyncio.sleep(0)
+        return self._keep(board.replaced(task_id, lambda _: changed))
+
+
+HISTORY, SHORT, LONG, BLOB, VECTOR, GRAPH, TASKS = (
+    HistoryContract,
+    ShortTermContract,
+    LongTermContract,
+    BlobContract,
+    VectorContract,
+    GraphContract,
+    TaskContract,
+)
+FAULTS: list[tuple[type, type, str]] = [
+    (HISTORY, LimitFromTheEnd, "limit_and_offset_count_from_the_front"),
+    (HISTORY, NewestFirst, "messages_come_back_oldest_first"),
+    (HISTORY, ClearRunClearsThread, "clearing_one_run_keeps_the_thread"),
+    (HISTORY, ClearRunByPrefix, "clearing_one_run_keeps_the_thread"),
+    (HISTORY, EmptyRunIsARun, "no_run_is_not_a_run"),
+    (HISTORY, JoinedKeys, "neighbours_are_kept_apart"),
+    (HISTORY, AppendsOneByOne, "all_messages_are_appended_or_none"),
+    (HISTORY, AppendsOneByOne, "no_message_is_lost_among_many_writers"),
+    (SHORT, ReadsThenWrites, "a_hundred_patches_at_once_are_all_there"),
+    (SHORT, MergesDeep, "a_patch_replaces_values_whole"),
+    (SHORT, HandsOutItsState, "what_is_given_and_returned_is_not_the_store"),
+    (LONG, KeepsForever, "a_memory_is_gone_when_its_time_has_come"),
+    (LONG, GetsFromAnyNamespace, "neighbours_are_kept_apart"),
+    (LONG, SavesATextOnce, "the_same_text_twice_is_two_memories"),
+    (BLOB, KeepsOldTimeToLive, "an_upload_replaces_bytes_and_time_to_live"),
+    (BLOB, ForgetsOnDisconnect, "connecting_is_as_often_as_one_likes"),
+    (BLOB, IgnoresCase, "neighbours_are_kept_apart"),
+    (VECTOR, AddReplaces, "add_inserts_what_is_absent"),
+    (VECTOR, UpsertKeepsMetadata, "upsert_replaces"),
+    (VECTOR, FiltersAfterTheLimit, "a_search_returns_at_most_the_limit"),
+    (VECTOR, ByDistance, "the_nearest_come_first"),
+    (VECTOR, KeepsEmptyCollections, "collections_are_kept_apart"),
+    (GRAPH, FollowsArrows, "relationships_are_walked_in_both_directions"),
+    (GRAPH, NarrowsAfterTheWalk, "types_narrow_the_walk"),
+    (GRAPH, LeavesEdges, "deleting_an_entity_detaches_it"),
+    (GRAPH, InOrderOfAdding, "neighbours_come_breadth_first"),
+    (TASKS, RefusesNoRetry, "retries_are_counted_and_used_up"),
+    (TASKS, KeepsTheCount, "retries_are_counted_and_used_up"),
+    (TASKS, FailedMayBeAbandoned, "every_move_of_the_chart_and_no_other"),
+    (TASKS, SettlesBlocked, "settling_ends_what_is_in_progress"),
+    (TASKS, StartsAnew, "a_board_is_made_once"),
+    (TASKS, ChecksThenWrites, "no_change_is_lost_among_many"),
+]
+# What only happens among several writers, or to values that were handed out, a machine of one user can't see.
+UNSEEN_BY_MACHINE = {AppendsOneByOne, ReadsThenWrites, HandsOutItsState, EmptyRunIsARun, ChecksThenWrites}
+
+
+def subject(contract: type, store: type) -> Any:
+    async def make(self: Any) -> Any:
+        return store(clock=self.clock) if "clock" in inspect.signature(store).parameters else store()
+
+    return type("Subject", (contract,), {"make": make})()
+
+
+def fails(tested: Any, name: str) -> bool:
+    """Whether a test of a contract fails."""
+
+    async def run() -> None:
+        await getattr(tested, f"test_{name}")(await tested.opened())
+
+    try:
+        asyncio.run(run())
+    except (Exception, pytest.fail.Exception):
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("contract", "store", "name"), FAULTS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_fault_is_caught_by_the_test_of_what_it_breaks(contract: type, store: type, name: str) -> None:
+    assert fails(subject(contract, store), name)
+
+
+@pytest.mark.parametrize(
+    ("contract", "store"),
+    list(dict.fromkeys((contract, store) for contract, store, _ in FAULTS if store not in UNSEEN_BY_MACHINE)),
+    ids=lambda value: value.__name__,
+)
+def test_a_fault_is_caught_by_the_machine_too(contract: type, store: type) -> None:
+    tested = subject(contract, store)
+    once = settings(max_examples=150, stateful_step_count=30, phases=[Phase.generate], database=None)
+    with pytest.raises((Exception, pytest.fail.Exception)):
+        run_state_machine_as_test(lambda: tested.machine(tested), settings=once)
+
+
+def names_of(contract: type) -> Iterable[str]:
+    return (name.removeprefix("test_") for name in dir(contract) if name.startswith("test_"))
+
+
+@pytest.mark.parametrize(
+    ("contract", "store"),
+    [
+        (HISTORY, InMemoryHistoryProvider),
+        (SHORT, InMemoryShortTermMemory),
+        (LONG, InMemoryLongTermMemory),
+        (BLOB, InMemoryFileStore),
+        (VECTOR, InMemoryVectorStore),
+        (GRAPH, InMemoryGraphStore),
+        (TASKS, InMemoryTaskStore),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_what_is_right_fails_nothing_here(contract: type, store: type) -> None:
+    """So that what fails above fails for its fault."""
+    tested = subject(contract, store)
+    assert [name for name in names_of(contract) if name != MACHINE and fails(tested, name)] == []

@@ -1,0 +1,179 @@
+"""What the stores have in common, and what is easy to get wrong that no contract can say of all stores."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+import kaosmem
+from kaosmem import (
+    BlobStore,
+    CypherCapable,
+    GraphStore,
+    HistoryProvider,
+    InMemoryFileStore,
+    InMemoryGraphStore,
+    InMemoryHistoryProvider,
+    InMemoryLongTermMemory,
+    InMemoryShortTermMemory,
+    InMemoryTaskStore,
+    InMemoryVectorStore,
+    KaosmemError,
+    LongTermMemory,
+    RankBM25Ranker,
+    ShortTermMemory,
+    Task,
+    TaskStore,
+    VectorStore,
+    stores,
+)
+from kaosmem.filters import parse_filter
+from kaosmem.testing import Clock
+from kaosmem.testing.filter_cases import FILTERS, METADATA
+
+STORES = {
+    HistoryProvider: InMemoryHistoryProvider,
+    ShortTermMemory: InMemoryShortTermMemory,
+    LongTermMemory: InMemoryLongTermMemory,
+    VectorStore: InMemoryVectorStore,
+    GraphStore: InMemoryGraphStore,
+    BlobStore: InMemoryFileStore,
+    TaskStore: InMemoryTaskStore,
+}
+
+
+@pytest.mark.parametrize("protocol", STORES, ids=lambda protocol: protocol.__name__)
+def test_a_store_has_the_parameters_of_its_protocol(protocol: type) -> None:
+    """Names, order, kinds and defaults, of coroutine functions all; and is a store of no other kind."""
+    methods = {name: method for name, method in vars(protocol).items() if inspect.iscoroutinefunction(method)}
+    assert methods
+    for name, method in methods.items():
+        own = getattr(STORES[protocol], name)
+        assert inspect.signature(own) == inspect.signature(method)
+        assert inspect.iscoroutinefunction(own)
+    assert [each for each in STORES if isinstance(STORES[protocol](), each)] == [protocol]
+
+
+def test_the_graph_in_memory_does_not_speak_cypher() -> None:
+    """What asks whether it may query in Cypher is told no; whoever has the method does."""
+
+    class Speaks(InMemoryGraphStore):
+        async def query_cypher(self, query, params=None):
+            return []
+
+    assert not isinstance(InMemoryGraphStore(), CypherCapable)
+    assert isinstance(Speaks(), CypherCapable)
+    assert isinstance(Speaks(), GraphStore)
+
+
+def test_all_of_it_is_in_the_package_itself() -> None:
+    """Each name, on demand: `import kaosmem` loads no store, and names that there are not stay unknown."""
+    for name in stores.__all__:
+        assert getattr(kaosmem, name) is getattr(stores, name)
+    assert {*stores.__all__} <= {*kaosmem.__all__}
+    assert {*kaosmem.__all__} <= {*dir(kaosmem)}
+    with pytest.raises(AttributeError, match="has no attribute 'InMemoryNothing'"):
+        kaosmem.InMemoryNothing  # noqa: B018
+    code = (
+        "import sys, kaosmem; assert 'kaosmem.stores' not in sys.modules; "
+        "import kaosmem.testing; kaosmem.InMemoryVectorStore(); kaosmem.InMemoryTaskStore(); "
+        "assert not {'numpy', 'networkx', 'pytest', 'hypothesis'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("given", "passing"), FILTERS, ids=str)
+def test_a_filter_means_in_a_session_what_it_means_in_a_store(given: dict[str, object], passing: str) -> None:
+    """The cases of the vector store's contract, asked of what sections are narrowed by."""
+    passes = parse_filter(given)
+    assert [name for name, metadata in METADATA.items() if passes(metadata)] == passing.split()
+
+
+async def test_a_file_store_tells_its_urls_and_media_types() -> None:
+    store = InMemoryFileStore()
+    await store.upload("reports/a b#1.csv", b"a,b", content_type="text/csv")
+    await store.upload("key", b"", content_type="text/plain")
+    assert await store.presign_url("key") == "memory://key"
+    assert await store.presign_url("reports/a b#1.csv") == "memory://reports/a%20b%231.csv"
+    assert store.content_type("reports/a b#1.csv") == "text/csv"
+    with pytest.raises(FileNotFoundError, match="nothing is stored under 'none'"):
+        store.content_type("none")
+
+
+async def test_memories_tell_when_they_were_saved_and_equal_ones_come_newest_first() -> None:
+    clock = Clock()
+    memory = InMemoryLongTermMemory(clock=clock)
+    first = await memory.save("a", "The tenant prefers quiet neighbours.")
+    clock.advance(60)
+    second = await memory.save("a", "The tenant prefers quiet neighbours.")
+    found = await memory.search("a", "Which neighbours does the tenant prefer?")
+    assert [each.id for each in found] == [second, first]
+    assert [datetime.fromisoformat(each.metadata["timestamp"]) for each in found] == [
+        datetime(2026, 1, 1, 0, 1, tzinfo=UTC),
+        datetime(2026, 1, 1, tzinfo=UTC),
+    ]
+    assert (await memory.get("a", first)).score == 0  # type: ignore[union-attr]
+
+
+async def test_memories_are_ranked_by_a_ranker_of_ones_own() -> None:
+    memory = InMemoryLongTermMemory(ranker=RankBM25Ranker())
+    for text in ("steel from Essen", "quiet neighbours", "thirty days"):
+        await memory.save("a", text)
+    assert [each.content for each in await memory.search("a", "steel")] == ["steel from Essen"]
+
+
+async def test_what_expired_takes_no_room() -> None:
+    """It is dropped by the next who comes, whatever that one asks for."""
+    clock = Clock()
+    memory, files = InMemoryLongTermMemory(clock=clock), InMemoryFileStore(clock=clock)
+    for number in range(50):
+        await memory.save(f"agent {number}", "steel", ttl=10)
+        await files.upload(f"file {number}", b"steel", content_type="text/plain", ttl=10)
+    clock.advance(10)
+    await memory.save("another", "steel")
+    await files.upload("another", b"steel", content_type="text/plain")
+    assert len(memory._shelves) == 1
+    assert len(files._blobs) == 1
+
+
+SECRET = "terminate the lease"
+
+
+async def refused() -> list[Exception]:
+    """Errors that stores raise for what holds a secret in its content."""
+    history, state, memory = InMemoryHistoryProvider(), InMemoryShortTermMemory(), InMemoryLongTermMemory()
+    files, tasks, graph = InMemoryFileStore(), InMemoryTaskStore(), InMemoryGraphStore()
+    await tasks.create_task_list("c", "a", [Task("t", SECRET)])
+    asked = [
+        history.append("a", SECRET, session_id="s"),  # type: ignore[arg-type]
+        history.append("a", {"role": "user", "content": SECRET}, session_id="s"),  # type: ignore[arg-type]
+        state.set_state("s", {"a": {SECRET}}),
+        state.set_state("s", SECRET),  # type: ignore[arg-type]
+        memory.save("a", SECRET + "\ud800"),
+        memory.save("a", SECRET, ttl=-1),
+        files.upload("k", SECRET, content_type="text/plain"),  # type: ignore[arg-type]
+        files.upload("k", SECRET.encode(), content_type="text/plain", ttl=0),
+        tasks.add_tasks("c", "a", [Task("t", SECRET)]),
+        tasks.add_tasks("c", "a", [SECRET]),  # type: ignore[list-item]
+        tasks.update_status("c", "a", "t", [SECRET]),  # type: ignore[arg-type]
+        graph.add_entities([{"id": "a", "name": [SECRET]}]),
+    ]
+    errors = []
+    for each in asked:
+        with pytest.raises(KaosmemError) as caught:
+            await each
+        errors.append(caught.value)
+    return errors
+
+
+async def test_errors_hold_no_content_and_can_be_pickled() -> None:
+    """They say what is wrong with what was given, not what it says."""
+    for error in await refused():
+        assert SECRET not in f"{error} {error!r}"
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+        assert isinstance(error, ValueError)

@@ -1,0 +1,146 @@
+"""Tasks: the chart of what may become of them, boards as they are shown, and the store that a process shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import (
+    DuplicateTaskError,
+    GlobalTaskStore,
+    InMemoryTaskStore,
+    InvalidTransitionError,
+    Task,
+    TaskList,
+    TaskStatus,
+    TaskStore,
+    UnknownTaskError,
+)
+
+BY_HAND = {
+    ("planned", "in_progress"),
+    ("in_progress", "succeeded"),
+    ("in_progress", "blocked"),
+    ("in_progress", "failed"),
+    ("blocked", "in_progress"),
+}
+titles = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+def outcome(act: Callable[[], Task]) -> tuple[str, int] | None:
+    """What becomes of a task, None where that is refused."""
+    try:
+        task = act()
+    except InvalidTransitionError:
+        return None
+    return task.status, task.retry_count
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_the_chart_is_these_transitions_and_no_other(retries: int, most: int) -> None:
+    """Of all pairs of statuses, and all three ways to retry, whatever was retried before."""
+    for begin, end in product(TaskStatus, TaskStatus):
+        task = Task("t", "title", begin, retries)
+        expected = (end, retries) if (begin, end) in BY_HAND else None
+        assert outcome(lambda task=task, end=end: task.moved(end)) == expected  # type: ignore[misc]
+    for status in TaskStatus:
+        task = Task("t", "title", status, retries)
+        retried = ("in_progress", retries + 1) if retries < most else ("abandoned", retries)
+        assert outcome(lambda task=task: task.retried(most)) == (retried if status == "failed" else None)  # type: ignore[misc]
+        forced = ("in_progress", 0) if status in ("failed", "abandoned") else None
+        assert outcome(task.forced) == forced
+        assert task.settled().status == ("succeeded" if status == "in_progress" else status)
+        assert task.settled().retry_count == retries
+
+
+@given(st.lists(st.tuples(titles, st.sampled_from(TaskStatus), st.integers(0, 3))))
+def test_a_board_shows_its_open_tasks_first(drawn: list[tuple[str, TaskStatus, int]]) -> None:
+    """A line a task, whatever its title; open ones before settled ones, both in the order of the board."""
+    tasks = tuple(Task(f"t{number}", *each) for number, each in enumerate(drawn))
+    board = TaskList("c", "a", tasks)
+    lines = board.render().split("\n") if tasks else []
+    settled = ("succeeded", "abandoned")
+    expected = [task for task in tasks if task.status not in settled]
+    expected += [task for task in tasks if task.status in settled]
+    assert len(lines) == len(tasks)
+    for line, task in zip(lines, expected, strict=True):
+        assert line.startswith(f"- [{task.status}")
+        assert f"] {task.id}: " in line
+        assert (f", retry {task.retry_count} of 3]" in line) == bool(task.retry_count)
+        assert line.isprintable()
+
+
+def test_a_board_is_shown_as_text() -> None:
+    board = TaskList(
+        "c",
+        "a",
+        (
+            Task("read", "Read the lease", TaskStatus.SUCCEEDED),
+            Task("draft", "Draft\n- [succeeded] forged", TaskStatus.FAILED, 2),
+            Task("send", "Send it"),
+        ),
+    )
+    assert board.render() == (
+        "- [failed, retry 2 of 3] draft: Draft - [succeeded] forged\n"
+        "- [planned] send: Send it\n"
+        "- [succeeded] read: Read the lease"
+    )
+    assert TaskList("c", "a").render() == ""
+
+
+def test_tasks_and_boards_are_frozen() -> None:
+    """What was read never changes; a changed board is another."""
+    board = TaskList("c", "a", (Task("t", "title"),))
+    with pytest.raises(AttributeError):
+        board.tasks[0].status = TaskStatus.SUCCEEDED  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        board.max_retries = 9  # type: ignore[misc]
+    changed = board.replaced("t", lambda task: task.moved(TaskStatus.IN_PROGRESS))
+    assert (board.task("t").status, changed.task("t").status) == ("planned", "in_progress")
+    assert hash(board) != hash(changed)
+
+
+def test_a_refused_move_names_what_is_possible() -> None:
+    """The error says from where, where that leads, and how to retry."""
+    with pytest.raises(InvalidTransitionError, match=r"is planned and can't become succeeded: .* leads to in_progress"):
+        Task("t", "title").moved(TaskStatus.SUCCEEDED)
+    with pytest.raises(InvalidTransitionError, match="increment_retry or force_retry"):
+        Task("t", "title", TaskStatus.FAILED).moved(TaskStatus.IN_PROGRESS)
+    with pytest.raises(InvalidTransitionError, match="leads to nowhere"):
+        Task("t", "title", TaskStatus.SUCCEEDED).moved(TaskStatus.PLANNED)
+    with pytest.raises(ValueError, match="no status 'done'; there are planned, "):
+        Task("t", "title", "done")  # type: ignore[arg-type]
+
+
+def test_titles_are_in_no_repr_and_no_error() -> None:
+    secret = "terminate the lease"
+    board = TaskList("c", "a", (Task("t", secret),))
+    assert secret not in repr(board)
+    for act in (lambda: board.task("u"), lambda: board.added(board.tasks[:1]) and TaskList("c", "a", board.tasks * 2)):
+        with pytest.raises((UnknownTaskError, DuplicateTaskError)) as caught:
+            act()
+        assert secret not in str(caught.value)
+
+
+@pytest.fixture
+def put_back() -> Iterator[None]:
+    before = GlobalTaskStore.get()
+    yield
+    GlobalTaskStore.set(before)
+
+
+@pytest.mark.usefixtures("put_back")
+async def test_the_process_has_one_store_until_another_is_set() -> None:
+    """Whoever asks gets the same, then the other; the one before is handed back."""
+    first = GlobalTaskStore.get()
+    assert isinstance(first, TaskStore)
+    assert GlobalTaskStore.get() is first
+    other = InMemoryTaskStore()
+    assert GlobalTaskStore.set(other) is first
+    await GlobalTaskStore.get().create_task_list("c", "a", [Task("t", "title")])
+    assert await other.get_task_list("c", "a") is not None
+    assert await first.get_task_list("c", "a") is None

@@ -1,0 +1,195 @@
+"""The vector store in memory: embeddings made by a client, and cosines that do not depend on where a row stands."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import (
+    ChatMessage,
+    Document,
+    DocumentBlock,
+    EmbeddingClient,
+    InMemoryHistoryProvider,
+    InMemoryVectorStore,
+    InvalidArgumentError,
+    InvalidContentError,
+    InvalidNameError,
+    TextBlock,
+)
+from kaosmem.stores.unit_vectors import UnitVectors
+from kaosmem.testing import VectorContract
+
+
+class LetterCounts:
+    """An embedding client that counts a, b and c, and tells what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked.append([*texts])
+        await asyncio.sleep(0)
+        return [[text.count("a"), text.count("b"), text.count("c")] for text in texts]
+
+
+class TestWithAClient(VectorContract):
+    """A store that has an embedding client keeps the contract where nothing is to be embedded."""
+
+    async def make(self) -> InMemoryVectorStore:
+        return InMemoryVectorStore(RefusingClient())
+
+
+class RefusingClient:
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        raise InvalidArgumentError("nothing is embedded here")
+
+
+async def test_a_document_without_an_embedding_gets_one() -> None:
+    """All that have none in one request, those that have keep theirs; the text of all blocks counts."""
+    client = LetterCounts()
+    assert isinstance(client, EmbeddingClient)
+    store = InMemoryVectorStore(embedding_client=client)
+    blocks = (TextBlock("a"), DocumentBlock("b", "b"))
+    await store.add([Document("aa", "a"), Document("x", "own", (0, 0, 1)), Document(blocks, "blocks")])
+    assert client.asked == [["aa", "a\nb\nb"]]
+    found = await store.get(["a", "own", "blocks"])
+    assert [each.embedding for each in found] == [(2, 0, 0), (0, 0, 1), pytest.approx((1, 2, 0))]
+    assert [each.id for each in await store.search((0, 1, 0), limit=1)] == ["blocks"]
+
+
+async def test_what_is_there_is_not_embedded_again() -> None:
+    """Adding it costs no request; upserting does, as its text may be another."""
+    client = LetterCounts()
+    store = InMemoryVectorStore(client)
+    await store.add([Document("a", "1")])
+    await store.add([Document("b", "1")])
+    await store.add([Document("b", "2"), Document("c", "2")])
+    assert client.asked == [["a"], ["b"]]
+    await store.upsert([Document("c", "1")])
+    assert client.asked[2:] == [["c"]]
+
+
+async def test_of_two_who_add_one_document_the_first_to_be_embedded_counts() -> None:
+    """While an embedding is made the document is still absent; then it is not replaced."""
+    store = InMemoryVectorStore(LetterCounts())
+    await asyncio.gather(store.add([Document("a", "1")]), store.add([Document("b", "1"), Document("c", "2")]))
+    assert [each.text for each in await store.get(["1", "2"])] == ["a", "c"]
+
+
+@pytest.mark.parametrize("made", [[], [[1.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[1.0], [float("nan")]], [None, 5]])
+async def test_a_client_that_makes_nonsense_is_refused(made: list[list[float]]) -> None:
+    """Too few, zeros, or no numbers: an error, and nothing is stored."""
+
+    class Nonsense:
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            return made
+
+    store = InMemoryVectorStore(Nonsense())
+    with pytest.raises(InvalidArgumentError):
+        await store.add([Document("a", "1"), Document("b", "2")])
+    assert await store.list_collections() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"content": 5}, InvalidContentError),
+        ({"content": "\ud800"}, InvalidContentError),
+        ({"metadata": {"a": {1}}}, InvalidContentError),
+        ({"metadata": "text"}, InvalidContentError),
+        ({"id": ""}, InvalidNameError),
+        ({"embedding": ()}, InvalidArgumentError),
+        ({"embedding": (0, 0.0)}, InvalidArgumentError),
+        ({"embedding": (1, float("inf"))}, InvalidArgumentError),
+        ({"embedding": (1e39,)}, InvalidArgumentError),
+        ({"embedding": "12"}, InvalidArgumentError),
+        ({"embedding": 12}, InvalidArgumentError),
+        ({"embedding": (10**400,)}, InvalidArgumentError),
+    ],
+)
+def test_a_document_that_can_not_be_stored_can_not_be_made(given: dict[str, object], error: type[Exception]) -> None:
+    with pytest.raises(error) as caught:
+        Document(**{"content": "text", "id": "a", **given})  # type: ignore[arg-type]
+    assert isinstance(caught.value, ValueError)
+
+
+async def test_a_document_is_no_message_and_no_block() -> None:
+    """A block of a message can't be stored as a Document, nor a Document said as a message, nor be in one."""
+    document, block = Document("text", "a", (1, 0)), DocumentBlock("text", "title")
+    with pytest.raises(InvalidContentError):
+        await InMemoryVectorStore().add([block])  # type: ignore[list-item]
+    for message in (document, ChatMessage("user", (document,)), ChatMessage("user", document)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidContentError):
+            await InMemoryHistoryProvider().append("a", message, session_id="s")  # type: ignore[arg-type]
+    assert Document((block,), "a").content == (block,)
+
+
+vectors = st.lists(st.integers(-3, 3), min_size=4, max_size=4).filter(any)
+
+
+@given(st.lists(vectors, min_size=1, max_size=40), vectors, st.integers(0, 10), st.randoms(use_true_random=False))
+def test_what_is_near_does_not_depend_on_how_it_came_to_be_there(
+    rows: list[list[int]], query: list[int], limit: int, rng: random.Random
+) -> None:
+    """Another order, vectors put in and taken out between, or scaled by a power of two: the very same floats."""
+    plain, other = UnitVectors(4), UnitVectors(4)
+    plain.put((f"v{number}", row) for number, row in enumerate(rows))
+    order = [*enumerate(rows)]
+    rng.shuffle(order)
+    for number, row in order:
+        other.put([(f"x{number}", row), (f"v{number}", [1, 1, 1, 1])])
+        scale = 2.0 ** rng.randrange(-9, 9)
+        other.put([(f"v{number}", [scale * each for each in row])])
+    for number, _ in enumerate(rows):
+        other.remove(f"x{number}")
+    assert other.nearest([2 * each for each in query], limit) == plain.nearest(query, limit)
+
+
+def test_a_few_nearest_are_the_first_of_all() -> None:
+    """Where vectors are so alike that single precision takes one for another, too."""
+    rng = np.random.default_rng(1)
+    base = rng.standard_normal(64)
+    held = UnitVectors(64)
+    held.put((f"v{n}", (base + 1e-4 * rng.standard_normal(64)).tolist()) for n in range(500))
+    for _ in range(20):
+        query = (base + 1e-4 * rng.standard_normal(64)).tolist()
+        whole = held.nearest(query, 500)
+        for limit in (1, 2, 5, 20):
+            assert held.nearest(query, limit) == whole[:limit]
+            odd = [each for each in whole if int(each[0][1:]) % 2]
+            assert held.nearest(query, limit, lambda each: int(each[1:]) % 2 == 1) == odd[:limit]
+
+
+def test_tiny_and_huge_vectors_have_a_direction() -> None:
+    """Squares that would be 0 or infinite are never formed."""
+    held = UnitVectors(2)
+    held.put([("tiny", (3e-300, 4e-300)), ("huge", (-3e38, 3e38)), ("least", (5e-324, 0))])
+    assert [name for name, _ in held.nearest((3e-320, 4e-320), 3)] == ["tiny", "least", "huge"]
+    assert held.vector("huge") == pytest.approx((-3e38, 3e38))
+
+
+def test_many_that_are_alike_come_in_order_of_their_ids() -> None:
+    """Beyond what is compared at once, too."""
+    held = UnitVectors(2)
+    ids = [f"v{number:05}" for number in range(10_000)]
+    held.put((each, (1, 1)) for each in random.Random(1).sample(ids, len(ids)))
+    assert held.nearest((1, 1), 3) == [("v00000", 1.0), ("v00001", 1.0), ("v00002", 1.0)]
+    assert [each for each, _ in held.nearest((1, 1), 2, lambda each: each > "v07777")] == ["v07778", "v07779"]
+
+
+async def test_reprs_hold_no_content() -> None:
+    """Documents and results tell what they are, not what they say."""
+    store, secret = InMemoryVectorStore(), Path(__file__).stem[::-1]
+    document = Document(secret, "a", (0.123, 1), {"note": secret})
+    await store.add([document])
+    for each in (document, *await store.get(["a"]), *await store.search((1, 0)), store):
+        assert secret not in repr(each)
+        assert "0.123" not in repr(each)
