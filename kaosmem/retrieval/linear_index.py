@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +15,7 @@ from kaosmem.retrieval.columns import Columns, KeptColumns, unusable
 from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.latent import LatentSpace
+from kaosmem.retrieval.query_scores import Chosen, Query, QueryScores
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.selection import best, scaled
 from kaosmem.retrieval.sequences import MAX_TERMS, Sequences, phrase_scores
@@ -33,12 +32,6 @@ CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""
 _NEIGHBOURED = 64  # of the best of these so many, neighbours are candidates too, at most as many again
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
-
-_CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
-_ASKS_FOR_NUMBER = re.compile(
-    r"\b(how many|how much|amount|ratio|margin|percent|percentage|usd|million|billion|average|total|number|rate|revenue"
-    r"|growth|change)\b"
-)
 
 
 @dataclass(frozen=True)
@@ -150,35 +143,35 @@ class LinearIndex(BM25Index):
         self, query: str, limit: int, among: Collection[int] | None
     ) -> tuple[Candidates | None, list[tuple[int, float]]]:
         """Return the candidates with their signals, and which entries come after them, best first."""
-        asked = _Query(query, self._analyze)
-        words = clause = self._scores_of(self._weights_of(asked.terms))
-        if asked.clause != asked.terms:
-            clause = self._scores_of(self._weights_of(asked.clause))
-        sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
-        half = 0.5 * sources
-
-        def proposed(slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-            shares, from_source = clause.shares(slots), half[self._sources.numbers[slots]]
-            # Shares chosen by hand: who is a candidate depends on them, and the order of those who are none.
-            return words.shares(slots) + 0.6 * shares + from_source + shares * from_source
-
+        scores = self._scores(Query(query, self._analyze))
         if among is None:
-            ranked = best(self._slots.ordinals, by_chunks(proposed, len(self._slots)), limit)
+            ranked = best(self._slots.ordinals, by_chunks(scores.proposed, len(self._slots)), limit)
         else:
             slots = self._slots_of(among)
-            ranked = best(self._slots.ordinals[slots], proposed(slots), limit)
+            ranked = best(self._slots.ordinals[slots], scores.proposed(slots), limit)
         if not ranked:
             return None, []
         first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]
         chosen = first + self._neighbours_of(first[:_NEIGHBOURED], {*first}, among)
         known = {*chosen}
         rest = [each for each in ranked if each[0] not in known]
-        scores = _Scores(words, clause, sources, self._slots.find_all(chosen))
-        return Candidates(np.array(chosen), self._signals(asked, chosen, scores)), rest
+        return Candidates(np.array(chosen), self._signals(scores, self._chosen(chosen))), rest
 
-    def _signals(self, asked: _Query, chosen: list[int], scores: _Scores) -> dict[str, NDArray[np.float64]]:
-        slots = scores.slots
+    def _scores(self, asked: Query) -> QueryScores:
+        words = clause = self._scores_of(self._weights_of(asked.terms))
+        if asked.clause != asked.terms:
+            clause = self._scores_of(self._weights_of(asked.clause))
+        sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
+        return QueryScores(asked, words, clause, sources, self._sources.numbers)
+
+    def _chosen(self, ordinals: list[int]) -> Chosen:
+        slots = self._slots.find_all(ordinals)
         numbers = self._sources.numbers[slots]
+        near = {step: self._neighbour_slots(ordinals, numbers, step) for step in (-2, -1, 1, 2)}
+        return Chosen(ordinals, slots, numbers, near)
+
+    def _signals(self, scores: QueryScores, chosen: Chosen) -> dict[str, NDArray[np.float64]]:
+        asked, slots, numbers, near = scores.asked, chosen.slots, chosen.numbers, chosen.near
         words, clause, source = scores.words.shares(slots), scores.clause.shares(slots), scores.sources[numbers]
         hashes, rows = self._sequences.gathered(slots.tolist())
         phrases = phrase_scores(asked.terms, hashes, rows, len(slots))
@@ -188,7 +181,6 @@ class LinearIndex(BM25Index):
         for role, role_number in self._roles.number_of.items():
             named[role_number] = self._is_named(role, asked.counts)
         number = np.minimum(1.0, 3.0 * np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64))
-        near = {step: self._neighbour_slots(chosen, numbers, step) for step in (-2, -1, 1, 2)}
         return {
             "words": words,
             "clause": clause,
@@ -207,7 +199,7 @@ class LinearIndex(BM25Index):
             "asked_numbers": number * asked.is_for_number,
             "assistant": (roles == self._roles.number_of.get("assistant", NONE)).astype(np.float64),
             "named_speaker": named[roles],
-            "size": np.log(np.maximum(1, self._tokens_now(chosen, slots))) / 5,
+            "size": np.log(np.maximum(1, self._tokens_now(chosen.ordinals, slots))) / 5,
         }
 
     def _occurrences(self, terms: Iterable[str]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
@@ -252,25 +244,6 @@ class LinearIndex(BM25Index):
 
     def _is_named(self, role: str, terms: Collection[str]) -> bool:
         return any(term in terms for term in self._analyze(role))
-
-
-class _Query:
-    def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
-        self.terms = analyze(text)
-        self.counts = Counter(self.terms)
-        clauses = (analyze(clause) for clause in reversed(_CLAUSE_END.split(text.strip())))
-        self.clause = next(filter(None, clauses), self.terms)
-        self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
-
-
-@dataclass(frozen=True)
-class _Scores:
-    """sources: by number. slots: of the candidates."""
-
-    words: EntryScores
-    clause: EntryScores
-    sources: NDArray[np.float64]
-    slots: NDArray[np.int64]
 
 
 def _best_by(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
