@@ -77,7 +77,7 @@ class BM25Index:
         else:
             for start in range(0, len(new), _MAX_BATCH):
                 self._add_batch(new[start : start + _MAX_BATCH])
-        self._settle()
+        self._settle(share=2 if len(new) < _MIN_BATCH else 8)  # of a large batch that costs little
 
     def update(self, ordinal: int, item: Item) -> None:
         """Put another item in an entry's place. Raises KeyError for an unknown ordinal."""
@@ -148,9 +148,12 @@ class BM25Index:
         self._postings.attach_many(terms)
         self._settle()
 
-    def _settle(self) -> None:
-        """Make the index anew from its own columns, where so much has changed that it is smaller and faster then."""
-        if self._slots.unsettled > max(_MIN_UNSETTLED, self._slots.settled):
+    def _settle(self, *, share: int = 2) -> None:
+        """Make the index anew from its own columns where more than one entry in `share` has changed.
+
+        It is smaller and faster then.
+        """
+        if self._slots.unsettled > max(_MIN_UNSETTLED, self._slots.settled // share):
             self._restore(KeptColumns(self._frozen()()))
 
     def _frozen(self) -> Callable[[], Columns]:

@@ -42,7 +42,12 @@ class FlatPostings:
     @classmethod
     def of_nothing(cls) -> FlatPostings:
         """Return the postings of no entries."""
-        return cls([], np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty((3, 0), np.int64))
+        return cls.of_sizes(np.empty(0, np.int64), np.empty(0, np.uint32))
+
+    @classmethod
+    def of_sizes(cls, sizes: NDArray[np.int64], packed: NDArray[np.uint32 | np.int64]) -> FlatPostings:
+        """Return postings of terms that are known by number alone."""
+        return cls([], np.concatenate([[0], np.cumsum(sizes)]), packed, np.empty((3, 0), np.int64))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -58,22 +63,21 @@ class FlatPostings:
 
     def joined(
         self,
+        later: FlatPostings,
         numbers: Mapping[str, int],
-        later: Mapping[int, bytes],
         many: Mapping[int, Mapping[int, int]],
         places: NDArray[np.int64],
     ) -> FlatPostings:
         """Return these postings and later ones as one, of the terms that have a number.
 
-        later: postings by number. many: by number and slot. places: by slot, where its entry is to be, -1 for nowhere.
+        many: occurrences by number and slot. places: by slot, where its entry is to be, -1 for nowhere.
         """
         terms = sorted(numbers)
         of_terms = [numbers[term] for term in terms]
-        packed = np.frombuffer(b"".join(self._parts(of_terms, later)), self.packed.dtype)
-        early = np.array(of_terms, np.int64)
-        kept = np.flatnonzero(early < len(self.starts) - 1)
-        sizes = np.array([len(later.get(number, b"")) // packed.itemsize for number in of_terms], np.int64)
-        sizes[kept] += self.sizes[early[kept]]
+        sizes = later.sizes
+        sizes[: len(self.starts) - 1] += self.sizes
+        sizes = sizes[of_terms] if of_terms else sizes[:0]
+        packed = np.frombuffer(b"".join(self._runs(later, of_terms)), self.packed.dtype)
         if not np.array_equal(places, np.arange(len(places))):
             packed, sizes = _placed(packed, sizes, places)
         order = {number: place for place, number in enumerate(of_terms)}
@@ -86,13 +90,13 @@ class FlatPostings:
         starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         return FlatPostings(terms, starts, packed, np.array(sorted(table), np.int64).reshape(-1, 3).T)
 
-    def _parts(self, numbers: list[int], later: Mapping[int, bytes]) -> Iterator[bytes | memoryview]:
-        flat, width = self.packed.data.cast("B"), self.packed.itemsize
-        bounds = (self.starts * width).tolist()
+    def _runs(self, later: FlatPostings, numbers: list[int]) -> Iterator[memoryview]:
+        """Yield the postings of each term, here and there."""
+        parts = [(each.packed.data.cast("B"), (each.starts * each.packed.itemsize).tolist()) for each in (self, later)]
         for number in numbers:
-            if number + 1 < len(bounds):
-                yield flat[bounds[number] : bounds[number + 1]]
-            yield later.get(number, b"")
+            for packed, starts in parts:
+                if number + 1 < len(starts):
+                    yield packed[starts[number] : starts[number + 1]]
 
     def columns(self, prefix: str) -> Columns:
         """Return these postings as columns, whose names begin so."""

@@ -48,7 +48,7 @@ class Postings:
         self._many = flat.many_by_number()  # number -> slot -> occurrences, where there are MANY or more
         # The postings of common terms as occurrences by slot, made when a query first asks.
         self._columns: dict[int, NDArray[np.uint8]] = {}
-        self._column_size = 0
+        self._column_size = size
 
     def __len__(self) -> int:
         """Return the number of terms."""
@@ -170,9 +170,12 @@ class Postings:
 
         It takes the place of each slot's entry among those that are left, -1 for one that is not.
         """
-        later = {number: postings.tobytes() for number, postings in self._later.items()}
+        numbers, sizes = sorted(self._later), np.zeros(len(self._terms), np.int64)
+        sizes[numbers] = [len(self._later[number]) for number in numbers]
+        packed = np.frombuffer(b"".join(map(self._later.__getitem__, numbers)), self._typecode)
+        later = FlatPostings.of_sizes(sizes, packed)
         many = {number: dict(slots) for number, slots in self._many.items()}
-        return partial(self._flat.joined, dict(self._numbers), later, many)
+        return partial(self._flat.joined, later, dict(self._numbers), many)
 
     def _number(self, term: str) -> int:
         number = self._numbers.get(term)

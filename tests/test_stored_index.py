@@ -1,0 +1,264 @@
+"""Indexes that are stored: what is read back ranks as what was written, and bytes that are no index are refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from benchmarks.corpus import seeded_queries, seeded_texts, text_item
+from kaosmem import SessionMemory, UnusableDumpError
+from kaosmem.memos import clear_memos
+from kaosmem.retrieval import BM25Ranker, GraphRanker, LinearRanker, RankBM25Ranker, StorableRanker, bm25_index
+from kaosmem.types import Item
+from tests.canary import traces
+
+WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "straße", "30", "2018", "契約"]
+words = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+repeated = st.builds(lambda word, times: f"{word} " * times, st.sampled_from(WORDS[:3]), st.integers(250, 260))
+texts = words | words | words | repeated
+items = st.builds(
+    lambda text, source, role: replace(
+        text_item(text), role=role, tokens=len(text), metadata={"source": source} if source else {}
+    ),
+    texts,
+    st.sampled_from(["", "", "lease 2018", "tenant.pdf", "notes\n\ud800"]),
+    st.sampled_from(["user", "user", "assistant", "Tenant", ""]),
+)
+ordinals = st.integers(0, 40) | st.just(2**63 - 1)
+RANKERS = [BM25Ranker(), BM25Ranker("okapi", b=1.0), LinearRanker()]
+rankers = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.name)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def settled_often() -> Iterator[None]:
+    """Have indexes made anew after a few changes, as large ones are after many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bm25_index, "_MIN_UNSETTLED", 16)
+        yield
+
+
+def bytes_of(index: bm25_index.BM25Index) -> bytes:
+    dumped = index.dump()
+    assert dumped is not None
+    return b"".join(dumped)
+
+
+def index_of(ranker: BM25Ranker | LinearRanker, entries: dict[int, Item]) -> bm25_index.BM25Index:
+    index = ranker.index()
+    index.add(sorted(entries.items()))
+    return index
+
+
+def numbered(n: int, *, sources: int = 7) -> dict[int, Item]:
+    return {
+        number: replace(text_item(text), metadata={"source": f"contract {number % sources}"}, tokens=number)
+        for number, text in enumerate(seeded_texts(n, words=20))
+    }
+
+
+class StoredIndexMachine(RuleBasedStateMachine):
+    """An index that is changed, stored and read back in any order, beside a plain dict of what it should hold."""
+
+    @initialize(ranker=st.sampled_from(RANKERS), entries=st.dictionaries(st.integers(0, 60), items, max_size=50))
+    def start(self, ranker: BM25Ranker | LinearRanker, entries: dict[int, Item]) -> None:
+        self.ranker, self.entries = ranker, entries
+        self.index = index_of(ranker, entries)
+
+    @rule(ordinal=ordinals, item=items)
+    def put(self, ordinal: int, item: Item) -> None:
+        if ordinal in self.entries:
+            self.index.update(ordinal, item)
+        else:
+            self.index.add([(ordinal, item)])
+        self.entries[ordinal] = item
+
+    @rule(entries=st.dictionaries(st.integers(100, 200), items, min_size=32, max_size=40))
+    def add_many(self, entries: dict[int, Item]) -> None:
+        new = {ordinal: item for ordinal, item in entries.items() if ordinal not in self.entries}
+        self.index.add(new.items())
+        self.entries |= new
+
+    @rule(ordinal=ordinals)
+    def remove(self, ordinal: int) -> None:
+        if self.entries.pop(ordinal, None):
+            self.index.remove(ordinal)
+        else:
+            with pytest.raises(KeyError):
+                self.index.remove(ordinal)
+
+    @rule()
+    def store_and_read_back(self) -> None:
+        self.index = self.ranker.load(memoryview(bytes_of(self.index)))
+
+    @rule(query=texts, limit=st.integers(1, 70))
+    def ranks_as_a_fresh_one(self, query: str, limit: int) -> None:
+        found = self.index.rank(query, limit)
+        expected = index_of(self.ranker, self.entries).rank(query, limit)
+        assert found == expected
+        if isinstance(self.ranker, LinearRanker):
+            assert [found.signals(each) for each, _ in found] == [expected.signals(each) for each, _ in expected]
+        else:
+            among = self.entries.keys() - {*range(0, 60, 2)}
+            whole = index_of(self.ranker, self.entries).rank(query, len(self.entries))
+            assert self.index.rank(query, limit, among=among) == [each for each in whole if each[0] in among][:limit]
+
+    @rule()
+    def gives_the_bytes_of_a_fresh_one(self) -> None:
+        assert bytes_of(self.index) == bytes_of(index_of(self.ranker, self.entries))
+
+    @invariant()
+    def has_its_entries(self) -> None:
+        assert self.index.ordinals.tolist() == sorted(self.entries)
+        assert self.index.ordinals.dtype == np.int64
+        assert len(self.index) == len(self.entries)
+
+
+TestStoredIndexMachine = StoredIndexMachine.TestCase
+
+
+@rankers
+def test_a_dump_is_of_the_moment_when_it_was_asked_for(ranker: BM25Ranker | LinearRanker) -> None:
+    """What changes before its bytes are made, in another thread too, is not in it."""
+    index = ranker.load(bytes_of(index_of(ranker, numbered(400))))
+    index.add((n, text_item(f"{text} indemnity {'rent ' * 300}")) for n, text in enumerate(seeded_texts(40), 500))
+    for n in range(0, 300, 7):
+        index.remove(n)
+    expected, dumped, made = bytes_of(index), index.dump(), list[bytes]()
+    thread = threading.Thread(target=lambda: made.extend(dumped or ()))
+    for n in range(1, 300, 7):
+        index.update(n, text_item("estoppel"))
+    for n in range(500, 540):
+        index.remove(n)
+    thread.start()
+    index.add((n, text_item(text)) for n, text in enumerate(seeded_texts(100), 1_000))
+    thread.join()
+    assert b"".join(made) == expected != bytes_of(index)
+
+
+@rankers
+def test_of_a_removed_entry_no_word_is_left(ranker: BM25Ranker | LinearRanker) -> None:
+    """Neither in the index nor, through a view, in the bytes that it was read from."""
+    entries = numbered(50) | {7: replace(text_item("zanzibar rent"), metadata={"source": "zanzibar"}, role="zanzibar")}
+    for change in (lambda index: index.remove(7), lambda index: index.update(7, text_item("rent"))):
+        index = ranker.load(bytes_of(index_of(ranker, entries)))
+        index.rank("zanzibar rent", 5)
+        clear_memos()
+        assert traces(["zanzibar"], [index])
+        change(index)
+        assert traces(["zanzibar"], [index]) == []
+        assert b"zanzibar" not in bytes_of(index)
+
+
+def test_tokens_are_those_that_entries_have_when_they_are_ranked() -> None:
+    """An index asks for them if it is told whom to ask; else they are those that came with the entries."""
+    entries = numbered(60)
+    data, tokens, query = bytes_of(index_of(LinearRanker(), entries)), dict[int, int](), seeded_texts(1, words=20)[0]
+    kept, asking = LinearRanker().load(data), LinearRanker().load(data)
+    asking.tokens_of = lambda ordinals: [tokens[ordinal] for ordinal in ordinals]
+    tokens |= {number: item.tokens for number, item in entries.items()}
+    assert asking.rank(query, 60) == kept.rank(query, 60) != []
+    tokens |= dict.fromkeys(tokens, 500)
+    assert asking.rank(query, 60) != kept.rank(query, 60)
+    recounted = {number: replace(item, tokens=500) for number, item in entries.items()}
+    assert asking.rank(query, 60) == index_of(LinearRanker(), recounted).rank(query, 60)
+
+
+def test_only_an_analysis_of_ours_can_be_stored() -> None:
+    """Whether a caller's function gives the same terms tomorrow can't be told: there is no dump, and none is read."""
+    for ranker in (BM25Ranker(analyze=str.split), LinearRanker(analyze=str.split)):
+        index = ranker.index()
+        index.add([(0, text_item("rent"))])
+        assert index.dump() is None
+        with pytest.raises(UnusableDumpError, match="analysis"):
+            ranker.load(bytes_of(type(ranker)().index()))
+
+
+def test_which_rankers_can_be_stored_is_told() -> None:
+    """By their type: the others have no `load`."""
+    assert all(isinstance(ranker, StorableRanker) for ranker in RANKERS)
+    assert not isinstance(RankBM25Ranker(), StorableRanker)
+    assert not isinstance(GraphRanker(), StorableRanker)
+
+
+def with_header(data: bytes, change: Callable[[dict[str, object]], object]) -> bytes:
+    """Return a dump with another header, its columns as they were."""
+    line, _, columns = data.partition(b"\n")
+    header = json.loads(line)
+    change(header)
+    line = json.dumps(header).encode()
+    return line + b" " * (-(len(line) + 1) % 8) + b"\n" + columns
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda header: header.update(version=99), "version"),
+        (lambda header: header.update(analysis=99), "analysis"),
+        (lambda header: header.update(index="linear"), "index"),
+        (lambda header: header.pop("columns"), "bytes"),
+        (lambda header: header["columns"].pop("lengths"), "bytes"),
+        (lambda header: header["columns"].update(lengths=["<i4", 10**15]), "known kind"),
+        (lambda header: header["columns"].update(lengths=["O", 1]), "known kind"),
+        (lambda header: header["columns"].update(lengths=["<u4", 20]), "no column 'lengths' of int32"),
+    ],
+)
+def test_a_dump_of_another_kind_is_refused(change: Callable[[dict[str, object]], object], message: str) -> None:
+    """Another version, analysis or ranker, or columns that are not there: the message says what, and what to do."""
+    data = bytes_of(index_of(BM25Ranker(), numbered(20)))
+    assert len(BM25Ranker().load(with_header(data, lambda _: None))) == 20
+    with pytest.raises(UnusableDumpError, match=rf"{message}.*make the index anew"):
+        BM25Ranker().load(with_header(data, change))
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"{}\n", b"[" * 60_000, b"\xff" * 100, b"{" + b" " * 70_000])
+def test_bytes_that_are_no_dump_are_refused(data: bytes) -> None:
+    """Nothing of a file is needed to say that it is none of ours."""
+    for ranker in RANKERS:
+        with pytest.raises(UnusableDumpError):
+            ranker.load(data)
+
+
+@rankers
+@settings(max_examples=300)
+@given(seed=st.integers(0, 2**32))
+def test_forged_bytes_are_refused_or_give_an_index_that_works(ranker: BM25Ranker | LinearRanker, seed: int) -> None:
+    """Whatever bytes are changed, nothing but the typed error comes of it, then or later."""
+    rng = random.Random(seed)
+    entries = numbered(40) | {90: replace(text_item("rent " * 300), role="assistant")}
+    data = bytearray(bytes_of(index_of(ranker, entries)))
+    for _ in range(rng.randint(1, 4)):
+        place = rng.randrange(len(data))
+        forged = rng.choice([b"\0", b"\xff", b"\xff" * 8, b"\x7f", rng.randbytes(4), b"\0" * 8])
+        data[place : place + len(forged)] = forged
+    del data[rng.choice([len(data), len(data), rng.randrange(len(data))]) :]
+    try:
+        index = ranker.load(bytes(data))
+    except UnusableDumpError:
+        return
+    for query in ("rent", *seeded_queries(3), "contract 3"):
+        index.rank(query, 20)
+    index.add([(10**6, text_item("rent " * 260))])
+    for ordinal in index.ordinals.tolist()[::2]:
+        index.remove(ordinal)
+    index.rank("rent", 5)
+    bytes_of(index)
+
+
+async def test_a_session_ranks_as_before() -> None:
+    """A section's index, which knows of nothing that is stored, can be dumped and read back."""
+    memory = SessionMemory.test_mode()
+    for text in seeded_texts(60, words=20):
+        memory.add("documents", text)
+    query = seeded_queries(1)[0]
+    with memory["documents"].index() as index:
+        assert isinstance(index, bm25_index.BM25Index)
+        assert LinearRanker().load(bytes_of(index)).rank(query, 9) == index.rank(query, 9) != []
