@@ -50,7 +50,10 @@ PARTS = {
     "numbers": ("numbers", "asked_numbers"),
     "speaker": ("assistant", "named_speaker"),
     "size": ("size",),
+}
+DENSE_PARTS = {
     "likeness": ("likeness", "nearby_likeness", "further_likeness"),
+    "neighbours' likeness": ("nearby_likeness", "further_likeness"),
 }
 
 
@@ -115,9 +118,9 @@ async def validated(
     with Phases(per_second=1) as phases:
         phases.begin("learning")
         assemblers = [held_out(ranker, corpora, lessons)]
-        for name, signals in PARTS.items() if parts else ():
-            if {*signals} & {*lessons[0].names}:
-                assemblers.append(held_out(ranker, corpora, without(lessons, signals), f"without {name}"))
+        of_ranker = PARTS | DENSE_PARTS if isinstance(ranker, DenseRanker) else PARTS
+        for name, signals in of_ranker.items() if parts else ():
+            assemblers.append(held_out(ranker, corpora, without(lessons, signals), f"without {name}"))
         bm25 = SessionAssembler("BM25 alone", spec=replace(SPEC, ranker=BM25Ranker()))
         budgets = DEFAULT_BUDGETS[1:2] if parts else DEFAULT_BUDGETS
         return await evaluate(corpora, assemblers=[*assemblers, bm25], budgets=budgets, progress=phases.measuring)
