@@ -158,12 +158,16 @@ def test_of_a_removed_entry_no_word_is_left(ranker: BM25Ranker | LinearRanker) -
     """Neither in the index nor, through a view, in the bytes that it was read from."""
     entries = numbered(50) | {7: replace(text_item("zanzibar rent"), metadata={"source": "zanzibar"}, role="zanzibar")}
     for change in (lambda index: index.remove(7), lambda index: index.update(7, text_item("rent"))):
-        index = ranker.load(bytes_of(index_of(ranker, entries)))
+        data = bytearray(bytes_of(index_of(ranker, entries)))
+        index = ranker.load(memoryview(data))
         index.rank("zanzibar rent", 5)
         clear_memos()
         assert traces(["zanzibar"], [index])
+        with pytest.raises(BufferError):
+            data.clear()
         change(index)
         assert traces(["zanzibar"], [index]) == []
+        data.clear()  # nothing views it any more
         assert b"zanzibar" not in bytes_of(index)
 
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from kaosmem.retrieval.analysis import analyze
-from kaosmem.retrieval.columns import Columns, KeptColumns, StoredColumns, encode_columns, unusable
+from kaosmem.retrieval.columns import Columns, StoredColumns, encode_columns, unusable
 from kaosmem.retrieval.entry_scores import EntryScores
 from kaosmem.retrieval.flat_postings import FlatPostings
 from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.selection import best
-from kaosmem.retrieval.slots import Slots
+from kaosmem.retrieval.slots import Slots, places_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,7 +154,14 @@ class BM25Index:
         It is smaller and faster then.
         """
         if self._slots.unsettled > max(_MIN_UNSETTLED, self._slots.settled // share):
-            self._restore(KeptColumns(self._frozen()()))
+            self._rearrange(self._slots.in_order())
+
+    def _rearrange(self, slots: NDArray[np.int64]) -> None:
+        """Move the entries, which are in these slots, into the first ones in this order."""
+        # Part by part, so that no more than one of them is there twice.
+        self._postings = Postings(self._postings.frozen()(places_of(slots, len(self._slots))), len(slots))
+        self._lengths = array("i", np.array(self._lengths, np.int32)[slots].tobytes())
+        self._slots = Slots(self._slots.ordinals[slots])
 
     def _frozen(self) -> Callable[[], Columns]:
         """Return how the columns of the present entries are made, whatever changes after this call."""
@@ -163,13 +170,12 @@ class BM25Index:
         postings = self._postings.frozen()
 
         def columns() -> Columns:
-            places = np.full(size, -1)
-            places[slots] = np.arange(len(slots))
-            return {"ordinals": ordinals, "lengths": lengths, **postings(places).columns("")}
+            flat = postings(places_of(slots, size))
+            return {"ordinals": ordinals, "lengths": lengths, **flat.columns("")}
 
         return columns
 
-    def _restore(self, columns: KeptColumns) -> None:
+    def _restore(self, columns: StoredColumns) -> None:
         """Have the entries that are in columns, and no others. Raises UnusableDumpError."""
         ordinals = columns.numbers("ordinals", np.int64, among=(0, 1 << 63))
         lengths = columns.numbers("lengths", np.int32, among=(0, 1 << 31), size=len(ordinals))

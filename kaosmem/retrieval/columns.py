@@ -39,31 +39,7 @@ def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]
         yield bytes(-each.nbytes % _ALIGNMENT)
 
 
-class KeptColumns:
-    """Columns that an index has made for itself."""
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-
-    def numbers(
-        self, name: str, dtype: DTypeLike, *, among: tuple[int, int] | None = None, size: int | None = None
-    ) -> NDArray[Any]:
-        """Return a column of numbers.
-
-        among: what none is below, and what all are below. size: how many they are.
-        """
-        return np.asarray(self._columns[name], dtype)
-
-    def texts(self, name: str) -> list[str]:
-        """Return a column of texts, each of them once."""
-        return list(self._columns[name])
-
-    def is_wide(self, name: str) -> bool:
-        """Return whether a column is of numbers of 8 bytes."""
-        return np.asarray(self._columns[name]).itemsize == 8
-
-
-class StoredColumns(KeptColumns):
+class StoredColumns:
     """The columns of a dump, as views of its bytes where they can be.
 
     Raises UnusableDumpError, here or where a column is taken, for bytes that are no index of this kind, of another
@@ -84,6 +60,10 @@ class StoredColumns(KeptColumns):
     def numbers(
         self, name: str, dtype: DTypeLike, *, among: tuple[int, int] | None = None, size: int | None = None
     ) -> NDArray[Any]:
+        """Return a column of numbers.
+
+        among: what none is below, and what all are below. size: how many they are.
+        """
         stored, start, stop = self._places.get(name, ("", 0, 0))
         wanted = np.dtype(dtype)
         if stored != wanted.newbyteorder("<").str:
@@ -96,12 +76,14 @@ class StoredColumns(KeptColumns):
         return found
 
     def texts(self, name: str) -> list[str]:
+        """Return a column of texts, each of them once."""
         found = _parsed(self.numbers(name, np.uint8).tobytes())
         if not isinstance(found, list) or not {*map(type, found)} <= {str} or len({*found}) != len(found):
             raise unusable(f"column {name!r} is no list of different texts")
         return found
 
     def is_wide(self, name: str) -> bool:
+        """Return whether a column is of numbers of 8 bytes."""
         return self._places.get(name, ("", 0, 0))[0].endswith("8")
 
     def _placed(self, columns: object, start: int) -> Iterator[tuple[str, tuple[str, int, int]]]:

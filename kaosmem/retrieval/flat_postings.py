@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kaosmem.retrieval.columns import Columns, KeptColumns, unusable
+from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,7 +108,7 @@ class FlatPostings:
         }
 
     @classmethod
-    def stored(cls, columns: KeptColumns, prefix: str, size: int) -> FlatPostings:
+    def stored(cls, columns: StoredColumns, prefix: str, size: int) -> FlatPostings:
         """Return the postings that are stored as columns, of so many slots. Raises UnusableDumpError."""
         terms = columns.texts(f"{prefix}terms")
         dtype = np.int64 if columns.is_wide(f"{prefix}packed") else np.uint32

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.retrieval.bm25_index import BM25Index
-from kaosmem.retrieval.columns import Columns, KeptColumns, unusable
+from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
 from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.latent import LatentSpace
@@ -125,7 +125,15 @@ class LinearIndex(BM25Index):
 
         return columns
 
-    def _restore(self, columns: KeptColumns) -> None:
+    def _rearrange(self, slots: NDArray[np.int64]) -> None:
+        super()._rearrange(slots)
+        self._sequences = Sequences(*self._sequences.frozen()(slots))
+        self._sources.rearrange(slots, np.array(self._lengths, np.int32))
+        self._roles = Labels(*self._roles.frozen()(slots)[:2])
+        self._numeric = array("f", np.array(self._numeric, np.float32)[slots].tobytes())
+        self._tokens = array("q", np.array(self._tokens, np.int64)[slots].tobytes())
+
+    def _restore(self, columns: StoredColumns) -> None:
         super()._restore(columns)
         size, names = len(self._slots), columns.texts("roles")
         numbers = columns.numbers("role_numbers", np.int32, among=(1, len(names) + 1), size=size)

@@ -37,7 +37,7 @@ class Postings:
         self._numbers = dict(zip(flat.terms, range(len(flat.terms)), strict=True))
         self._terms = list(flat.terms)  # by number
         self._frequencies = array("i", flat.sizes.astype(np.int32).tobytes())  # by number
-        self._flat, self._flat_size = replace(flat, terms=[]), size
+        self._flat, self._flat_size = FlatPostings.of_sizes(flat.sizes, flat.packed), size
         self._full = bytearray(b"\1") * size  # by slot
         self._empty = 0
         self._typecode = "q" if flat.packed.itemsize == 8 else "I"

@@ -107,3 +107,10 @@ class Slots:
         self._later.pop(self._ordinals[slot], None)
         self._full[slot] = 0
         self._empty += 1
+
+
+def places_of(slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return of each of so many slots its place among these, -1 for one that is not among them: shape (size,)."""
+    places = np.full(size, -1)
+    places[slots] = np.arange(len(slots))
+    return places

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.retrieval.columns import Columns, KeptColumns
+from kaosmem.retrieval.columns import Columns, StoredColumns, owned
 from kaosmem.retrieval.flat_postings import FlatPostings
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.postings import Postings
@@ -68,11 +69,21 @@ class SourceMatcher:
 
         return columns
 
-    def restore(self, columns: KeptColumns, lengths: NDArray[np.int32]) -> None:
+    def rearrange(self, slots: NDArray[np.int64], lengths: NDArray[np.int32]) -> None:
+        """Move the entries in these slots, of so many terms each, into the first ones."""
+        names, numbers, places = self._labels.frozen()(slots)
+        self._have(names, numbers, self._titles.frozen()(places), lengths)
+
+    def restore(self, columns: StoredColumns, lengths: NDArray[np.int32]) -> None:
         """Have the sources of entries, of so many terms each, that are in columns. Raises UnusableDumpError."""
         names = columns.texts("sources")
         numbers = columns.numbers("source_numbers", np.int32, among=(0, len(names) + 1), size=len(lengths))
         titles = FlatPostings.stored(columns, "title_", len(names) + 1)
+        self._have(names, numbers, replace(titles, packed=owned(titles.packed)), lengths)
+
+    def _have(
+        self, names: list[str], numbers: NDArray[np.int32], titles: FlatPostings, lengths: NDArray[np.int32]
+    ) -> None:
         self._labels = Labels(names, numbers)
         self._lengths = array("q", np.bincount(numbers, lengths, len(names) + 1).astype(np.int64).tobytes())
         self._titles = Postings(titles, len(names) + 1)
