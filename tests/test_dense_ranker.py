@@ -137,17 +137,11 @@ def test_each_text_is_embedded_once() -> None:
     index.add([(1_000, text_item("note 7"))])
     for ordinal in range(300):
         index.remove(ordinal)
-    index._restore(index_columns(index))
+    index._rearrange(index._slots.in_order())
     index.add([(2_000, text_item("note 8"))])
     assert len(embedder.embedded) == 300
     index.update(2_000, text_item("another"))
     assert embedder.embedded[300:] == ["another"]
-
-
-def index_columns(index: DenseIndex) -> object:
-    from kaosmem.retrieval.columns import KeptColumns
-
-    return KeptColumns(index._frozen()())
 
 
 def test_an_embedder_that_fails_leaves_the_index_as_it_was() -> None:

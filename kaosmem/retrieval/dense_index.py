@@ -12,7 +12,7 @@ import numpy as np
 
 from kaosmem.errors import InvalidContentError
 from kaosmem.memos import register_memo
-from kaosmem.retrieval.columns import Columns, KeptColumns
+from kaosmem.retrieval.columns import Columns, StoredColumns
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.query_scores import Chosen, Query, QueryScores
 from kaosmem.retrieval.ranker import check_new
@@ -100,7 +100,11 @@ class DenseIndex(LinearIndex):
 
         return columns
 
-    def _restore(self, columns: KeptColumns) -> None:
+    def _rearrange(self, slots: NDArray[np.int64]) -> None:
+        super()._rearrange(slots)
+        self._vectors = Vectors(self._embedder.dimensions, *self._vectors.frozen()(slots))
+
+    def _restore(self, columns: StoredColumns) -> None:
         super()._restore(columns)
         size, dimensions = len(self._slots), self._embedder.dimensions
         rows = columns.numbers("vectors", np.uint8, size=size * dimensions).view(np.int8).reshape(size, dimensions)
