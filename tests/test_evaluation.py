@@ -459,7 +459,8 @@ def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     (tmp_path / "my_broken.py").write_text("import not_a_module_of_anyone\n")
     assert {get_assembler(f"my_assemblers:{name}").name for name in ("Mine", "make", "made")} == {"mine"}
     for name, remedy in {
-        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', 'oldest-out', 'bm25s', 'kaosmem-dense', or name",
+        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', 'oldest-out', 'bm25s', "
+        "'kaosmem-dense', or name",
         "my_assemblers:": "or name your own module:attribute",
         "my_assemblers:nothing": "'nothing' of 'my_assemblers' is no assembler; give an object with `name` and",
         "my_assemblers:absent": "'absent' of 'my_assemblers' is no assembler",
