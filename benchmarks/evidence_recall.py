@@ -35,7 +35,7 @@ from pathlib import Path
 
 from kaosmem.cli.benchmark import measured, named_assemblers, print_report
 from kaosmem.errors import KaosmemError
-from kaosmem.evaluation import ASSEMBLERS, DEFAULT_BUDGETS, UNSCORED, check_plot
+from kaosmem.evaluation import ASSEMBLERS, DEFAULT_BUDGETS, DENSE, UNSCORED, check_plot
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         "--assembler",
         metavar="NAME",
         action="append",
-        help=f"only this one: {', '.join(ASSEMBLERS)}, or your own as module:attribute; can be repeated",
+        help=f"only this one: {', '.join((*ASSEMBLERS, DENSE))}, or your own as module:attribute; can be repeated",
     )
     add("--plot", metavar="FILE", type=Path, help="draw recall, fill and time to a .png, .svg or .pdf (extra plot)")
     add("--json", metavar="FILE", type=Path, help="save the figures and every outcome")

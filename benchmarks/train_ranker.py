@@ -1,10 +1,12 @@
 """Learn what the default ranker's signals weigh, and measure it on corpora that it was not learned from.
 
     KAOSMEM_DATA=FOLDER python -m benchmarks.train_ranker --validate --save kaosmem/retrieval/weights.json
+    KAOSMEM_DATA=FOLDER python -m benchmarks.train_ranker --dense --validate --save kaosmem/retrieval/weights_dense.json
 
 FOLDER is as of `benchmarks.evidence_recall`. Without `--save` the weights are printed. `--validate` learns weights for
 each corpus from all the others, and measures kaosmem with them on that one; `--parts` does so without each group of
-signals in turn, at 2,048 tokens, which shows what it brings and costs.
+signals in turn, at 2,048 tokens, which shows what it brings and costs. `--dense` does all that for `DenseRanker`, and
+`--embedder module:class` with another embedder than its own; each text is embedded once.
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ import asyncio
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
-from kaosmem import BM25Ranker, LinearRanker, SectionSpec
+import numpy as np
+from numpy.typing import NDArray
+
+from kaosmem import BM25Ranker, DenseRanker, Embedder, LinearRanker, SectionSpec
 from kaosmem.cli.benchmark import print_report
 from kaosmem.cli.progress import Phases
 from kaosmem.evaluation import (
@@ -45,22 +51,48 @@ PARTS = {
     "speaker": ("assistant", "named_speaker"),
     "size": ("size",),
 }
+DENSE_PARTS = {
+    "likeness": ("likeness", "nearby_likeness", "further_likeness"),
+    "neighbours' likeness": ("nearby_likeness", "further_likeness"),
+}
+
+
+class Remembering:
+    """An embedder that embeds no text twice."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.name, self.dimensions = embedder.name, embedder.dimensions
+        self._embedder = embedder
+        self._known: dict[str, NDArray[np.float32]] = {}
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts."""
+        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+            self._known |= zip(new, self._embedder.embed(new), strict=True)
+        return np.stack([self._known[text] for text in texts])
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of questions."""
+        return self._embedder.embed_queries(texts)
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """kaosmem, its weights for each corpus learned from the others. weights: by the identity of a corpus's items."""
 
+    ranker: LinearRanker | DenseRanker
     weights: dict[int, Weights]
     name: str = "held out"
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
         """Load the items into a session with the weights that know nothing of them."""
-        ranker = LinearRanker(weights=self.weights[id(items)])
+        ranker = replace(self.ranker, weights=self.weights[id(items)])
         return SessionAssembler(self.name, spec=replace(SPEC, ranker=ranker)).load(items)
 
 
-def held_out(corpora: Sequence[Corpus], lessons: Sequence[Lesson], name: str = "held out") -> HeldOut:
+def held_out(
+    ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], lessons: Sequence[Lesson], name: str = "held out"
+) -> HeldOut:
     """Return kaosmem with weights for each corpus that were learned from the others of its kind."""
     kind_of = {lesson.corpus: lesson.is_conversation for lesson in lessons}
 
@@ -69,7 +101,7 @@ def held_out(corpora: Sequence[Corpus], lessons: Sequence[Lesson], name: str = "
         others = [each for each in lessons if each.corpus != corpus.name]
         return learn_weights([each for each in others if each.is_conversation == kind] or others)
 
-    return HeldOut({id(corpus.items): learned(corpus) for corpus in corpora}, name)
+    return HeldOut(ranker, {id(corpus.items): learned(corpus) for corpus in corpora}, name)
 
 
 def without(lessons: Sequence[Lesson], signals: Collection[str]) -> list[Lesson]:
@@ -79,16 +111,25 @@ def without(lessons: Sequence[Lesson], signals: Collection[str]) -> list[Lesson]
     return [replace(lesson, names=names, signals=lesson.signals[:, kept]) for lesson in lessons]
 
 
-async def validated(corpora: Sequence[Corpus], lessons: Sequence[Lesson], *, parts: bool) -> Report:
+async def validated(
+    ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], lessons: Sequence[Lesson], *, parts: bool
+) -> Report:
     """Return what kaosmem makes of each corpus with weights learned from the others."""
     with Phases(per_second=1) as phases:
         phases.begin("learning")
-        assemblers = [held_out(corpora, lessons)]
-        for name, signals in PARTS.items() if parts else ():
-            assemblers.append(held_out(corpora, without(lessons, signals), f"without {name}"))
+        assemblers = [held_out(ranker, corpora, lessons)]
+        of_ranker = PARTS | DENSE_PARTS if isinstance(ranker, DenseRanker) else PARTS
+        for name, signals in of_ranker.items() if parts else ():
+            assemblers.append(held_out(ranker, corpora, without(lessons, signals), f"without {name}"))
         bm25 = SessionAssembler("BM25 alone", spec=replace(SPEC, ranker=BM25Ranker()))
         budgets = DEFAULT_BUDGETS[1:2] if parts else DEFAULT_BUDGETS
         return await evaluate(corpora, assemblers=[*assemblers, bm25], budgets=budgets, progress=phases.measuring)
+
+
+def dense_ranker(embedder: str | None, phases: Phases) -> DenseRanker:
+    """Return a ranker with an embedder of that name, or its own."""
+    module, _, name = (embedder or "kaosmem.retrieval.minilm:MiniLMEmbedder").partition(":")
+    return DenseRanker(embedder=Remembering(getattr(import_module(module), name)()), progress=phases.embedding)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -98,20 +139,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--save", metavar="FILE", type=Path, help="of JSON; without it the weights are printed")
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--dense", action="store_true", help="of DenseRanker")
+    parser.add_argument("--embedder", metavar="MODULE:CLASS", help="for --dense")
     options = parser.parse_args(arguments)
     if not options.data:
         parser.error("no data: give --data FOLDER, or set KAOSMEM_DATA")
     corpora = read_corpora(options.data)
     with Phases(per_second=1) as phases:
         phases.begin("reading what each question can be answered from")
-        lessons = read_lessons(corpora)
+        ranker = dense_ranker(options.embedder, phases) if options.dense else LinearRanker()
+        lessons = read_lessons(corpora, ranker=ranker)
     learned = learn_weights(lessons).to_json()
     if options.save:
         options.save.write_text(learned, encoding="utf-8")
     else:
         print(learned, end="")
     if options.validate or options.parts:
-        print_report(asyncio.run(validated(corpora, lessons, parts=options.parts)), by_category=False)
+        print_report(asyncio.run(validated(ranker, corpora, lessons, parts=options.parts)), by_category=False)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ from kaosmem.eviction import EvictionPolicy
 from kaosmem.formats import count_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
-from kaosmem.retrieval import BM25Ranker, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
+from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
 from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
@@ -103,11 +103,13 @@ __all__ = [
     "CorruptionError",
     "CypherCapable",
     "Decision",
+    "DenseRanker",
     "Document",
     "DocumentBlock",
     "DuplicateItemError",
     "DuplicateTaskError",
     "DurabilityError",
+    "Embedder",
     "EmbeddingClient",
     "Entity",
     "EvictionPolicy",

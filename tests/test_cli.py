@@ -85,6 +85,18 @@ def rows(table: str) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in table.strip().splitlines()]
 
 
+@pytest.mark.parametrize("ranker", ["bm25", "dense"])
+def test_another_ranker_can_be_named(ranker: str, place: Path, command: Command) -> None:
+    """With --ranker, also for a session that is kept, which may be asked by any."""
+    args = "assemble", "docs", "-q", "How long in advance must one say that it ends?", "-b", 150, "--json"
+    code, out, _ = command(*args, "--session", "kept/deal", "--ranker", ranker)
+    signals = [decision["signals"] for decision in json.loads(out)["decisions"] if decision["included"]]
+    assert code == 0
+    assert any("likeness" in each for each in signals) == (ranker == "dense")
+    assert json.loads(command(*args, "--ranker", ranker).out)["text"] == json.loads(out)["text"]
+    assert command(*args, "--ranker", "magic").code == 2
+
+
 def test_the_answer_is_the_context_then_what_is_in_then_the_nearest_misses(place: Path, command: Command) -> None:
     """Stdout has the text and two tables; what was read and skipped is on stderr."""
     code, out, err = command("assemble", "docs", "--query", QUESTION, "--budget", 150)

@@ -25,6 +25,7 @@ from kaosmem.errors import (
 )
 from kaosmem.evaluation import (
     ASSEMBLERS,
+    DENSE,
     BM25SAssembler,
     Corpus,
     EvidenceItem,
@@ -448,7 +449,8 @@ def test_bm25s_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those that come with kaosmem, and one's own: an object, a class, or a function that makes one."""
-    assert [get_assembler(name, counter="estimate").name for name in ASSEMBLERS] == list(ASSEMBLERS)
+    names = [*ASSEMBLERS, DENSE]
+    assert [get_assembler(name, counter="estimate").name for name in names] == names
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_assemblers.py").write_text(
         "class Mine:\n    name = 'mine'\n    def load(self, items): ...\n"
@@ -457,7 +459,8 @@ def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     (tmp_path / "my_broken.py").write_text("import not_a_module_of_anyone\n")
     assert {get_assembler(f"my_assemblers:{name}").name for name in ("Mine", "make", "made")} == {"mine"}
     for name, remedy in {
-        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', 'oldest-out', 'bm25s', or name",
+        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', 'oldest-out', 'bm25s', "
+        "'kaosmem-dense', or name",
         "my_assemblers:": "or name your own module:attribute",
         "my_assemblers:nothing": "'nothing' of 'my_assemblers' is no assembler; give an object with `name` and",
         "my_assemblers:absent": "'absent' of 'my_assemblers' is no assembler",

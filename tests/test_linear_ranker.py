@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks import train_ranker
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem import DEFAULT_SECTIONS, LinearRanker, Reason, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, DenseRanker, LinearRanker, Reason, SessionMemory
 from kaosmem.errors import InvalidContentError
 from kaosmem.evaluation import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.learning import learn_weights, read_lessons
@@ -25,6 +25,7 @@ from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.sequences import HASHES, Sequences, phrase_scores, term_hash
 from kaosmem.retrieval.source_matcher import SourceMatcher
 from kaosmem.retrieval.weights import default_weights
+from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 from kaosmem.types import Item
 
 WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "renewal"]
@@ -248,7 +249,10 @@ def test_weights_are_learned_from_questions() -> None:
         learn_weights([])
 
 
-def test_the_script_that_learns_saves_and_validates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("embedder", ["", "kaosmem.retrieval.wordllama:WordLlamaEmbedder"], ids=["linear", "dense"])
+def test_the_script_that_learns_saves_and_validates(
+    embedder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """On data of one's own: the weights as a file, and what they do on corpora that they were not learned from."""
     for corpus in corpora():
         lines = [json.dumps({"id": each.id, "session": each.session, "text": each.text}) for each in corpus.items]
@@ -259,13 +263,16 @@ def test_the_script_that_learns_saves_and_validates(tmp_path: Path, capsys: pyte
         ]
         (tmp_path / f"{corpus.name}.questions.jsonl").write_text("\n".join(questions), encoding="utf-8")
     saved = tmp_path / "weights.json"
-    train_ranker.main(["--data", str(tmp_path), "--save", str(saved), "--parts"])
-    assert Weights.from_json(saved.read_text(encoding="utf-8")) == learn_weights(read_lessons(corpora()))
+    dense = ["--dense", "--embedder", embedder] if embedder else []
+    train_ranker.main(["--data", str(tmp_path), "--save", str(saved), "--parts", *dense])
+    ranker = DenseRanker(embedder=WordLlamaEmbedder()) if embedder else LinearRanker()
+    assert Weights.from_json(saved.read_text(encoding="utf-8")) == learn_weights(read_lessons(corpora(), ranker=ranker))
     printed = capsys.readouterr().out
-    for name in ("held out", *(f"without {part}" for part in train_ranker.PARTS), "BM25 alone"):
+    parts = train_ranker.PARTS | (train_ranker.DENSE_PARTS if embedder else {})
+    for name in ("held out", *(f"without {part}" for part in parts), "BM25 alone"):
         assert name in printed
-    known = default_weights().documents
-    assert {signal for signals in train_ranker.PARTS.values() for signal in signals} <= known.keys()
+    known = default_weights("weights_dense.json" if embedder else "weights.json").documents
+    assert {signal for signals in parts.values() for signal in signals} <= known.keys()
 
 
 def test_weights_are_read_as_they_were_written() -> None:

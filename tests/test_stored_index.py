@@ -17,7 +17,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import SessionMemory, UnusableDumpError
 from kaosmem.memos import clear_memos
-from kaosmem.retrieval import BM25Ranker, GraphRanker, LinearRanker, RankBM25Ranker, StorableRanker, bm25_index
+from kaosmem.retrieval import (
+    BM25Ranker,
+    DenseRanker,
+    GraphRanker,
+    LinearRanker,
+    RankBM25Ranker,
+    StorableRanker,
+    bm25_index,
+)
+from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 from kaosmem.types import Item
 from tests.canary import traces
 
@@ -34,7 +43,7 @@ items = st.builds(
     st.sampled_from(["user", "user", "assistant", "Tenant", ""]),
 )
 ordinals = st.integers(0, 40) | st.just(2**63 - 1)
-RANKERS = [BM25Ranker(), BM25Ranker("okapi", b=1.0), LinearRanker()]
+RANKERS = [BM25Ranker(), BM25Ranker("okapi", b=1.0), LinearRanker(), DenseRanker(embedder=WordLlamaEmbedder())]
 rankers = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.name)
 
 
@@ -52,7 +61,7 @@ def bytes_of(index: bm25_index.BM25Index) -> bytes:
     return b"".join(dumped)
 
 
-def index_of(ranker: BM25Ranker | LinearRanker, entries: dict[int, Item]) -> bm25_index.BM25Index:
+def index_of(ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]) -> bm25_index.BM25Index:
     index = ranker.index()
     index.add(sorted(entries.items()))
     return index
@@ -69,7 +78,7 @@ class StoredIndexMachine(RuleBasedStateMachine):
     """An index that is changed, stored and read back in any order, beside a plain dict of what it should hold."""
 
     @initialize(ranker=st.sampled_from(RANKERS), entries=st.dictionaries(st.integers(0, 60), items, max_size=50))
-    def start(self, ranker: BM25Ranker | LinearRanker, entries: dict[int, Item]) -> None:
+    def start(self, ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]) -> None:
         self.ranker, self.entries = ranker, entries
         self.index = index_of(ranker, entries)
 
@@ -104,7 +113,7 @@ class StoredIndexMachine(RuleBasedStateMachine):
         found = self.index.rank(query, limit)
         expected = index_of(self.ranker, self.entries).rank(query, limit)
         assert found == expected
-        if isinstance(self.ranker, LinearRanker):
+        if isinstance(self.ranker, LinearRanker | DenseRanker):
             assert [found.signals(each) for each, _ in found] == [expected.signals(each) for each, _ in expected]
         else:
             among = self.entries.keys() - {*range(0, 60, 2)}

@@ -29,9 +29,10 @@ from kaosmem.cli.report import (
 from kaosmem.cli.sessions import check_stored, opened, opened_corpus, split_url
 from kaosmem.cli.terminal import write_json
 from kaosmem.errors import InvalidBudgetError
-from kaosmem.evaluation import ASSEMBLERS, STANDARD, UNSCORED, check_budgets, check_plot
+from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD, UNSCORED, check_budgets, check_plot
 from kaosmem.ingest import IngestReport
 from kaosmem.names import shown
+from kaosmem.retrieval import BM25Ranker, DenseRanker, Ranker
 from kaosmem.session import RepairReport, SessionMemory, repair_session
 from kaosmem.types import Item, check_text
 
@@ -52,6 +53,14 @@ class FormatName(StrEnum):
     TEXT = "text"
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
+
+
+class RankerName(StrEnum):
+    """What can order passages by a question."""
+
+    LINEAR = "linear"
+    BM25 = "bm25"
+    DENSE = "dense"
 
 
 Namespace = Annotated[str, typer.Option(help="The namespace that the session is in.")]
@@ -89,6 +98,9 @@ def assemble(
     namespace: Namespace = "default",
     format: Annotated[FormatName, typer.Option(help="What the context is laid out for.")] = FormatName.TEXT,  # noqa: A002
     counter: Counter = "o200k_base",
+    ranker: Annotated[
+        RankerName, typer.Option(help="What ranks; dense goes by meaning too, and takes the extra dense.")
+    ] = RankerName.LINEAR,
     as_json: AsJson = False,
 ) -> None:
     """Read documents and print the context that answers a question within a budget, and why it is so.
@@ -102,7 +114,7 @@ def assemble(
     async def answer() -> tuple[SessionMemory, IngestReport, Context]:
         with Phases() as phases:
             phases.begin("opening the session")
-            async with opened_corpus(session, namespace, counter) as memory:
+            async with opened_corpus(session, namespace, counter, _ranker(ranker, phases)) as memory:
                 phases.begin("looking for files")
                 report = await memory.ingest(path, progress=phases.reading)
                 if session is not None:
@@ -216,7 +228,7 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"Only this one: {', '.join(ASSEMBLERS)}, or your own as module:attribute; can be repeated.",
+            help=f"Only this one: {', '.join((*ASSEMBLERS, DENSE))}, or your own as module:attribute; can be repeated.",
             show_default=", ".join(STANDARD),
         ),
     ] = None,
@@ -275,6 +287,15 @@ async def _stored(url: str, namespace: str, item_id: str | None = None) -> tuple
                 return memory, None
             phases.begin("looking for the item")
             return memory, await memory.fetch(item_id)
+
+
+def _ranker(name: RankerName, phases: Phases) -> Ranker | None:
+    match name:
+        case RankerName.BM25:
+            return BM25Ranker()
+        case RankerName.DENSE:
+            return DenseRanker(progress=phases.embedding)
+    return None
 
 
 def _whole_number(text: str) -> int:

@@ -49,5 +49,10 @@ class Phases:
         """Show how far a benchmark is."""
         self._show("measuring", done, total, f"{done:,} of {total:,} contexts  {what[:50]}")
 
+    def embedding(self, done: int, total: int) -> None:
+        """Show how far the embedding of texts is, which is not worth a line where they are few."""
+        if total > 1:
+            self._show("embedding", done, total, f"{done:,} of {total:,} texts")
+
     def _show(self, phase: str, done: int, total: int, detail: str) -> None:
         self._progress.update(self._task, description=phase, completed=done, total=total, detail=detail)

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from kaosmem.errors import InvalidNameError, UnknownSessionError
 from kaosmem.names import check_name, shown
+from kaosmem.retrieval import Ranker
+from kaosmem.sections import DEFAULT_SECTIONS
 from kaosmem.session import SessionMemory, list_sessions
 
 _SHOWN = 10
 
 
 @asynccontextmanager
-async def opened_corpus(url: str | None, namespace: str, counter: str) -> AsyncIterator[SessionMemory]:
+async def opened_corpus(
+    url: str | None, namespace: str, counter: str, ranker: Ranker | None = None
+) -> AsyncIterator[SessionMemory]:
     """Open the session at `url` for writing, new or stored; None is a memory that is gone afterwards."""
     if url is None:
-        yield SessionMemory.test_mode(counter=counter)
+        sections = tuple(replace(spec, ranker=spec.ranker or ranker) for spec in DEFAULT_SECTIONS)
+        yield SessionMemory.test_mode(sections=sections, counter=counter)
         return
     root, session_id = split_url(url)
-    async with SessionMemory.open(root, session_id, namespace=namespace, counter=counter) as memory:
+    async with SessionMemory.open(root, session_id, namespace=namespace, counter=counter, ranker=ranker) as memory:
         yield memory
 
 

@@ -22,7 +22,7 @@ from kaosmem.evaluation.baselines import (
     RankBM25Assembler,
     RecencyAssembler,
 )
-from kaosmem.evaluation.comparison import ASSEMBLERS, STANDARD, get_assembler, standard_assemblers
+from kaosmem.evaluation.comparison import ASSEMBLERS, DENSE, STANDARD, get_assembler, standard_assemblers
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question, read_corpora, read_items, read_questions
 from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED, check_budgets, evaluate
@@ -32,6 +32,7 @@ from kaosmem.evaluation.report import Figures, Outcome, Report
 __all__ = [
     "ASSEMBLERS",
     "DEFAULT_BUDGETS",
+    "DENSE",
     "STANDARD",
     "UNSCORED",
     "Assembler",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kaosmem.evaluation.evidence import EvidenceItem
     from kaosmem.types import JSONValue
 
-_DOCUMENTS = next(spec for spec in DEFAULT_SECTIONS if spec.name == "documents")
+SECTION = next(spec for spec in DEFAULT_SECTIONS if spec.name == "documents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SessionAssembler:
 
     name: str = "kaosmem"
     _: KW_ONLY
-    spec: SectionSpec = _DOCUMENTS
+    spec: SectionSpec = SECTION
     format: str = "text"
     counter: TokenCounter | str | None = None
 

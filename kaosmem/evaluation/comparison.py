@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
 
 from kaosmem.errors import UnknownAssemblerError
-from kaosmem.evaluation.assemblers import Assembler, SessionAssembler
+from kaosmem.evaluation.assemblers import SECTION, Assembler, SessionAssembler
 from kaosmem.evaluation.baselines import BM25SAssembler, OldestOutAssembler, RankBM25Assembler, RecencyAssembler
 from kaosmem.names import shown
+from kaosmem.retrieval import DenseRanker
 from kaosmem.tokens import TokenCounter
 
 BASELINES: MappingProxyType[str, Callable[..., Assembler]] = MappingProxyType(
@@ -21,6 +23,7 @@ BASELINES: MappingProxyType[str, Callable[..., Assembler]] = MappingProxyType(
     }
 )
 ASSEMBLERS = ("kaosmem", *BASELINES)
+DENSE = "kaosmem-dense"
 STANDARD = ("kaosmem", "recency", "rank-bm25")
 
 
@@ -32,16 +35,19 @@ def get_assembler(
 ) -> Assembler:
     """Return the assembler of a name in ASSEMBLERS, kaosmem's with contexts in that format, or one's own.
 
+    `kaosmem-dense` ranks by `DenseRanker`, for which the extra `dense` must be there, and embeds every item first.
     One's own is `module:attribute`, an assembler or a class or function that makes one of nothing.
-    Raises UnknownAssemblerError.
+    Raises UnknownAssemblerError and MissingExtraError.
     """
     if name == "kaosmem":
         return SessionAssembler(format=format, counter=counter)
+    if name == DENSE:
+        return SessionAssembler(DENSE, spec=replace(SECTION, ranker=DenseRanker()), format=format, counter=counter)
     if name in BASELINES:
         return BASELINES[name](counter=counter)
     module_name, separator, attribute = name.partition(":")
     if not (separator and module_name and attribute):
-        known = ", ".join(map(repr, ASSEMBLERS))
+        known = ", ".join(map(repr, (*ASSEMBLERS, DENSE)))
         raise UnknownAssemblerError(f"no assembler {shown(name)}; choose of {known}, or name your own module:attribute")
     return _own(module_name, attribute)
 

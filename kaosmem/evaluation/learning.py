@@ -12,6 +12,7 @@ from kaosmem.errors import InvalidContentError
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.measurement import UNSCORED
+from kaosmem.retrieval.dense import DenseRanker
 from kaosmem.retrieval.linear import LinearRanker
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.weights import Weights
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_RANKED = SectionSpec("items", eviction="none", ranker=LinearRanker())
 _STEPS = 50
 _ENOUGH = 1e-6
 
@@ -38,14 +38,20 @@ class Lesson:
     answers: NDArray[np.float64]
 
 
-def read_lessons(corpora: Iterable[Corpus], *, progress: Callable[[str], None] = lambda _: None) -> list[Lesson]:
+def read_lessons(
+    corpora: Iterable[Corpus],
+    *,
+    ranker: LinearRanker | DenseRanker | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Lesson]:
     """Return what can be learned from each question of which some answer is a candidate.
 
+    ranker: whose signals they are; None is a `LinearRanker`.
     progress: called with the name of each corpus when it has been read.
     """
-    lessons = []
+    lessons, spec = [], SectionSpec("items", eviction="none", ranker=ranker or LinearRanker())
     for corpus in corpora:
-        lessons += _lessons_of(corpus)
+        lessons += _lessons_of(corpus, spec)
         progress(corpus.name)
     return lessons
 
@@ -66,8 +72,8 @@ def learn_weights(lessons: Sequence[Lesson], *, ridge: float = 0.003) -> Weights
     return Weights(conversation=models.get(True, either), documents=models.get(False, either))
 
 
-def _lessons_of(corpus: Corpus) -> list[Lesson]:
-    section = SessionAssembler(spec=_RANKED).session(corpus.items)[_RANKED.name]
+def _lessons_of(corpus: Corpus, spec: SectionSpec) -> list[Lesson]:
+    section = SessionAssembler(spec=spec).session(corpus.items)[spec.name]
     with section.index() as index:
         assert isinstance(index, LinearIndex)
         return list(_lessons(corpus, index))

@@ -2,6 +2,8 @@
 
 from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.bm25 import BM25Ranker, RankBM25Ranker
+from kaosmem.retrieval.dense import DenseRanker
+from kaosmem.retrieval.embedder import Embedder
 from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.retrieval.linear import LinearRanker
 from kaosmem.retrieval.ranker import Index, Ranker, Ranking, StorableIndex, StorableRanker
@@ -9,6 +11,8 @@ from kaosmem.retrieval.weights import Weights
 
 __all__ = [
     "BM25Ranker",
+    "DenseRanker",
+    "Embedder",
     "GraphRanker",
     "Index",
     "LinearRanker",

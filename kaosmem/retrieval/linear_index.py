@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice
@@ -14,10 +12,11 @@ import numpy as np
 
 from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
-from kaosmem.retrieval.dates import DatedQuery, day_of
+from kaosmem.retrieval.dates import day_of
 from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.latent import LatentSpace
+from kaosmem.retrieval.query_scores import Chosen, Query, QueryScores
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.selection import best, scaled
 from kaosmem.retrieval.sequences import MAX_TERMS, Sequences, phrase_scores
@@ -39,12 +38,6 @@ _DATED = 3.0
 
 It is chosen by hand, as the questions that the other weights are learned from are not asked on any day.
 """
-
-_CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
-_ASKS_FOR_NUMBER = re.compile(
-    r"\b(how many|how much|amount|ratio|margin|percent|percentage|usd|million|billion|average|total|number|rate|revenue"
-    r"|growth|change)\b"
-)
 
 
 @dataclass(frozen=True)
@@ -150,6 +143,7 @@ class LinearIndex(BM25Index):
         self._roles = Labels(*self._roles.frozen()(slots)[:2])
         self._numeric = array("f", np.array(self._numeric, np.float32)[slots].tobytes())
         self._tokens = array("q", np.array(self._tokens, np.int64)[slots].tobytes())
+        self._days = array("i", np.array(self._days, np.int32)[slots].tobytes())
 
     def _restore(self, columns: StoredColumns) -> None:
         super()._restore(columns)
@@ -170,39 +164,35 @@ class LinearIndex(BM25Index):
         self, query: str, limit: int, among: Collection[int] | None
     ) -> tuple[Candidates | None, list[tuple[int, float]]]:
         """Return the candidates with their signals, and which entries come after them, best first."""
-        asked = _Query(query, self._analyze)
-        words = clause = self._scores_of(self._weights_of(asked.terms))
-        if asked.clause != asked.terms:
-            clause = self._scores_of(self._weights_of(asked.clause))
-        sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
-        half, dated = 0.5 * sources, self._dated(query)
-
-        def proposed(slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-            shares, from_source = clause.shares(slots), half[self._sources.numbers[slots]]
-            # Shares chosen by hand: who is a candidate depends on them, and the order of those who are none.
-            by_words = words.shares(slots) + 0.6 * shares + from_source + shares * from_source
-            return by_words if dated is None else by_words + dated[slots]
-
+        scores = self._scores(Query(query, self._analyze))
         if among is None:
-            ranked = best(self._slots.ordinals, by_chunks(proposed, len(self._slots)), limit)
+            ranked = best(self._slots.ordinals, by_chunks(scores.proposed, len(self._slots)), limit)
         else:
             slots = self._slots_of(among)
-            ranked = best(self._slots.ordinals[slots], proposed(slots), limit)
+            ranked = best(self._slots.ordinals[slots], scores.proposed(slots), limit)
         if not ranked:
             return None, []
         first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]
         chosen = first + self._neighbours_of(first[:_NEIGHBOURED], {*first}, among)
         known = {*chosen}
         rest = [each for each in ranked if each[0] not in known]
-        scores = _Scores(words, clause, sources, self._slots.find_all(chosen))
-        signals = self._signals(asked, chosen, scores)
-        if dated is not None:
-            signals["dated"] = dated[scores.slots]
-        return Candidates(np.array(chosen), signals), rest
+        return Candidates(np.array(chosen), self._signals(scores, self._chosen(chosen))), rest
 
-    def _signals(self, asked: _Query, chosen: list[int], scores: _Scores) -> dict[str, NDArray[np.float64]]:
-        slots = scores.slots
+    def _scores(self, asked: Query) -> QueryScores:
+        words = clause = self._scores_of(self._weights_of(asked.terms))
+        if asked.clause != asked.terms:
+            clause = self._scores_of(self._weights_of(asked.clause))
+        sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
+        return QueryScores(asked, words, clause, sources, self._sources.numbers, self._dated(asked))
+
+    def _chosen(self, ordinals: list[int]) -> Chosen:
+        slots = self._slots.find_all(ordinals)
         numbers = self._sources.numbers[slots]
+        near = {step: self._neighbour_slots(ordinals, numbers, step) for step in (-2, -1, 1, 2)}
+        return Chosen(ordinals, slots, numbers, near)
+
+    def _signals(self, scores: QueryScores, chosen: Chosen) -> dict[str, NDArray[np.float64]]:
+        asked, slots, numbers, near = scores.asked, chosen.slots, chosen.numbers, chosen.near
         words, clause, source = scores.words.shares(slots), scores.clause.shares(slots), scores.sources[numbers]
         hashes, rows = self._sequences.gathered(slots.tolist())
         phrases = phrase_scores(asked.terms, hashes, rows, len(slots))
@@ -212,8 +202,8 @@ class LinearIndex(BM25Index):
         for role, role_number in self._roles.number_of.items():
             named[role_number] = self._is_named(role, asked.counts)
         number = np.minimum(1.0, 3.0 * np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64))
-        near = {step: self._neighbour_slots(chosen, numbers, step) for step in (-2, -1, 1, 2)}
-        return {
+        signals = {} if scores.dated is None else {"dated": scores.dated[slots]}
+        return signals | {
             "words": words,
             "clause": clause,
             "source": source,
@@ -231,15 +221,15 @@ class LinearIndex(BM25Index):
             "asked_numbers": number * asked.is_for_number,
             "assistant": (roles == self._roles.number_of.get("assistant", NONE)).astype(np.float64),
             "named_speaker": named[roles],
-            "size": np.log(np.maximum(1, self._tokens_now(chosen, slots))) / 5,
+            "size": np.log(np.maximum(1, self._tokens_now(chosen.ordinals, slots))) / 5,
         }
 
-    def _dated(self, query: str) -> NDArray[np.float64] | None:
+    def _dated(self, asked: Query) -> NDArray[np.float64] | None:
         """Return 1 for each slot with an entry of a day that the query means, None where it means none."""
-        if not isinstance(query, DatedQuery) or not query.periods:
+        if not asked.periods:
             return None
         days = np.frombuffer(self._days, np.int32)
-        meant = [(first <= days) & (days <= last) for first, last in query.periods]
+        meant = [(first <= days) & (days <= last) for first, last in asked.periods]
         is_meant: NDArray[np.bool_] = np.any(np.array(meant), axis=0)
         return is_meant.astype(np.float64)
 
@@ -285,25 +275,6 @@ class LinearIndex(BM25Index):
 
     def _is_named(self, role: str, terms: Collection[str]) -> bool:
         return any(term in terms for term in self._analyze(role))
-
-
-class _Query:
-    def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
-        self.terms = analyze(text)
-        self.counts = Counter(self.terms)
-        clauses = (analyze(clause) for clause in reversed(_CLAUSE_END.split(text.strip())))
-        self.clause = next(filter(None, clauses), self.terms)
-        self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
-
-
-@dataclass(frozen=True)
-class _Scores:
-    """sources: by number. slots: of the candidates."""
-
-    words: EntryScores
-    clause: EntryScores
-    sources: NDArray[np.float64]
-    slots: NDArray[np.int64]
 
 
 def _best_by(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""What each signal weighs in the default ranking: `weights.json`, which `benchmarks/train_ranker.py` has learned."""
+"""What each signal weighs: `weights.json` and `weights_dense.json`, learned by `benchmarks/train_ranker.py`."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ class Weights:
 
 
 @cache
-def default_weights() -> Weights:
-    """Return the weights that come with kaosmem."""
-    return Weights.from_json(files("kaosmem.retrieval").joinpath("weights.json").read_text(encoding="utf-8"))
+def default_weights(file: str = "weights.json") -> Weights:
+    """Return the weights that come with kaosmem: those without embeddings, or of `weights_dense.json`."""
+    return Weights.from_json(files("kaosmem.retrieval").joinpath(file).read_text(encoding="utf-8"))

