@@ -35,6 +35,10 @@ class Labels:
         """Return what is above every number that was ever given."""
         return len(self._names)
 
+    def name(self, number: int) -> str:
+        """Return the label of a number, "" for one that no slot has."""
+        return self._names[number] or ""
+
     def append(self, name: str | None) -> bool:
         """Label the next slot, None for not at all, and return whether none had this label."""
         if name is None:

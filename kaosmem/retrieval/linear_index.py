@@ -182,7 +182,7 @@ class LinearIndex(BM25Index):
         words = clause = self._scores_of(self._weights_of(asked.terms))
         if asked.clause != asked.terms:
             clause = self._scores_of(self._weights_of(asked.clause))
-        sources = self._sources.matches(asked.counts, self._occurrences(asked.counts))
+        sources = self._sources.matches(asked.counts, self._occurrences(asked.counts), asked.titles)
         return QueryScores(asked, words, clause, sources, self._sources.numbers, self._dated(asked))
 
     def _chosen(self, ordinals: list[int]) -> Chosen:
@@ -202,6 +202,7 @@ class LinearIndex(BM25Index):
         for role, role_number in self._roles.number_of.items():
             named[role_number] = self._is_named(role, asked.counts)
         number = np.minimum(1.0, 3.0 * np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64))
+        rarest, share = self._sources.named(asked.titles, numbers)
         signals = {} if scores.dated is None else {"dated": scores.dated[slots]}
         return signals | {
             "words": words,
@@ -210,6 +211,9 @@ class LinearIndex(BM25Index):
             "words_and_source": words * source,
             "clause_and_source": clause * source,
             "best_of_source": _best_by(numbers, words),
+            "title": rarest**3,
+            "title_share": share,
+            "title_and_share": rarest * share,
             "phrases": scaled(phrases),
             "meaning": latent.similarities(asked.terms),
             "clause_meaning": meaning,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaosmem.retrieval.dates import DatedQuery
+from kaosmem.retrieval.titles import asked_terms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +28,7 @@ class Query:
     """What is asked for.
 
     terms, clause: in all, and in the last clause that has any. last: the text of that clause.
-    periods: of days that it means.
+    periods: of days that it means. titles: terms under which it may name a source.
     """
 
     def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
@@ -35,6 +36,7 @@ class Query:
         self.counts = Counter(self.terms)
         clauses = ((each, analyze(each)) for each in reversed(_CLAUSE_END.split(text.strip())))
         self.last, self.clause = next((each for each in clauses if each[1]), (text, self.terms))
+        self.titles = asked_terms(text, analyze)
         self.periods = text.periods if isinstance(text, DatedQuery) else ()
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
 

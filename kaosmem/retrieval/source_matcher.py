@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from kaosmem.retrieval.flat_postings import FlatPostings
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.selection import scaled
+from kaosmem.retrieval.titles import title_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +50,7 @@ class SourceMatcher:
         name = given if isinstance(given, str) and given else None
         if self._labels.append(name) and name:
             self._lengths.append(0)
-            self._titles.attach(sorted({*self._analyze(name)}))
+            self._titles.attach(sorted(title_terms(name, self._analyze)))
         self._lengths[self._labels.numbers[-1]] += length
 
     def clear(self, slot: int, length: int) -> None:
@@ -89,18 +90,39 @@ class SourceMatcher:
         self._titles = Postings(titles, len(names) + 1)
 
     def matches(
-        self, counts: Mapping[str, int], occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
+        self,
+        counts: Mapping[str, int],
+        occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]],
+        titles: Collection[str],
     ) -> NDArray[np.float64]:
         """Return how well each source matches a query, by number: 1 the best, cubed, so that few stand out.
 
         Half by what it holds, scored by BM25 as one text, half by its name.
         counts: of the query's terms. occurrences: of those that entries have, slots and how often each has the term.
+        titles: terms under which the query may name a source.
         """
         if not self._labels:
             return np.zeros(len(self._lengths))
-        matches = scaled(self._content_scores(counts, occurrences)) + scaled(self._title_scores(counts))
+        matches = scaled(self._content_scores(counts, occurrences)) + scaled(self._title_scores(titles))
         matches[NONE] = 0.0
         return scaled(matches) ** 3
+
+    def named(self, titles: Collection[str], numbers: NDArray[np.int32]) -> tuple[NDArray[np.float64], ...]:
+        """Return how far a query names the sources of these numbers: each of shape (n,), from 0 to 1.
+
+        That is by the rarest term of the name that the query has, 1 for one that no other name has, and what share of
+        the name it has, the rare terms counting more.
+        """
+        count = len(self._labels)
+        rarest, share = np.zeros(self._labels.size), np.zeros(self._labels.size)
+        for number in np.unique(numbers[numbers != NONE]).tolist():
+            terms = title_terms(self._labels.name(number), self._analyze)
+            idfs = {term: _idf(count, self._titles.frequency(term)) for term in sorted(terms)}
+            had = [idf for term, idf in idfs.items() if term in titles]
+            if had:
+                rarest[number] = max(had) / _idf(count, 1)
+                share[number] = sum(had) / sum(idfs.values())
+        return rarest[numbers], share[numbers]
 
     def _content_scores(
         self, counts: Mapping[str, int], occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
@@ -117,9 +139,9 @@ class SourceMatcher:
             scores += counts[term] * idf * held * (K1 + 1) / (held + norms)
         return scores
 
-    def _title_scores(self, counts: Mapping[str, int]) -> NDArray[np.float64]:
+    def _title_scores(self, titles: Collection[str]) -> NDArray[np.float64]:
         scores = np.zeros(len(self._lengths))
-        for term in counts:
+        for term in sorted(titles):  # a sum is the same in every process
             if term in self._titles:
                 numbers, _, _ = self._titles.unpacked([term])
                 scores[numbers] += _idf(len(self._labels), len(numbers))
