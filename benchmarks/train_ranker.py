@@ -6,7 +6,8 @@
 FOLDER is as of `benchmarks.evidence_recall`. Without `--save` the weights are printed. `--validate` learns weights for
 each corpus from all the others, and measures kaosmem with them on that one; `--parts` does so without each group of
 signals in turn, at 2,048 tokens, which shows what it brings and costs. `--dense` does all that for `DenseRanker`, and
-`--embedder module:class` with another embedder than its own; each text is embedded once.
+`--embedder module:class` with another embedder than its own (`weights_wordllama.json` is of
+`kaosmem.retrieval.wordllama:WordLlamaEmbedder`); each text is embedded once.
 """
 
 from __future__ import annotations

@@ -354,10 +354,12 @@ def test_without_the_extra_the_error_names_it(
         make()
 
 
-def test_the_weights_that_come_with_it_name_its_signals() -> None:
-    """Each signal has a weight of each kind, and no weight is of a signal that there is not."""
-    weights = default_weights("weights_dense.json")
-    found = index_of({number: text_item(text) for number, text in enumerate(seeded_texts(30))}).candidates("rent")
+@embedders
+def test_the_weights_that_come_with_it_name_its_signals(embedder: Embedder) -> None:
+    """Each signal has a weight of each kind, and no weight is of a signal that there is not; each has its own."""
+    index = index_of({number: text_item(text) for number, text in enumerate(seeded_texts(30))}, embedder)
+    weights, found = index._model, index.candidates("rent")
+    assert (weights == default_weights("weights_dense.json")) == isinstance(embedder, MiniLMEmbedder)
     assert found is not None
     assert {*found.signals} == {*weights.documents} == {*weights.conversation}
     assert all(np.isfinite(values).all() for values in found.signals.values())

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kaosmem.retrieval.ranker import TokensOf
 
 
+_WEIGHTS = {"wordllama-l2-256": "weights_wordllama.json"}  # by embedder; others are like MiniLM, or have their own
+
+
 @dataclass(frozen=True)
 class DenseRanker:
     """Ranks as `LinearRanker` does, with how alike an entry and its neighbours are to the query as further signals.
@@ -22,8 +25,8 @@ class DenseRanker:
     The most alike are candidates too, also of a query that has no word in common with them. Each text is embedded
     once, before the first ranking that needs it: that takes as long as the embedder does, and progress is told how
     many of how many are done. Raises MissingExtraError.
-    embedder: None is `MiniLMEmbedder`, which knows English best; `WordLlamaEmbedder` takes a sixtieth of its time.
-    weights: as of `LinearRanker`; None is those learned with `MiniLMEmbedder`.
+    embedder: None is `MiniLMEmbedder`, which knows English best; `WordLlamaEmbedder` takes a fiftieth of its time.
+    weights: as of `LinearRanker`; None is those learned with one of these two, for any other with `MiniLMEmbedder`.
     """
 
     _: KW_ONLY
@@ -51,7 +54,7 @@ class DenseRanker:
         assert self.embedder is not None
         return DenseIndex(
             embedder=self.embedder,
-            weights=self.weights or default_weights("weights_dense.json"),
+            weights=self.weights or default_weights(_WEIGHTS.get(self.embedder.name, "weights_dense.json")),
             analyze=self.analyze,
             tokens_of=tokens_of,
             progress=self.progress,

@@ -1,4 +1,4 @@
-"""What each signal weighs: `weights.json` and `weights_dense.json`, learned by `benchmarks/train_ranker.py`."""
+"""What each signal weighs: `weights*.json`, which `benchmarks/train_ranker.py` has learned."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class Weights:
 
 @cache
 def default_weights(file: str = "weights.json") -> Weights:
-    """Return the weights that come with kaosmem: those without embeddings, or of `weights_dense.json`."""
+    """Return the weights that come with kaosmem: by default those without embeddings."""
     return Weights.from_json(files("kaosmem.retrieval").joinpath(file).read_text(encoding="utf-8"))
