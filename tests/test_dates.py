@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaosmem import LinearRanker
 from kaosmem.retrieval.dates import dated, day_of
 from kaosmem.types import Item
 
@@ -74,3 +75,18 @@ def test_any_question_on_any_day_is_a_text_with_periods(query: str, now: datetim
 def test_an_item_is_of_its_timestamp_or_of_when_it_was_made(timestamp: object, day: str) -> None:
     item = Item("i", "s", "", "text", 1, NOW, metadata={"timestamp": timestamp})
     assert day_of(item) == date.fromisoformat(day).toordinal()
+
+
+def test_days_stay_with_their_entries_however_an_index_is_arranged() -> None:
+    """After many changes, and from a dump, an entry is found by its day."""
+    index = LinearRanker().index()
+    items = {n: Item("i", "s", "", f"text {n}", 1, NOW - timedelta(days=n)) for n in range(20_000)}
+    index.add(items.items())
+    for n in [*range(50), *range(5_000, 20_000)]:
+        index.remove(n)
+    restored = LinearRanker().load(b"".join(index.dump() or ()))
+    query = dated("77 days ago", lambda: NOW)
+    assert index.rank(query, 9) == restored.rank(query, 9)
+    assert [ordinal for ordinal, _ in index.rank(query, 9)] == [77]
+    index.update(77, items[79])
+    assert index.rank(query, 9) == []
