@@ -226,7 +226,8 @@ class Proposer:
                 left -= self._share(first, cap, told)
             first_wanted[first] = None
         candidates = self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores)
-        return Proposal(candidates, (), self._held.total, self._held.taken, signals=scores.signals)
+        evicted = len(self._held.past)
+        return Proposal(candidates, (), self._held.total, self._held.taken, evicted, signals=scores.signals)
 
     def passing(self, wanted: MetadataFilter | None) -> set[int] | None:
         """Return the ordinals of the items that pass a filter; None where it does not narrow the section.
@@ -281,6 +282,9 @@ class Proposer:
         wanted: what was evicted has to pass it.
         """
         past, evicted = self._held.past, set[str]()
+        if not past:
+            yield from firsts
+            return
         for first in firsts:
             if first not in past:
                 yield first

@@ -210,6 +210,8 @@ def _without_reused(proposal: Proposal, section: Section, known: _KnownItems) ->
 
     What was evicted and is proposed is entered into what is known.
     """
+    if not proposal.evicted:
+        return proposal
 
     def new(units: Iterable[Candidate]) -> Iterator[Candidate]:
         for unit in units:
