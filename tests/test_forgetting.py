@@ -468,7 +468,7 @@ def test_a_tombstone_gives_every_process_the_same_state() -> None:
         other.apply("forget", tombstone)
     assert first.state() == restarted.state() == loaded.state()
     assert list(first.entries()) == list(restarted.entries()) == list(loaded.entries())
-    restarted.load([each for each in stored if each.item.id not in tombstone["ids"]], lambda each: each.tokens)
+    restarted.load([each for each in stored if each.item.id not in tombstone["ids"]])
     assert earlier(first) == earlier(restarted) == earlier(loaded)
     assert first.state() == restarted.state()
 
