@@ -102,31 +102,35 @@ class Past:
         """Return whether no unit has several items."""
         return not self._members
 
+    @property
+    def has_keys(self) -> bool:
+        """Return whether any item has a key."""
+        return bool(self._keys)
+
     def put(self, items: Mapping[int, Item | EvictedItem]) -> None:
         """Keep a unit, its items by ordinal in stored order; one that is there already stays as it is."""
         first = next(iter(items))
-        if first not in self._items:
-            insort(self._lasts, self._enter(first, items))
+        if first in self._items:
+            return
+        if len(items) > 1:
+            self._members[first] = tuple(items)
+            self._firsts |= dict.fromkeys(items, first)
+        self._enter(items)
+        insort(self._lasts, max(items))
 
-    def put_all(self, units: Iterable[Mapping[int, Item | EvictedItem]]) -> None:
-        """Keep units as `put` does each."""
-        new = ((next(iter(items)), items) for items in units)
-        self._lasts += [self._enter(first, items) for first, items in new if first not in self._items]
+    def put_alone(self, items: Mapping[int, Item | EvictedItem]) -> None:
+        """Keep items by ordinal, each a unit, none of which is there."""
+        self._enter(items)
+        self._lasts += items
         self._lasts.sort()
 
-    def _enter(self, first: int, items: Mapping[int, Item | EvictedItem]) -> int:
-        """Take a unit's items in and return its last ordinal."""
+    def _enter(self, items: Mapping[int, Item | EvictedItem]) -> None:
         self._items.update(items)
         for ordinal, item in items.items():
             if item.key is not None:
                 self._keys[ordinal] = item.key
             if item.is_results if isinstance(item, EvictedItem) else Link.of(item).is_results:
                 self._results.add(ordinal)
-        if len(items) == 1:
-            return first
-        self._members[first] = tuple(items)
-        self._firsts |= dict.fromkeys(items, first)
-        return max(items)
 
     def place(self, evicted: EvictedItem) -> bool:
         """Let go of an item's text, which a file holds now; return whether it is here."""
@@ -152,8 +156,9 @@ class Past:
                 self._results.discard(ordinal)
         lasts = {max(unit) for unit in gone.values()}
         self._lasts = [last for last in self._lasts if last not in lasts]
-        left = ({at: item for at, item in unit.items() if at not in ordinals} for unit in gone.values())
-        self.put_all(filter(None, left))
+        for unit in gone.values():
+            if left := {ordinal: item for ordinal, item in unit.items() if ordinal not in ordinals}:
+                self.put(left)
         self.texts = {}
 
     def first(self, ordinal: int) -> int:

@@ -328,7 +328,7 @@ class Proposer:
 
     def _superseded_last(self, firsts: Sequence[int]) -> Iterable[int]:
         """Return units in order, but what was superseded after what supersedes it, which it must not stand for."""
-        if not self._held.past:
+        if not self._held.past.has_keys:
             return firsts
         ranks: dict[int, int] = {first: rank for rank, first in enumerate(firsts)}
 

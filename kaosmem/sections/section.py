@@ -355,7 +355,9 @@ class Section:
         for version in versions:
             at, first = version.position, version.unit
             if at is not None and first is not None and at not in past:
-                items[at], updated[at] = version.item, version.updated
+                items[at] = version.item
+                if version.updated:
+                    updated[at] = version.updated
                 if first != at:
                     firsts[at] = first
         # The first of its unit may be forgotten.
@@ -365,8 +367,9 @@ class Section:
         units: dict[int, list[int]] = {}
         for at, first in firsts.items():
             units.setdefault(first, [first] if first in items and first not in firsts else []).append(at)
-        past.put_all({at: items[at] for at in sorted(members)} for members in units.values())
-        past.put_all({at: item} for at, item in items.items() if at not in past)
+        for members in units.values():
+            past.put({at: items[at] for at in sorted(members)})
+        past.put_alone({at: item for at, item in items.items() if at not in past} if units else items)
         for at in items:
             self._proposer.loaded(at)
 

@@ -230,7 +230,7 @@ class SessionMemory:
         """What opening and keeping the session brought to light: damage, sections without a spec, another counter."""
         lost = (error for section in self._sections.values() for error in section.lost)
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
-        return (*map(str, self.damage), *self._notices, *not_recalled, *self._saver.notices)
+        return (*map(str, self._log.damage), *self._notices, *not_recalled, *self._saver.notices)
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
@@ -238,7 +238,9 @@ class SessionMemory:
 
         Of a damaged session, opened read-only, all that is intact is there; `repair_session` rescues it into a new one.
         """
-        return self._log.damage
+        said = {*map(str, self._log.damage)}
+        lost = (error for section in self._sections.values() for error in section.lost)
+        return (*self._log.damage, *(error for error in lost if error.byte is not None and str(error) not in said))
 
     @property
     def fs(self) -> AbstractFileSystem:
