@@ -179,7 +179,19 @@ class Past:
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
-        return sum(self._items[ordinal].tokens for ordinal in self.members(first))
+        if first not in self._members:
+            return self._items[first].tokens
+        return sum(self._items[ordinal].tokens for ordinal in self._members[first])
+
+    def unread(self, firsts: Iterable[int]) -> tuple[EvictedItem, ...]:
+        """Return the items of those of these units that were evicted whose texts are not at hand."""
+        items = (self[ordinal] for first in firsts for ordinal in self.members(first))
+        return tuple(item for item in items if isinstance(item, EvictedItem))
+
+    def keep_texts(self, firsts: Iterable[int]) -> None:
+        """Let go of all texts that were read but those of these units."""
+        items = (self._items[ordinal] for first in firsts for ordinal in self.members(first))
+        self.texts = {item: self.texts[item] for item in items if isinstance(item, EvictedItem)}
 
     def item_tokens(self, ordinal: int) -> int:
         """Return the tokens of an item."""

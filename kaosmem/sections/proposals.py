@@ -220,16 +220,8 @@ class Proposer:
             return Proposal((), unread=tuple(unread))
         is_history = self._spec.placement == "history"
         proposal = self._propose_history(query, cap) if is_history else self._propose(query, cap, wanted)
-        shown = [unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled]
-        return self._with_texts(proposal, [first for first in shown if first in past])
-
-    def _with_texts(self, proposal: Proposal, evicted: Iterable[int]) -> Proposal:
-        """Return a proposal with what has to be read of the evicted units in it; keep no other texts than theirs."""
-        past = self._held.past
-        items = [item for first in evicted for item in past.unit(first).values() if isinstance(item, EvictedItem)]
-        if unread := tuple(item for item in items if item not in past.texts):
-            return replace(proposal, unread=unread)
-        past.texts = {item: past.texts[item] for item in items}
+        if past and not proposal.unread:
+            past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
         return proposal
 
     def _propose(self, query: str, cap: int, wanted: MetadataFilter | None) -> Proposal:
@@ -257,6 +249,8 @@ class Proposer:
             else:
                 left -= self._share(first, cap, told)
             first_wanted[first] = None
+        if unread := self._held.past.unread(first_wanted):
+            return Proposal((), unread=unread)
         candidates = self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores)
         return Proposal(candidates, (), self._held.total, self._held.taken, signals=scores.signals)
 
@@ -298,6 +292,8 @@ class Proposer:
                 if first not in must and not self._is_orphan(first):
                     earlier[first] = None
                     left -= 0 if first in near else self._share(first, room, told)
+        if unread := self._held.past.unread(earlier):
+            return Proposal((), unread=unread)
         before = self._candidates(earlier, must=must, cuts=cuts, scores=scores)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
