@@ -1,8 +1,8 @@
 """What was evicted is not forgotten: what a turn costs in a history that has evicted much, and what it recalls.
 
 A turn ranks all that was evicted, and walks none of it; of a stored session, it reads the texts that it proposes. With
-KAOSMEM_DATA=FOLDER (see evidence_recall.py) the last table says how much of the evidence in long conversations comes back
-from behind a budget of 32,000 tokens.
+KAOSMEM_DATA=FOLDER (see evidence_recall.py) the last table says how much of the evidence in long conversations comes
+back from behind a budget of 32,000 tokens.
 """
 
 from __future__ import annotations
