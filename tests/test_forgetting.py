@@ -417,7 +417,7 @@ def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> Non
     if restarted:
         state, entries = section.state(), list(section.entries())
         section = Section.restore(section.spec, state, entries)
-        section.load(archived, lambda each: each.tokens)
+        section.load(archived)
     assert ["call", "first", "second"] in earlier(section)
     section.forget({"first"}, stored=archived if restarted else ())
     assert ["call", "second"] in earlier(section)
@@ -435,7 +435,7 @@ def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive
     kept = [version for version in section.archive.in_memory() if version.item.id != "call"]
     section.forget({"call"})
     again = Section.restore(section.spec, section.state(), list(section.entries()))
-    again.load(kept, lambda each: each.tokens)
+    again.load(kept)
     assert again.state() == section.state()
     assert earlier(again) == earlier(section)
 
@@ -462,13 +462,13 @@ def test_a_tombstone_gives_every_process_the_same_state() -> None:
     stored: list[Archived] = first.archive.in_memory()
     state, entries = json.loads(json.dumps([first.state(), list(first.entries())]))
     restarted, loaded = (Section.restore(first.spec, state, entries) for _ in range(2))
-    loaded.load(stored, lambda each: each.tokens)
+    loaded.load(stored)
     tombstone = json.loads(json.dumps(loaded.forget({"first", "a", "e"}, stored=stored)))
     for other in (first, restarted):
         other.apply("forget", tombstone)
     assert first.state() == restarted.state() == loaded.state()
     assert list(first.entries()) == list(restarted.entries()) == list(loaded.entries())
-    restarted.load([each for each in stored if each.item.id not in tombstone["ids"]], lambda each: each.tokens)
+    restarted.load([each for each in stored if each.item.id not in tombstone["ids"]])
     assert earlier(first) == earlier(restarted) == earlier(loaded)
     assert first.state() == restarted.state()
 
@@ -598,6 +598,6 @@ async def test_versions_with_other_tokens_are_forgotten_too() -> None:
     crowd(memory)
     for spec in memory.sections:
         memory[spec.name].recount(lambda each: each.tokens + 1)
-        memory[spec.name].load((), lambda each: each.tokens)
+        memory[spec.name].load(())
     forget(memory, item_ids)
     assert traces(NEEDLES, [memory, *modules_of()]) == []

@@ -422,7 +422,7 @@ class SectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.section.unloaded)
     @rule()
     def load_what_was_evicted_before_a_restart(self) -> None:
-        self.section.load(self.flushed, lambda item: item.tokens)
+        self.section.load(self.flushed)
 
     @invariant()
     def holds_what_the_plain_account_holds(self) -> None:
@@ -470,7 +470,7 @@ class SectionMachine(RuleBasedStateMachine):
         assert again.state() == self.section.state()
         assert list(again.entries()) == list(self.section.entries())
         assert [version.item for version in again.archive.in_memory()] == self.plain.archived
-        self.section.load(self.flushed, lambda item: item.tokens)
+        self.section.load(self.flushed)
         assert again.propose("", cap=10**6).earlier == self.section.propose("", cap=10**6).earlier
         assert again.journal == []
 

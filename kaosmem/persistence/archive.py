@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import fill
-from kaosmem.persistence.items import decode_items, decoded, find_item
+from kaosmem.persistence.contents import Contents, evicted_in, read_contents, starts_of
+from kaosmem.persistence.items import decode_items, decoded, find_item, item_of
 from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
+from kaosmem.persistence.lines import checksum, parse_object, stated_crc
+from kaosmem.persistence.records import stated_blobs
 from kaosmem.persistence.rescued_items import rescue_items
 from kaosmem.persistence.steps import List, Read, Steps
+from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue
 
 Entry = tuple[str, dict[str, JSONValue]]
@@ -26,13 +35,101 @@ def find_archived(item_id: str, *, since: int) -> Steps[Entry | None]:
     return None
 
 
-def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str]]]:
+class ArchiveFile:
+    """An archive file, whose lines are read one by one.
+
+    counter: the name of what counted the tokens in it, None where that is not known; they are not checked then.
+    starts: where each line begins, and where the last one ends.
+    """
+
+    def __init__(self, path: str, counter: str | None, perform: Callable[[Steps[Any]], Any]) -> None:
+        self.path, self.counter = path, counter
+        self.starts = array("q")
+        self._perform = perform
+
+    def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
+        """Return what is stored of items, or why that can't be said."""
+        found: list[Mapping[str, JSONValue] | CorruptionError] = []
+        for each in evicted:
+            try:
+                found.append(self._perform(self._line(each)))
+            except CorruptionError as error:
+                found.append(error)
+        return found
+
+    def _line(self, evicted: EvictedItem) -> Steps[dict[str, JSONValue]]:
+        """Return what is stored of an item, checked against the line before it and what is known of it."""
+        before, start, end = self.starts[evicted.line - 1 : evicted.line + 2]
+        try:
+            data: bytes = (yield Read(self.path, before, end - before))[: end - before]
+        except FileNotFoundError:
+            raise CorruptionError(f"{self.path!r} is missing; bring it back from a copy", file=self.path) from None
+        line = data[start - before : -1]
+        try:
+            checksum(line, stated_crc(data))
+            fields = parse_object(line)
+            section, stored = item_of(fields)
+            places = stored.get("id"), stored.get("position"), section
+            if places != (evicted.id, evicted.position, evicted.section) or not self._is_counted(evicted, stored):
+                raise CorruptionError("it is another item than the file says at its end")
+        except CorruptionError as error:
+            where = f"{self.path!r} is damaged at byte {start}"
+            raise CorruptionError(f"{where}: {error}", file=self.path, byte=start) from None
+        yield from fill(stored, stated_blobs(fields))
+        return stored
+
+    def _is_counted(self, evicted: EvictedItem, stored: Mapping[str, JSONValue]) -> bool:
+        return self.counter is None or stored.get("tokens") == evicted.tokens
+
+
+def evicted_items(
+    perform: Callable[[Steps[Any]], Any], *, since: int, until: int | None = None
+) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
+    """Return what may be recalled from the archives from record `since` on, or up to `until`, oldest first, by file.
+
+    perform: performs what reads a line, later. Raises CorruptionError.
+    """
+    found = []
+    for seq in (yield from _archives(since)):
+        if until is None or seq <= until:
+            try:
+                found.append((yield from _evicted_in(archive_file(seq), perform)))
+            except FileNotFoundError:  # forgotten by another, whose file holds what is left
+                continue
+    return found
+
+
+def _evicted_in(path: str, perform: Callable[[Steps[Any]], Any]) -> Steps[tuple[ArchiveFile, list[EvictedItem]]]:
+    try:
+        fields = yield from read_contents(path)
+        if fields is not None:
+            return _known_by(fields, path, perform)
+    except CorruptionError:
+        pass  # the file itself says what is damaged
+    data: bytes = yield Read(path)
+    contents = Contents(None)
+    items = decode_items(data, path).items
+    for line, entry in zip_longest(data.split(b"\n")[:-2], [("", None), *decoded(items)]):
+        contents.note(len(line) + 1, *entry)
+    return _known_by(contents.all_fields, path, perform)
+
+
+def _known_by(
+    fields: Mapping[str, Any], path: str, perform: Callable[[Steps[Any]], Any]
+) -> tuple[ArchiveFile, list[EvictedItem]]:
+    file = ArchiveFile(path, fields["counter"], perform)
+    file.starts = starts_of(fields)
+    return file, list(evicted_in(fields, file, end=len(file.starts) - 1))
+
+
+def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str], set[str | None]]]:
     """Return every version in the archives from record `since` on, oldest first, and what names their long texts.
 
-    Each name is with the text's SHA-256. Raises CorruptionError.
+    Each name is with the text's SHA-256. What counted the versions comes last. Raises CorruptionError.
     """
     entries: list[Entry] = []
     texts: dict[str, str] = {}
+    counters: set[str | None] = set()
     for seq in (yield from _archives(since)):
         path = archive_file(seq)
         found = decode_items((yield Read(path)), path)
@@ -40,7 +137,8 @@ def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str]]]:
             yield from fill(data, blobs)
             texts |= {blob.name: blob.sha256 for blob in blobs}
         entries += decoded(found.items)
-    return entries, texts
+        counters.add(found.counter)
+    return entries, texts, counters
 
 
 def salvage_archive(*, since: int) -> Steps[tuple[list[Entry], list[CorruptionError]]]:

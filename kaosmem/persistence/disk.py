@@ -36,11 +36,13 @@ class Disk:
         """Let go of a descriptor, and of its lock."""
         os.close(descriptor)
 
-    def read(self, descriptor: int, start: int) -> bytes:
-        """Return a file's bytes from `start` on."""
+    def read(self, descriptor: int, start: int, size: int | None = None) -> bytes:
+        """Return a file's bytes, as `Read` says."""
+        end = os.fstat(descriptor).st_size
+        start = start if start >= 0 else max(0, end + start)
         os.lseek(descriptor, start, os.SEEK_SET)
         chunks = []
-        left = os.fstat(descriptor).st_size - start
+        left = end - start if size is None else min(size, end - start)
         while left > 0 and (chunk := os.read(descriptor, min(left, _CHUNK_BYTES))):
             chunks.append(chunk)
             left -= len(chunk)

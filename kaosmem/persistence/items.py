@@ -7,11 +7,12 @@ somebody asks for them: most are never asked for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import Blob, Place, in_line, spill
+from kaosmem.persistence.contents import Contents
 from kaosmem.persistence.lines import checksum, decode_line, decode_lines, encode_line, parse_object, stated_crc
 from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_version
 from kaosmem.types import JSONValue, UnreadItem, json_text
@@ -36,6 +37,7 @@ class ItemFile:
     purged: the newest record after which something was forgotten and all older files deleted, 0 for none.
     lacking: data of items, with the texts that each lacks.
     commits: by their last records, the ids of those before it that index files are of.
+    counter: the name of what counted all that is in it, None where that is not known.
     """
 
     seq: int
@@ -47,6 +49,7 @@ class ItemFile:
     items: list[tuple[str, Stored]] = field(default_factory=list)
     lacking: list[tuple[dict[str, JSONValue], tuple[Blob, ...]]] = field(default_factory=list)
     commits: Mapping[int, str] = field(default_factory=dict)
+    counter: str | None = None
 
 
 def encode_items(
@@ -60,26 +63,33 @@ def encode_items(
     purged: int = 0,
     commits: Mapping[int, str] | None = None,
     place: Place = in_line,
+    contents: Contents | None = None,
 ) -> Iterator[bytes]:
     """Yield the lines of a file of items, read as they are asked for; their fields are those of an ItemFile.
 
     place: says which file has a long text; by default they stay in their lines.
+    contents: of an archive file, which its last line is to say.
     Raises InvalidContentError.
     """
     opening = {"seq": seq, "version": FORMAT_VERSION, "chain": f"{crc:08x}", "log": log_id, "purged": purged}
     earlier = {"commits": [[last, txn] for last, txn in sorted(commits.items())]} if commits else {}
     line, chain = encode_line({**opening, "txns": list(txns), **earlier, "d": header}, 0)
     yield line
-    count, summary = 0, _Summary()
+    count, summary, start = 0, _Summary(), len(line)
+    if contents is not None:
+        contents.note(start)
     for section, data in items:
         data, blobs = (data, []) if place is in_line else spill(data, place)
         fields = {"sec": section, "d": data} | ({"blobs": [blob.to_list() for blob in blobs]} if blobs else {})
         line, chain = encode_line(fields, chain)
         yield line
-        count += 1
-        if not blobs:
+        count, start = count + 1, start + len(line)
+        if contents is not None:
+            contents.note(len(line), section, data)
+        elif not blobs:
             summary.note(count, section, data)
-    yield encode_line({**summary.fields, "end": count}, chain)[0]
+    own = summary.fields if contents is None else {**contents.fields, "after": f"{chain:08x}", "start": start}
+    yield encode_line({**own, "end": count}, chain)[0]
 
 
 class _Summary:
@@ -132,12 +142,13 @@ def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
             decoder.check(lines[first:at])
             head.items.extend((item.section, item) for item in items)
         decoder.decode(lines[at:-1], head)
-        if decoder.fields(lines[-1]).get("end") != len(head.items) or rest:
+        last = decoder.fields(lines[-1])
+        if last.get("end") != len(head.items) or rest:
             raise CorruptionError("it is incomplete")
     except CorruptionError as error:
         start = decoder.start
         raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
-    return head
+    return replace(head, counter=last.get("counter"))
 
 
 class _Decoder:

@@ -63,8 +63,8 @@ class LocalStorage:
         match step:
             case List(folder):
                 return self._list(folder)
-            case Read(path, start):
-                return self._read(self._path(path), start)
+            case Read(path, start, size):
+                return self._read(self._path(path), start, size)
             case Lock(create):
                 return self._lock(create)
             case Append(path, size, data):
@@ -161,11 +161,11 @@ class LocalStorage:
         except NotADirectoryError:
             raise irregular(path) from None
 
-    def _read(self, path: str, start: int) -> bytes:
+    def _read(self, path: str, start: int, size: int | None) -> bytes:
         kept = self._open.get(path)
         descriptor = self._disk.open(path, os.O_RDONLY) if kept is None else kept
         try:
-            return self._disk.read(descriptor, start)
+            return self._disk.read(descriptor, start, size)
         finally:
             if kept is None:
                 self._disk.close(descriptor)

@@ -7,14 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from kaosmem.errors import ConflictError, CorruptionError, KaosmemError, ReadOnlyError
 from kaosmem.names import check_item_id
-from kaosmem.persistence.archive import Entry, find_archived, read_archive, salvage_archive
+from kaosmem.persistence.archive import (
+    ArchiveFile,
+    Entry,
+    evicted_items,
+    find_archived,
+    read_archive,
+    salvage_archive,
+)
 from kaosmem.persistence.blobs import Place, in_line
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
 from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
+from kaosmem.persistence.contents import Contents
 from kaosmem.persistence.indexes import encode_index, indexed_records, read_index, store_index
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
@@ -23,6 +32,7 @@ from kaosmem.persistence.salvage import salvage
 from kaosmem.persistence.steps import Steps, run
 from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
 from kaosmem.persistence.tail import Head
+from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue
 
 MIN_LOG_BYTES = 256 * 1024
@@ -58,6 +68,7 @@ class SessionLog:
         self._segments = list(recovery.segments)
         self._sound = {recovery.snapshot} - {0}
         self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
+        self._counters: set[str | None] = {None}  # of what the archive files hold
         self._texts: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._know(recovery.texts)
@@ -234,7 +245,7 @@ class SessionLog:
             commits = {last: txn for last, txn in self._commits.items() if last < seq and last in indexed}
         encoded = self._encoded_items(header, items, seq=seq, end=end, purged=purged, commits=commits)
         measured = _Measured(encoded)
-        lines = self._encoded_archive(archived, seq=seq)
+        lines = self._encoded_archive(archived, seq=seq, counter=header.get("counter"))
         with as_durability_error("the snapshot"):
             stored = run(store_snapshot(self._head, seq, measured, lines, sound=sound, purged=purged), self._storage)
         if stored:
@@ -282,7 +293,9 @@ class SessionLog:
         head = self._head
         kept: set[str] = set()
         encoded = self._encoded_items(header, items, seq=head.seq, end=_End.of(head, 0), purged=head.seq, used=kept)
-        measured, lines = _Measured(encoded), self._encoded_archive(archived, seq=head.seq, used=kept)
+        counter = header.get("counter") if self._counters <= {header.get("counter")} else None
+        measured = _Measured(encoded)
+        lines = self._encoded_archive(archived, seq=head.seq, counter=counter, used=kept)
         # Where nothing locks, a text that no record names may be of a commit under way.
         at_once = None if self._storage.appends else {*self._texts}
         with as_durability_error("forgetting"):
@@ -314,13 +327,21 @@ class SessionLog:
     def archive(self) -> list[Entry]:
         """Return the section and data of every archived version, oldest first. Raises as `archived`."""
         try:
-            entries, texts = run(read_archive(since=self._purged), self._storage)
+            entries, texts, self._counters = run(read_archive(since=self._purged), self._storage)
         except CorruptionError:
             if not self._read_only:
                 raise
             return self._intact_archive()
         self._know(texts)
         return entries
+
+    def evicted(self, *, at: int | None = None) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
+        """Return what may be recalled from the archives, or from that of record `at`, oldest first, by file.
+
+        Raises CorruptionError.
+        """
+        since = self._purged if at is None else at
+        return run(evicted_items(partial(run, performer=self._storage), since=since, until=at), self._storage)
 
     def close(self) -> None:
         """Refuse further writes; everything committed is durable already."""
@@ -375,13 +396,17 @@ class SessionLog:
         )
 
     def _encoded_archive(
-        self, archived: Iterable[Entry], *, seq: int, used: set[str] | None = None
+        self, archived: Iterable[Entry], *, seq: int, counter: str | None = None, used: set[str] | None = None
     ) -> Iterator[bytes] | None:
-        """Return the lines of an archive file, None if nothing is to be in it."""
+        """Return the lines of an archive file, None if nothing is to be in it.
+
+        counter: the name of what counted all that is in it.
+        """
         entries = iter(archived)
         if (first := next(entries, None)) is None:
             return None
-        return encode_items({}, chain([first], entries), seq=seq, place=self._stored(used))
+        archive = chain([first], entries)
+        return encode_items({}, archive, seq=seq, place=self._stored(used), contents=Contents(counter))
 
     def _stored(self, used: set[str] | None) -> Place:
         """Return what gives the names of long texts that are stored, and enters those that it gave."""

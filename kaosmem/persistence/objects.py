@@ -68,8 +68,8 @@ class ObjectStorage:
         match step:
             case List(folder):
                 return set(self.sizes(folder))
-            case Read(path, start):
-                return self._read(path, start)
+            case Read(path, start, size):
+                return self._read(path, start, size)
             case Lock() | Sync() | Sweep() | Discard():
                 return None  # the name of a commit is the compare-and-swap, and what is stored is durable
             case Draft(_, chunks):
@@ -127,15 +127,16 @@ class ObjectStorage:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _read(self, path: str, start: int = 0) -> bytes:
+    def _read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
         whole = f"{self._prefix}/{path}"
+        end = None if size is None else start + size
         data: bytes
-        if start:
+        if start or size is not None:
             with suppress(Exception):  # stores answer a range that is not there in ways of their own
-                data = self._filesystem.cat_file(whole, start=start)
+                data = self._filesystem.cat_file(whole, start=start, end=end)
                 return data
         data = self._filesystem.cat_file(whole)
-        return data[start:]
+        return data[start:end]
 
     def _create(self, path: str, data: bytes) -> None:
         """Store a file if nothing is stored there; what is stored afterwards decides, not the answer.

@@ -26,10 +26,14 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Answered by a file's bytes from `start` on. Raises FileNotFoundError."""
+    """Answered by a file's bytes from `start` on, `size` of them or all. Raises FileNotFoundError.
+
+    start: less than 0 is as many bytes before the end, or as there are.
+    """
 
     path: str
     start: int = 0
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 from kaosmem.sections.lineage import Forgotten, derived_from
+from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.sources import AttachedSection, ForgettingSource, Source, renamed
@@ -15,6 +16,7 @@ __all__ = [
     "Archived",
     "AttachedSection",
     "Candidate",
+    "EvictedItem",
     "ForgettingSource",
     "Forgotten",
     "IndexDump",
@@ -25,5 +27,6 @@ __all__ = [
     "StoredIndex",
     "check_specs",
     "derived_from",
+    "read_evicted",
     "renamed",
 ]

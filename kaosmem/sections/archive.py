@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from kaosmem.errors import InvalidContentError
@@ -91,6 +91,14 @@ class Archive:
         self._newest = {item_id: item for item_id, item in self._newest.items() if item_id not in item_ids}
         in_memory = len(versions) - len(self._versions)
         self.on_disk = max(0, self.on_disk - max(0, count - in_memory))
+
+    def recount(self, count: Callable[[Item], int]) -> None:
+        """Measure anew all items in memory."""
+        versions = (
+            replace(version, item=replace(version.item, tokens=count(version.item))) for version in self._versions
+        )
+        self._versions = deque(versions)
+        self._newest = {version.item.id: version.item for version in self._versions}
 
     def release(self, written: Iterable[Archived]) -> None:
         """Let go of the oldest versions in memory, as far as they are those that an archive file holds now."""

@@ -10,7 +10,7 @@ from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
 from kaosmem.sections.archive import check_updated
-from kaosmem.sections.past import Past
+from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.types import Item, JSONValue, UnreadItem
 from kaosmem.units import Link, Units
 
@@ -67,6 +67,10 @@ class Holdings:
         return item_id in self._ordinals
 
     def __getitem__(self, ordinal: int) -> Item:
+        return self._held[ordinal].item
+
+    def known(self, ordinal: int) -> Item | EvictedItem:
+        """Return an item, live or evicted, or what is known of one whose text only a file holds."""
         holding = self._held.get(ordinal)
         return self.past[ordinal] if holding is None else holding.item
 
@@ -95,13 +99,7 @@ class Holdings:
         return None if key is None else self._keyed.get(key)
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
-        """Return a unit: its items in stored order, how many tokens had been taken before them, and their tokens.
-
-        Of one that was evicted it is no longer known how many had been taken before: 0 stands for it.
-        """
-        if first in self.past:
-            past = self.past.unit(first)
-            return tuple(past.items.values()), 0, past.tokens
+        """Return a live unit: its items in stored order, how many tokens were taken before them, and their tokens."""
         holding, shared = self._held[first], self._shared.get(first)
         if shared is None:
             return (holding.item,), holding.offset, self._tokens[first]
@@ -111,14 +109,14 @@ class Holdings:
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
         if first in self.past:
-            return self.past.unit(first).tokens
+            return self.past.tokens(first)
         shared = self._shared.get(first)
         return self._tokens[first] if shared is None else shared.tokens
 
     def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
         """Return the tokens of each item."""
         own, past = self._tokens, self.past
-        return [own[ordinal] if ordinal in own else past[ordinal].tokens for ordinal in ordinals]
+        return [own[ordinal] if ordinal in own else past.item_tokens(ordinal) for ordinal in ordinals]
 
     def tokens_of(self, firsts: Iterable[int]) -> list[int]:
         """Return the tokens of each unit."""
@@ -138,7 +136,7 @@ class Holdings:
         if not self.past:
             return self.units.lasts(firsts)
         past, last = self.past, self.units.last
-        return [max(past.unit(first).items) if first in past else last(first) for first in firsts]
+        return [past.last(first) if first in past else last(first) for first in firsts]
 
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""

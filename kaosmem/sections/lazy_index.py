@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kaosmem.retrieval.ranker import StorableRanker
 from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.past import EvictedItem
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
     from kaosmem.retrieval.ranker import StorableIndex
+    from kaosmem.types import Item
 
 MIN_STORED = 500
 """An index of fewer items is not kept: it is made in milliseconds."""
@@ -51,7 +53,9 @@ class LazyIndex:
         self._updates: int | None = None  # of which the index knows, None where it is another's and has not caught up
         self._unstored = 0  # changes of the index that the one that is kept lacks
         self._stale: dict[int, bool] = {}  # held ordinal, new or changed -> whether the index has it
+        self._unread: dict[int, bool] = {}  # as `_stale`, of what was evicted and only files hold
         self._gone: list[int] = []  # ordinals that the index has still
+        self._ranked: tuple[str, int, list[tuple[int, float]]] | None = None  # as the index is, since it last changed
 
     @property
     def is_wanted(self) -> bool:
@@ -75,8 +79,21 @@ class LazyIndex:
 
     def removed(self, ordinal: int) -> None:
         """Note that an item is gone."""
-        if self._index is not None and self._stale.pop(ordinal, True):
+        if self._index is not None and self._stale.pop(ordinal, self._unread.pop(ordinal, True)):
             self._gone.append(ordinal)
+
+    def unread(self, limit: int) -> list[EvictedItem]:
+        """Return some of the items that the index lacks until they are read: `read` says when."""
+        self.synced()
+        known = map(self._held.known, islice(self._unread, limit))
+        return [item for item in known if isinstance(item, EvictedItem)]
+
+    def read(self, ordinals: Iterable[int]) -> None:
+        """Take in those of these evicted items that the index lacks; their texts are at hand."""
+        stale = {ordinal: self._unread.pop(ordinal) for ordinal in ordinals if ordinal in self._unread}
+        if stale:
+            self._stale |= stale
+            self.synced()
 
     def inherit(self, other: LazyIndex, shared: int) -> None:
         """Take another's index, and note what differs: any of the first `shared` items may, and all later ones do."""
@@ -90,24 +107,36 @@ class LazyIndex:
         kept = {ordinal for ordinal in before & now if ordinal < shared}
         self._gone = list(before - kept)
         self._stale = dict.fromkeys(now - kept, False)
-        self._stale |= {ordinal: True for ordinal in kept if self._held[ordinal] != other._held[ordinal]}
+        self._stale |= {ordinal: True for ordinal in kept if self._held.known(ordinal) != other._held.known(ordinal)}
+        self._stale |= {ordinal: indexed for ordinal, indexed in other._unread.items() if ordinal in kept}
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first, of all items or of those `among` these ordinals."""
-        return self.synced().rank(query, limit, among=among)
+        index = self.synced()
+        if among is not None:
+            return index.rank(query, limit, among=among)
+        if self._ranked is None or self._ranked[:2] != (query, limit):
+            self._ranked = query, limit, index.rank(query, limit)
+        return self._ranked[2]
 
     def synced(self) -> Index:
-        """Return the index, which has all changes."""
+        """Return the index, which has all changes but for evicted items that have to be read first."""
         if self._index is None:
             self._index = self._read_back() or self._made()
-        self._unstored += len(self._stale) + len(self._gone)
+        if not self._stale and not self._gone and self._updates == self._held.updates:
+            return self._index
+        self._ranked = None
         self._take_out()
+        items = {ordinal: self._held.known(ordinal) for ordinal in self._stale}
+        self._unread |= {at: self._stale.pop(at) for at, item in items.items() if isinstance(item, EvictedItem)}
+        self._unstored += len(self._stale)
         for ordinal, indexed in self._stale.items():
             if indexed:
-                self._index.update(ordinal, self._held[ordinal])
-        self._index.add((ordinal, self._held[ordinal]) for ordinal, indexed in self._stale.items() if not indexed)
+                self._index.update(ordinal, cast("Item", items[ordinal]))
+        self._index.add((at, cast("Item", items[at])) for at, indexed in self._stale.items() if not indexed)
         self._stale.clear()
-        self._updates = self._held.updates
+        if not any(self._unread.values()):
+            self._updates = self._held.updates
         return self._index
 
     def purge(self) -> None:
@@ -141,8 +170,10 @@ class LazyIndex:
         return self._ranker
 
     def _take_out(self) -> None:
+        self._ranked = None
         while self._index is not None and self._gone:  # each once, also where a later one raises
             self._index.remove(self._gone.pop())
+            self._unstored += 1
 
     def _made(self) -> Index:
         self._gone, self._stale = [], dict.fromkeys(chain(self._held.past, self._held), False)
@@ -153,7 +184,7 @@ class LazyIndex:
         """Return the index that was kept, and note what differs; None where another is made as fast.
 
         An ordinal is given once, so that what both have is the same but for updates. What the index has beside that is
-        gone; or it was evicted and is not in memory, and then it comes back as new once it is.
+        gone.
         """
         stored, self._stored = self._stored, None
         ranker = self._ranker_used

@@ -1,104 +1,220 @@
-"""What a history gave up for room and may still recall."""
+"""What a section gave up for room and may still recall: whole units, whose texts may be in files alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from bisect import insort
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from kaosmem.types import Item
+from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.types import Item, JSONValue
 from kaosmem.units import Link
 
 
-@dataclass(frozen=True, slots=True)
-class PastUnit:
-    """A unit that was evicted whole: its items by ordinal, in stored order, and their tokens."""
+class EvictedFile(Protocol):
+    """A file that holds evicted items."""
 
-    items: Mapping[int, Item]
+    def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
+        """Return what is stored of items, or why that can't be said. This is I/O."""
+        ...
+
+
+@dataclass(slots=True, eq=False)  # not frozen: a session has as many as it ever evicted, and opens faster
+class EvictedItem:
+    """What is known of an evicted item whose text is in a file.
+
+    position, unit, updated: as of an `Archived`. line: its number in the file, from 0.
+    is_results: it holds tool results and nothing else.
+    """
+
+    id: str
+    section: str
     tokens: int
+    position: int
+    unit: int
+    updated: int
+    key: str | None
+    is_results: bool
+    file: EvictedFile = field(repr=False)
+    line: int
 
     @property
-    def is_orphan(self) -> bool:
-        """Return whether it is nothing but results: their calls never came, or are forgotten."""
-        return all(Link.of(item).is_results for item in self.items.values())
+    def item(self) -> EvictedItem:
+        """Return itself, as an `Archived` has an item."""
+        return self
+
+
+def read_evicted(evicted: Iterable[EvictedItem]) -> dict[EvictedItem, Item | CorruptionError]:
+    """Return items, or why they can't be read. This is I/O, and may be done in another thread."""
+    of: dict[EvictedFile, list[EvictedItem]] = {}
+    for each in evicted:
+        of.setdefault(each.file, []).append(each)
+    return {
+        each: _item_of(each, stored)
+        for file, wanted in of.items()
+        for each, stored in zip(wanted, file.read(wanted), strict=True)
+    }
+
+
+def _item_of(evicted: EvictedItem, stored: Mapping[str, JSONValue] | CorruptionError) -> Item | CorruptionError:
+    if isinstance(stored, CorruptionError):
+        return stored
+    try:
+        item = Item.from_dict(stored, evicted.section)
+    except InvalidContentError as error:
+        return CorruptionError(str(error))
+    return item if item.tokens == evicted.tokens else replace(item, tokens=evicted.tokens)
 
 
 class Past:
-    """Evicted units, each under the ordinal of its first item."""
+    """Evicted units, each under the ordinal of its first item.
+
+    texts: of items that only files hold, those that were read for a proposal.
+    """
 
     def __init__(self) -> None:
-        self._units: dict[int, PastUnit] = {}
-        self._firsts: dict[int, int] = {}  # ordinal -> first ordinal of its unit
-        self._lasts: list[int] = []  # last ordinals of the units, ascending but for what came since they were asked for
+        self.texts: dict[EvictedItem, Item] = {}
+        self._items: dict[int, Item | EvictedItem] = {}
+        self._members: dict[int, tuple[int, ...]] = {}  # first -> ordinals, of units with several
+        self._firsts: dict[int, int] = {}  # ordinal -> first, of items that are not alone
+        self._keys: dict[int, str] = {}
+        self._results: set[int] = set()
+        self._lasts: list[int] = []  # of the units, ascending
 
     def __len__(self) -> int:
         """Return how many items were evicted."""
-        return len(self._firsts)
+        return len(self._items)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._firsts)
+        return iter(self._items)
 
     def __contains__(self, ordinal: object) -> bool:
-        return ordinal in self._firsts
+        return ordinal in self._items
 
-    def __getitem__(self, ordinal: int) -> Item:
-        return self._units[self._firsts[ordinal]].items[ordinal]
+    def __getitem__(self, ordinal: int) -> Item | EvictedItem:
+        """Return an item if its text is at hand, else what is known of it."""
+        item = self._items[ordinal]
+        return self.texts.get(item, item) if isinstance(item, EvictedItem) else item
 
     @property
     def all_alone(self) -> bool:
         """Return whether no unit has several items."""
-        return len(self._units) == len(self._firsts)
+        return not self._members
 
-    def put(self, items: Mapping[int, Item]) -> None:
+    @property
+    def has_keys(self) -> bool:
+        """Return whether any item has a key."""
+        return bool(self._keys)
+
+    def put(self, items: Mapping[int, Item | EvictedItem]) -> None:
         """Keep a unit, its items by ordinal in stored order; one that is there already stays as it is."""
         first = next(iter(items))
-        if first in self._firsts:
+        if first in self._items:
             return
-        tokens = 0
+        if len(items) > 1:
+            self._members[first] = tuple(items)
+            self._firsts |= dict.fromkeys(items, first)
+        self._enter(items)
+        insort(self._lasts, max(items))
+
+    def put_alone(self, items: Mapping[int, Item | EvictedItem]) -> None:
+        """Keep items by ordinal, each a unit, none of which is there."""
+        self._enter(items)
+        self._lasts += items
+        self._lasts.sort()
+
+    def _enter(self, items: Mapping[int, Item | EvictedItem]) -> None:
+        self._items.update(items)
         for ordinal, item in items.items():
-            self._firsts[ordinal] = first
-            tokens += item.tokens
-        self._units[first] = PastUnit(items, tokens)
-        self._lasts.append(max(items))
+            if item.key is not None:
+                self._keys[ordinal] = item.key
+            if item.is_results if isinstance(item, EvictedItem) else Link.of(item).is_results:
+                self._results.add(ordinal)
+
+    def place(self, evicted: EvictedItem) -> bool:
+        """Let go of an item's text, which a file holds now; return whether it is here."""
+        known = self._items.get(evicted.position)
+        if known is None or (known.id, known.tokens) != (evicted.id, evicted.tokens):
+            return False
+        self._items[evicted.position] = evicted
+        return True
 
     def ordinals(self, item_ids: Container[str]) -> set[int]:
         """Return the ordinals under which any of these ids was evicted."""
-        return {at for unit in self._units.values() for at, item in unit.items.items() if item.id in item_ids}
+        return {ordinal for ordinal, item in self._items.items() if item.id in item_ids}
 
-    def forget(self, ordinals: Container[int]) -> None:
+    def forget(self, ordinals: Collection[int]) -> None:
         """Take items out; what is left of their units stays together."""
-        for first, unit in list(self._units.items()):
-            left = {ordinal: item for ordinal, item in unit.items.items() if ordinal not in ordinals}
-            if len(left) < len(unit.items):
-                del self._units[first]
-                for ordinal in unit.items:
-                    del self._firsts[ordinal]
-                if left:
-                    self.put(left)
-        self._lasts = [max(unit.items) for unit in self._units.values()]
+        gone = {first: self.unit(first) for first in {self.first(ordinal) for ordinal in ordinals if ordinal in self}}
+        for first, unit in gone.items():
+            self._members.pop(first, None)
+            for ordinal in unit:
+                del self._items[ordinal]
+                self._firsts.pop(ordinal, None)
+                self._keys.pop(ordinal, None)
+                self._results.discard(ordinal)
+        lasts = {max(unit) for unit in gone.values()}
+        self._lasts = [last for last in self._lasts if last not in lasts]
+        for unit in gone.values():
+            if left := {ordinal: item for ordinal, item in unit.items() if ordinal not in ordinals}:
+                self.put(left)
+        self.texts = {}
 
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an item's unit."""
-        return self._firsts[ordinal]
+        return self._firsts.get(ordinal, ordinal)
 
-    def unit(self, first: int) -> PastUnit:
-        """Return a unit."""
-        return self._units[first]
+    def last(self, first: int) -> int:
+        """Return the last ordinal of a unit."""
+        return max(self._members[first]) if first in self._members else first
 
-    def items(self, first: int) -> Iterable[Item]:
-        """Return the items of a unit, none for one that is not here."""
-        return self._units[first].items.values() if first in self._units else ()
+    def unit(self, first: int) -> dict[int, Item | EvictedItem]:
+        """Return the items of a unit by ordinal, in stored order, none for one that is not here."""
+        return {ordinal: self._items[ordinal] for ordinal in self.members(first)}
 
-    def units(self) -> Iterable[PastUnit]:
-        """Return all units."""
-        return self._units.values()
+    def members(self, first: int) -> tuple[int, ...]:
+        """Return the ordinals of a unit's items."""
+        return self._members.get(first, (first,) if first in self._items else ())
+
+    def tokens(self, first: int) -> int:
+        """Return the tokens of a unit."""
+        if first not in self._members:
+            return self._items[first].tokens
+        return sum(self._items[ordinal].tokens for ordinal in self._members[first])
+
+    def unread(self, firsts: Iterable[int]) -> tuple[EvictedItem, ...]:
+        """Return the items of those of these units that were evicted whose texts are not at hand."""
+        items = (self[ordinal] for first in firsts for ordinal in self.members(first))
+        return tuple(item for item in items if isinstance(item, EvictedItem))
+
+    def keep_texts(self, firsts: Iterable[int]) -> None:
+        """Let go of all texts that were read but those of these units."""
+        items = (self._items[ordinal] for first in firsts for ordinal in self.members(first))
+        self.texts = {item: self.texts[item] for item in items if isinstance(item, EvictedItem)}
+
+    def item_tokens(self, ordinal: int) -> int:
+        """Return the tokens of an item."""
+        return self._items[ordinal].tokens
+
+    def keys(self, first: int) -> list[str]:
+        """Return the keys of a unit's items."""
+        return [self._keys[at] for at in self.members(first) if at in self._keys]
+
+    def is_orphan(self, first: int) -> bool:
+        """Return whether a unit is nothing but results: their calls never came, or are forgotten."""
+        return self._results.issuperset(self.members(first))
+
+    def units(self) -> Iterator[dict[int, Item | EvictedItem]]:
+        """Yield all units."""
+        return (self.unit(self.first(last)) for last in self._lasts)
 
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""
-        self._lasts.sort()  # linear, as almost all are in order
-        yield from map(self._firsts.__getitem__, reversed(self._lasts))
+        return map(self.first, reversed(self._lasts))
 
     def recount(self, count: Callable[[Item], int]) -> None:
-        """Measure all items anew."""
-        units, self._units, self._firsts, self._lasts = self._units, {}, {}, []
-        for unit in units.values():
-            self.put({ordinal: replace(item, tokens=count(item)) for ordinal, item in unit.items.items()})
+        """Measure anew all items whose text is at hand."""
+        for ordinal, item in self._items.items():
+            if isinstance(item, Item):
+                self._items[ordinal] = replace(item, tokens=count(item))

@@ -14,6 +14,7 @@ from kaosmem.retrieval.ranker import Ranking
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import IndexDump, LazyIndex, StoredIndex
+from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item
 from kaosmem.units import Link
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
+
+_READ_AT_ONCE = 4_096
+"""How many evicted items are read at a time where the index lacks them."""
 
 
 class Candidate(NamedTuple):
@@ -54,6 +58,7 @@ class Proposal:
     candidates: in order of want. earlier: of a history, what may be recalled, in order of worth.
     total, taken: tokens and items that the section has ever taken. evicted: items that it may recall and holds no more.
     signals: what made up the score of the candidate at a position, by name; nothing where the ranker does not say.
+    unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
     """
 
     candidates: tuple[Candidate, ...]
@@ -62,6 +67,7 @@ class Proposal:
     taken: int = 0
     evicted: int = 0
     signals: Callable[[int], Mapping[str, float]] = field(default=lambda _: {}, repr=False, compare=False)
+    unread: tuple[EvictedItem, ...] = ()
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
@@ -168,6 +174,15 @@ class Proposer:
         """Note that an item evicted earlier may be recalled from now on."""
         self._index.added(ordinal)
 
+    def read(self, ordinals: Iterable[int]) -> None:
+        """Note that the texts of evicted items are at hand."""
+        self._index.read(ordinals)
+
+    def lost(self, ordinals: Iterable[int]) -> None:
+        """Note that evicted items can't be recalled any more."""
+        for ordinal in ordinals:
+            self._index.removed(ordinal)
+
     def _note(self, ordinal: int) -> None:
         item = self._held[ordinal]
         needed = item.pinned or (self._spec.placement == "static" and item.role == "system")
@@ -199,9 +214,18 @@ class Proposer:
         past its threshold, by worth. A history's are all newest first, and what the query finds in it is `earlier`.
         wanted: of a `query` section, propose only units with an item that passes.
         """
+        past = self._held.past
+        if past and self._is_ranked and (unread := self._index.unread(_READ_AT_ONCE)):
+            past.texts = {}  # the index keeps none
+            return Proposal((), unread=tuple(unread))
+        is_history = self._spec.placement == "history"
+        proposal = self._propose_history(query, cap) if is_history else self._propose(query, cap, wanted)
+        if past and not proposal.unread:
+            past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
+        return proposal
+
+    def _propose(self, query: str, cap: int, wanted: MetadataFilter | None) -> Proposal:
         must = self._must()
-        if self._spec.placement == "history":
-            return self._propose_history(query, cap, must)
         passing = self.passing(wanted)
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
@@ -225,6 +249,8 @@ class Proposer:
             else:
                 left -= self._share(first, cap, told)
             first_wanted[first] = None
+        if unread := self._held.past.unread(first_wanted):
+            return Proposal((), unread=unread)
         candidates = self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores)
         evicted = len(self._held.past)
         return Proposal(candidates, (), self._held.total, self._held.taken, evicted, signals=scores.signals)
@@ -242,7 +268,8 @@ class Proposer:
         else:
             yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
 
-    def _propose_history(self, query: str, cap: int, must: set[int]) -> Proposal:
+    def _propose_history(self, query: str, cap: int) -> Proposal:
+        must = self._must()
         walked, cuts = self._walk_back(must, 2 * cap)
         wanted = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
         near, weight = set(), 0
@@ -266,6 +293,8 @@ class Proposer:
                 if first not in must and not self._is_orphan(first):
                     earlier[first] = None
                     left -= 0 if first in near else self._share(first, room, told)
+        if unread := self._held.past.unread(earlier):
+            return Proposal((), unread=unread)
         before = self._candidates(earlier, must=must, cuts=cuts, scores=scores)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
@@ -289,16 +318,17 @@ class Proposer:
             if first not in past:
                 yield first
                 continue
-            items = past.unit(first).items.values()
+            items = [past[ordinal] for ordinal in past.members(first)]
             ids = {item.id for item in items}
             is_new = evicted.isdisjoint(ids) and not any(item_id in self._held for item_id in ids)
-            if is_new and (wanted is None or any(wanted(item.metadata) for item in items)):
+            # What is not read yet may pass: it is read since it is proposed.
+            if is_new and (wanted is None or any(isinstance(i, EvictedItem) or wanted(i.metadata) for i in items)):
                 evicted |= ids
                 yield first
 
     def _superseded_last(self, firsts: Sequence[int]) -> Iterable[int]:
         """Return units in order, but what was superseded after what supersedes it, which it must not stand for."""
-        if not self._held.past:
+        if not self._held.past.has_keys:
             return firsts
         ranks: dict[int, int] = {first: rank for rank, first in enumerate(firsts)}
 
@@ -311,12 +341,13 @@ class Proposer:
 
     def _successors(self, first: int) -> list[int]:
         """Return the first ordinals of the live units with keys of an evicted one."""
-        ordinals = (self._held.keyed(item.key) for item in self._held.past.items(first))
+        past = self._held.past
+        ordinals = map(self._held.keyed, past.keys(first) if first in past else ())
         return self._held.firsts(ordinal for ordinal in ordinals if ordinal is not None)
 
     def _is_orphan(self, first: int) -> bool:
         past = self._held.past
-        return past.unit(first).is_orphan if first in past else self._held.units.is_orphan(first)
+        return past.is_orphan(first) if first in past else self._held.units.is_orphan(first)
 
     def _walk_back(self, must: set[int], weight: int) -> tuple[list[int], set[int]]:
         """Return the units met going back from the newest until they weigh so much, and at which one may cut.
@@ -348,9 +379,15 @@ class Proposer:
             must |= set(islice(shown, 1))
         return {first for first in must if not units.is_orphan(first)}
 
+    @property
+    def _is_ranked(self) -> bool:
+        """Return whether there are enough to choose among."""
+        count = len(self._held) + len(self._held.past)
+        return self._spec.placement != "static" and count > self._spec.retrieval_threshold
+
     def _scores(self, query: str, cap: int, passing: set[int] | None = None) -> Scores:
         """Return what the query gives to units; nothing while there are too few to choose among."""
-        if len(self._held) + len(self._held.past) <= self._spec.retrieval_threshold:
+        if not self._is_ranked:
             return Scores()
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
@@ -387,7 +424,10 @@ class Proposer:
         proposed for the record alone: it keeps no room from those that fit.
         """
         weight = self._weight(first)
-        if weight <= cap and (self._spec.placement == "static" or not told.knows(self._held[first])):
+        item = self._held.known(first)
+        if weight <= cap and (
+            self._spec.placement == "static" or isinstance(item, EvictedItem) or not told.knows(item)
+        ):
             return weight
         return min(weight, 1 + 2 * cap // RANK_SLACK)
 
@@ -399,7 +439,7 @@ class Proposer:
     ) -> tuple[Candidate, ...]:
         candidates = []
         for rank, first in enumerate(firsts, 1):
-            items, offset, tokens = self._held.unit(first)
+            items, offset, tokens = self._unit(first)
             candidates.append(
                 Candidate(
                     items,
@@ -415,3 +455,11 @@ class Proposer:
                 )
             )
         return tuple(candidates)
+
+    def _unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
+        """Return a unit as `Holdings.unit` does; of an evicted one, what was read, and nothing taken before it."""
+        past = self._held.past
+        if first not in past:
+            return self._held.unit(first)
+        items = (past[ordinal] for ordinal in past.members(first))
+        return tuple(item for item in items if isinstance(item, Item)), 0, past.tokens(first)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from kaosmem.display import fitted, preview
 from kaosmem.errors import (
+    CorruptionError,
     DuplicateItemError,
     InvalidContentError,
     ItemTooLargeError,
@@ -24,6 +24,7 @@ from kaosmem.memos import clear_memos
 from kaosmem.names import shown, shown_name
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposals import Proposal, Proposer
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
@@ -52,7 +53,8 @@ class Section:
         self.journal: list[tuple[str, dict[str, JSONValue]]] = []
         self._policy = POLICIES[spec.eviction]
         self._ranker = ranker
-        self._unloaded = 0  # evicted items that archive files hold, and that are not in memory to be recalled
+        self._unloaded = 0  # evicted items that archive files hold, and of which nothing is known to recall them by
+        self.lost: list[CorruptionError] = []
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
         self._is_frozen = False
@@ -309,39 +311,67 @@ class Section:
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, for another token counter."""
         self._held.recount(count)
+        self.archive.recount(count)
 
     @property
     def unloaded(self) -> int:
         """Return how many evicted items archive files hold that would have to be loaded to be recalled."""
         return self._unloaded
 
-    def load(self, versions: Iterable[Archived], count: Callable[[Item], int]) -> None:
+    def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
         """Take in all that archive files hold of this section, so that what was evicted can be recalled.
 
-        count: measures items anew: some may be from a time when the session had another counter.
         Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
         """
-        counted = [replace(version, item=replace(version.item, tokens=count(version.item))) for version in versions]
         with self._asking:
-            self._recall(counted)
+            self._recall(versions)
             self._unloaded = 0
 
-    def _recall(self, versions: Iterable[Archived]) -> None:
-        units: dict[int, dict[int, Item]] = {}
+    def let_go(self, evicted: Iterable[EvictedItem]) -> None:
+        """Keep no text of what was evicted, as far as these say which files hold it now."""
+        with self._asking:
+            for each in evicted:
+                self._held.past.place(each)
+
+    def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
+        """Take in what a proposal needs to be read; a unit of which that failed can't be recalled any more."""
+        with self._asking:
+            past = self._held.past
+            past.texts |= {evicted: item for evicted, item in read.items() if isinstance(item, Item)}
+            self._proposer.read(evicted.position for evicted in read)
+            failed = {each: error for each, error in read.items() if isinstance(error, CorruptionError)}
+            lost = {at for each in failed for at in past.members(past.first(each.position))}
+            if lost:
+                past.forget(lost)
+                self._proposer.lost(lost)
+            said = {*map(str, self.lost)}
+            self.lost += {str(error): error for error in failed.values() if str(error) not in said}.values()
+
+    def _recall(self, versions: Iterable[Archived | EvictedItem]) -> None:
+        past = self._held.past
+        items: dict[int, Item | EvictedItem] = {}
+        firsts: dict[int, int] = {}  # of those that are not the first of their unit
         updated: dict[int, int] = {}
         for version in versions:
-            if version.position is not None and version.unit is not None and version.position not in self._held.past:
-                units.setdefault(version.unit, {})[version.position] = version.item
-                updated[version.position] = version.updated
-        for first, members in units.items():
-            # The first of its unit may be forgotten.
-            if first > min(members) or max(members) >= self._held.taken or any(map(self._held.holds, members)):
-                raise InvalidContentError("an evicted item is out of its place")
+            at, first = version.position, version.unit
+            if at is not None and first is not None and at not in past:
+                items[at] = version.item
+                if version.updated:
+                    updated[at] = version.updated
+                if first != at:
+                    firsts[at] = first
+        # The first of its unit may be forgotten.
+        if any(at >= self._held.taken or self._held.holds(at) for at in items):
+            raise InvalidContentError("an evicted item is out of its place")
         self._held.note_updated(updated)
+        units: dict[int, list[int]] = {}
+        for at, first in firsts.items():
+            units.setdefault(first, [first] if first in items and first not in firsts else []).append(at)
         for members in units.values():
-            self._held.past.put(dict(sorted(members.items())))
-            for ordinal in members:
-                self._proposer.loaded(ordinal)
+            past.put({at: items[at] for at in sorted(members)})
+        past.put_alone({at: item for at, item in items.items() if at not in past} if units else items)
+        for at in items:
+            self._proposer.loaded(at)
 
     def state(self) -> dict[str, JSONValue]:
         """Return what `restore` needs beside the entries, as JSON values."""
@@ -385,9 +415,9 @@ class Section:
         """Take from another what need not be loaded and indexed again."""
         if self.spec.recalls and self._unloaded:
             for unit in other._held.past.units():
-                if all(at < shared and at not in self._held.past and not self._held.holds(at) for at in unit.items):
-                    self._held.past.put(unit.items)
-                    self._unloaded -= len(unit.items)
+                if all(at < shared and at not in self._held.past and not self._held.holds(at) for at in unit):
+                    self._held.past.put(unit)
+                    self._unloaded -= len(unit)
         self._proposer.inherit(other._proposer, shared)
 
     def _check_change(self, item: Item) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from kaosmem.filters import MetadataFilter
+from kaosmem.sections.past import read_evicted
 from kaosmem.sections.proposals import Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
@@ -62,6 +63,11 @@ class AttachedSection:
         """Return what the section proposes; off the event loop where it may be, as the first time makes an index."""
         if self.section.lacks_index:
             await asyncio.to_thread(self.section.read_index)
+        while (proposal := await self._propose(query, cap, wanted)).unread:
+            self.section.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
+        return proposal
+
+    async def _propose(self, query: str, cap: int, wanted: MetadataFilter | None) -> Proposal:
         if self.section.is_frozen:
             return await asyncio.to_thread(self.section.propose, query, cap=cap, wanted=wanted)
         return self.section.propose(query, cap=cap, wanted=wanted)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError
 from kaosmem.persistence import SessionLog
 from kaosmem.sections import Forgotten, IndexDump, Section, StoredIndex
 from kaosmem.session.hydration import Frozen, freeze, release
+from kaosmem.session.past import find_past, let_go
 from kaosmem.tokens import TokenCounter
 
 
@@ -57,7 +59,7 @@ class Checkpoints:
         for name, dump in dumps.items():  # before the snapshot, which says of which commits there are indexes
             await self._store_index(name, dump, seq)
         if frozen is not None:
-            await self._store_snapshot(sections.values(), frozen, seq)
+            await self._store_snapshot(sections, frozen, seq)
 
     async def _store_index(self, name: str, dump: IndexDump, seq: int) -> None:
         header = {"ranker": dump.ranker, "updates": dump.updates}
@@ -68,7 +70,7 @@ class Checkpoints:
         except (CorruptionError, DurabilityError) as error:  # it can be made anew
             self.notices.append(f"no index of section {name!r} was written: {error}")
 
-    async def _store_snapshot(self, sections: Iterable[Section], frozen: Frozen, seq: int) -> None:
+    async def _store_snapshot(self, sections: Mapping[str, Section], frozen: Frozen, seq: int) -> None:
         try:
             stored = await asyncio.to_thread(
                 self._log.snapshot, frozen.header, frozen.items, archived=frozen.archived_entries, seq=seq
@@ -79,7 +81,9 @@ class Checkpoints:
             self.notices.append(f"no snapshot was written: {error}")
         else:
             if stored:
-                release(sections, frozen.archived)
+                release(sections.values(), frozen.archived)
+                with suppress(CorruptionError, OSError):  # else they stay in memory
+                    let_go(sections, await asyncio.to_thread(find_past, self._log, self._counter, at=seq))
 
 
 def keep_indexes(log: SessionLog, sections: Mapping[str, Section]) -> None:

@@ -181,7 +181,7 @@ def merged(on_disk: Iterable[Archived], frozen: Frozen) -> Frozen:
     """
     versions: dict[str, Archived] = {}
     for version in (*on_disk, *frozen.archived):
-        text = json_text([version.item.section, version.to_dict()])
+        text = json_text([version.item.section, {**version.to_dict(), "tokens": 0}])  # of any counter
         versions.pop(text, None)
         versions[text] = version
     numbers = Counter(version.item.section for version in versions.values())

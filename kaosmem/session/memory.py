@@ -37,6 +37,7 @@ from kaosmem.sections import (
     DEFAULT_SECTIONS,
     Archived,
     AttachedSection,
+    EvictedItem,
     Section,
     SectionSpec,
     Source,
@@ -47,6 +48,7 @@ from kaosmem.session.hydration import Hydrated
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening, SharedSessions
+from kaosmem.session.past import find_past, salvage_past
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
 from kaosmem.tokens import TokenCounter, count_content
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], datetime]
 _SHARED = SharedSessions()
+_NOT_RECALLED = "what was evicted earlier cannot be recalled"
 _SHOWN_SECTIONS, _SHOWN_NOTICES = 30, 10
 """How many a notebook shows."""
 
@@ -225,7 +228,9 @@ class SessionMemory:
     @property
     def notices(self) -> tuple[str, ...]:
         """What opening and keeping the session brought to light: damage, sections without a spec, another counter."""
-        return (*map(str, self.damage), *self._notices, *self._saver.notices)
+        lost = (error for section in self._sections.values() for error in section.lost)
+        not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
+        return (*map(str, self._log.damage), *self._notices, *not_recalled, *self._saver.notices)
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
@@ -233,7 +238,9 @@ class SessionMemory:
 
         Of a damaged session, opened read-only, all that is intact is there; `repair_session` rescues it into a new one.
         """
-        return self._log.damage
+        said = {*map(str, self._log.damage)}
+        lost = (error for section in self._sections.values() for error in section.lost)
+        return (*self._log.damage, *(error for error in lost if error.byte is not None and str(error) not in said))
 
     @property
     def fs(self) -> AbstractFileSystem:
@@ -474,18 +481,22 @@ class SessionMemory:
         return context
 
     async def _load_past(self, names: Iterable[str]) -> None:
-        """Load what was evicted in earlier processes from sections that may recall it."""
+        """Find what was evicted in earlier processes from sections that may recall it."""
         sections = [self._sections[name] for name in names if name in self._sections and self._sections[name].unloaded]
-        if sections:
+        if not sections:
+            return
+        try:
+            found: Sequence[EvictedItem | Archived]
             try:
-                versions = await asyncio.to_thread(lambda: list(self._log.archive()))
-                for section in sections:
-                    own = (Archived.from_dict(data, name) for name, data in versions if name == section.spec.name)
-                    section.load(own, lambda item: count_content(item.content, self.counter))
-            except (CorruptionError, InvalidContentError) as error:
-                self._notices.append(f"what was evicted earlier cannot be recalled: {error}")
-                for section in sections:
-                    section.load((), lambda item: item.tokens)
+                found = await asyncio.to_thread(find_past, self._log, self.counter)
+            except CorruptionError:
+                found = await asyncio.to_thread(salvage_past, self._log, self.counter)
+            for section in sections:
+                section.load(version for version in found if version.item.section == section.spec.name)
+        except (CorruptionError, InvalidContentError) as error:
+            self._notices.append(f"{_NOT_RECALLED}: {error}")
+            for section in sections:
+                section.load(())
 
     async def _read_indexes(self, names: Iterable[str]) -> None:
         """Read back what ranked sections when they were saved; not on opening, as not all who open a session rank."""

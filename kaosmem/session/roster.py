@@ -21,6 +21,7 @@ from kaosmem.sections import (
     Section,
     SectionSpec,
     Source,
+    read_evicted,
     renamed,
 )
 from kaosmem.tokens import TokenCounter, count_content
@@ -88,10 +89,11 @@ class Roster:
             *(source.propose(query, cap=caps[name], wanted=wanted) for name, source in sources.items())
         )
         sections = {name: section for name, section in self.sections.items() if name in specs}
+        own = await _proposals(sections, query, caps, wanted)
         known = _KnownItems(sections.values())
         proposals: dict[str, Proposal] = {}
-        for name, section in sections.items():
-            proposals[name] = _without_reused(section.propose(query, cap=caps[name], wanted=wanted), section, known)
+        for name, proposal in own.items():
+            proposals[name] = _without_reused(proposal, sections[name], known)
         for name, proposal in zip(sources, found, strict=True):
             proposals[name] = self._taken_in(name, proposal, known)
         return proposals
@@ -188,6 +190,18 @@ class Roster:
             return unit
         items = tuple(replace(item, tokens=each) for item, each in zip(unit.items, tokens, strict=True))
         return unit._replace(items=items, tokens=sum(tokens))
+
+
+async def _proposals(
+    sections: Mapping[str, Section], query: str, caps: Mapping[str, int], wanted: MetadataFilter | None
+) -> dict[str, Proposal]:
+    """Return what sections propose, all at one moment: once all evicted items that it takes are read."""
+    while True:
+        own = {name: each.propose(query, cap=caps[name], wanted=wanted) for name, each in sections.items()}
+        if not (unread := {name: proposal.unread for name, proposal in own.items() if proposal.unread}):
+            return own
+        for name, evicted in unread.items():
+            sections[name].take_in(await asyncio.to_thread(read_evicted, evicted))
 
 
 class _KnownItems:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from kaosmem.errors import ConflictError
+from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.memos import clear_memos
 from kaosmem.persistence import Change, Record, Recovered, SessionLog
 from kaosmem.sections import Archived, derived_from
 from kaosmem.session.checkpoints import Checkpoints
 from kaosmem.session.hydration import FORGET, OPEN, Hydrated, describe, drain, freeze, merged, release
+from kaosmem.session.past import find_past, let_go
 from kaosmem.session.rebasing import forget_derived, is_foreign, rebase
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue
@@ -227,6 +229,8 @@ class Saver:
         release(self._sections.values(), frozen.archived)
         for name, state in whole.header["states"].items():
             self._sections[name].archive.on_disk = state["archived"]
+        with suppress(CorruptionError, OSError):  # else what was evicted stays where it is no more
+            let_go(self._sections, await asyncio.to_thread(find_past, self._log, self._counter))
         self._note_no_indexes()
         clear_memos()
         self._is_purge_due, self._to_purge = False, set()

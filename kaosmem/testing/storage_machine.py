@@ -113,18 +113,18 @@ class StorageMachine(RuleBasedStateMachine):
             assert not winners, f"{path!r} was there, and {len(winners)} threads were told that theirs is stored"
         self._files[session][path], self._touched = found, session
 
-    @rule(session=_sessions, path=_paths, part=st.floats(0, 1))
-    def read(self, session: str, path: str, part: float) -> None:
-        """Read a file from a byte on; one that is not there raises FileNotFoundError."""
+    @rule(session=_sessions, path=_paths, part=st.floats(-2, 1), size=st.none() | st.integers(0, 50))
+    def read(self, session: str, path: str, part: float, size: int | None) -> None:
+        """Read a file from a byte on or from before its end; one that is not there raises FileNotFoundError."""
         data = self._files[session].get(path)
-        start = int(part * len(data or b""))
+        start, size = int(part * len(data or b"")), size if part >= 0 else None
         try:
-            found = self._perform(session, Read(path, start))
+            found = self._perform(session, Read(path, start, size))
         except FileNotFoundError:
             assert data is None, f"{path!r} is stored, and was not found"
         else:
             assert data is not None, f"{path!r} is not stored, and {len(found)} bytes were read"
-            assert found == data[start:]
+            assert found == data[start:][:size]
 
     @rule(session=_sessions, path=_paths)
     def delete(self, session: str, path: str) -> None:

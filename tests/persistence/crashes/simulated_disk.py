@@ -144,11 +144,11 @@ class SimulatedDisk:
         self.unlock(fd)
         del self._files[fd]
 
-    def read(self, fd: int, start: int = 0) -> bytes:
+    def read(self, fd: int, start: int = 0, size: int | None = None) -> bytes:
         file, flags = self._open(fd)
         if flags & os.O_WRONLY:
             raise _error(errno.EBADF, str(fd))
-        return file.content[start:]
+        return file.content[start:][:size]
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
         file = self._writable(fd)

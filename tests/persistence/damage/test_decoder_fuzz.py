@@ -109,7 +109,7 @@ def use(log: SessionLog, hydrated: Hydrated) -> None:
         log.archived("ma0")
         versions = list(log.archive())
         for name, section in sections.items():
-            section.load((Archived.from_dict(data, other) for other, data in versions if other == name), tokens_of)
+            section.load((Archived.from_dict(data, other) for other, data in versions if other == name))
             show(section)
     except KaosmemError:
         pass

@@ -107,7 +107,7 @@ class SimulatedDisk:
                         _stored(world, path, world.files.get(path, (b"", 0.0))[0] + data[:cut]),
                         More(path, data[cut:]),
                     )
-            case Read(path, start) if path in world.files:
+            case Read(path, start, None) if path in world.files:
                 yield world, ReadOn(path, start, world.files[path][0][start:])
 
     def released(self, world: World, process: str) -> World:
@@ -150,10 +150,10 @@ def _whole(world: World, step: Any) -> tuple[World, Answer]:
         case List(folder):
             within = f"{folder}/"
             return world, Answer(frozenset(path[len(within) :] for path in world.files if path.startswith(within)))
-        case Read(path, start):
+        case Read(path, start, size):
             if path not in world.files:
                 return world, Answer(path, FileNotFoundError)
-            return world, Answer(world.files[path][0][start:])
+            return world, Answer(world.files[path][0][start:][:size])
         case Write(path, chunks):
             return _stored(world, path, b"".join(chunks)), Answer()
         case Delete(path):

@@ -93,7 +93,7 @@ def test_a_lost_update_is_found_with_the_shortest_schedule() -> None:
     with pytest.raises(ViolationError, match="2 were counted as 1") as caught:
         explore(two(adds_one))
     assert [name for name, _, _ in caught.value.schedule] in [list("abab"), list("abba"), list("baab"), list("baba")]
-    assert "Read(n, 0)" in str(caught.value)
+    assert "Read(n, 0, None)" in str(caught.value)
 
 
 def test_a_lock_keeps_updates_apart() -> None:

@@ -1,0 +1,167 @@
+"""What the last line of an archive file says of the others: what was evicted is known from it, without its text.
+
+It says where it begins and which checksum comes before it, so that it can be read and checked alone.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from kaosmem.errors import CorruptionError
+from kaosmem.persistence.lines import checksum, parse_object, stated_crc
+from kaosmem.persistence.steps import Read, Steps
+from kaosmem.sections import EvictedItem
+from kaosmem.sections.past import EvictedFile
+from kaosmem.types import JSONValue
+
+_MAX_BYTES = 48 * 2**20  # as a line may not be too long
+_RECALLABLE = {"id": str, "tokens": int, "position": int, "unit": int}
+"""What all that may be recalled has, and of which type."""
+_TAIL_BYTES = 64 * 1024
+_START = re.compile(rb'"start":(\d{1,18}),"end":\d+}\n\Z')
+
+
+@dataclass
+class _Columns:
+    """Of the items of one section that may be recalled, in order; what most have not is given by number.
+
+    lines, positions: each less the one before.
+    """
+
+    lines: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    units: list[int] = field(default_factory=list)
+    updates: list[int] = field(default_factory=list)
+    keys: list[int | str] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+    last: tuple[int, int] = 0, 0
+
+    def note(self, line: int, data: Mapping[str, Any]) -> None:
+        """Take in the item of a line."""
+        number, position = len(self.ids), data["position"]
+        self.lines.append(line - self.last[0])
+        self.positions.append(position - self.last[1])
+        self.last = line, position
+        self.ids.append(data["id"])
+        self.tokens.append(data["tokens"])
+        if data["unit"] != position:
+            self.units += number, data["unit"]
+        if "updated" in data:
+            self.updates += number, data["updated"]
+        if data.get("key") is not None:
+            self.keys += number, data["key"]
+        if _is_results(data.get("content")):
+            self.results.append(number)
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return them as JSON values."""
+        return {name: value for name, value in vars(self).items() if name != "last"}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> _Columns:
+        """Return what `to_dict` stored. Raises CorruptionError, KeyError."""
+        columns = cls(**{name: stored[name] for name in vars(cls()) if name != "last"})
+        numbers = columns.lines, columns.positions, columns.tokens, columns.units, columns.updates, columns.results
+        _check(all(type(each) is list and {*map(type, each)} <= {int} for each in numbers))
+        _check({*map(type, columns.ids)} <= {str} and {*map(type, columns.keys[1::2])} <= {str})
+        _check(len({len(columns.lines), len(columns.positions), len(columns.ids), len(columns.tokens)}) == 1)
+        return columns
+
+    def items(self, section: str, file: EvictedFile, end: int) -> Iterator[EvictedItem]:
+        """Yield the items, which are before the line `end` of a file. Raises CorruptionError."""
+        _check(min(self.tokens, default=0) >= 0 and min(self.updates, default=0) >= 0)
+        units, updates, keys = _pairs(self.units), _pairs(self.updates), _pairs(self.keys)
+        results = {*self.results}
+        places = zip(accumulate(self.lines), accumulate(self.positions), self.ids, self.tokens, strict=True)
+        for number, (line, position, item_id, tokens) in enumerate(places):
+            unit = units.get(number, position)
+            _check(0 < line < end and 0 <= unit <= position)
+            updated, key, is_results = updates.get(number, 0), keys.get(number), number in results
+            yield EvictedItem(item_id, section, tokens, position, unit, updated, key, is_results, file, line)
+
+
+class Contents:
+    """Sums up an archive file as it is written.
+
+    counter: the name of what counted the tokens in it, None where that is not known.
+    """
+
+    def __init__(self, counter: str | None) -> None:
+        self._counter = counter
+        self._sizes: list[int] = []
+        self._past: dict[str, _Columns] = {}
+        self._bytes = 0
+
+    def note(self, size: int, section: str = "", data: Mapping[str, Any] | None = None) -> None:
+        """Take in the next line: its bytes, and the section and data of its item."""
+        if data is not None and all(type(data.get(name)) is kind for name, kind in _RECALLABLE.items()):
+            self._past.setdefault(section, _Columns()).note(len(self._sizes), data)
+            self._bytes += len(data["id"].encode()) + len((data.get("key") or "").encode()) + 24
+        self._sizes.append(size)
+        self._bytes += 8
+
+    @property
+    def fields(self) -> dict[str, JSONValue]:
+        """Return it as JSON values, nothing where it is too much for a line."""
+        return self.all_fields if self._bytes <= _MAX_BYTES else {}
+
+    @property
+    def all_fields(self) -> dict[str, JSONValue]:
+        """Return it as JSON values."""
+        past = {section: columns.to_dict() for section, columns in self._past.items()}
+        return {"counter": self._counter, "sizes": self._sizes, "past": past}
+
+
+def read_contents(path: str) -> Steps[dict[str, Any] | None]:
+    """Return what an archive file's last line says, None where it does not.
+
+    Raises CorruptionError, FileNotFoundError.
+    """
+    tail: bytes = yield Read(path, -_TAIL_BYTES)
+    if (stated := _START.search(tail)) is None:
+        return None
+    start = tail.rfind(b"\n", 0, -1) + 1
+    line = tail[start:-1] if start else (yield Read(path, int(stated[1])))[:-1]
+    fields = parse_object(line)
+    checksum(line, stated_crc(b'{"crc":"' + str(fields.get("after")).encode()))
+    return fields if "past" in fields else None
+
+
+def starts_of(fields: Mapping[str, Any]) -> array[int]:
+    """Return where each line of an archive file begins, by what its last line says. Raises CorruptionError."""
+    sizes: Any = fields.get("sizes")
+    _check(type(sizes) is list and {*map(type, sizes)} <= {int} and min(sizes, default=0) >= 0)
+    return array("q", accumulate(sizes, initial=0))
+
+
+def evicted_in(fields: Mapping[str, Any], file: EvictedFile, *, end: int) -> Iterator[EvictedItem]:
+    """Yield what may be recalled from a file, by what its last line says, which is its line `end`.
+
+    Raises CorruptionError.
+    """
+    try:
+        for section, stored in fields["past"].items():
+            yield from _Columns.from_dict(stored).items(section, file, end)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise CorruptionError("its last line makes no sense") from None
+
+
+def _pairs(values: Sequence[Any]) -> dict[int, Any]:
+    return dict(zip(values[::2], values[1::2], strict=True))
+
+
+def _is_results(content: JSONValue) -> bool:
+    """Return whether content is nothing but tool results, some of them."""
+    return isinstance(content, list | tuple) and {block["type"] for block in content} == {"tool_result"}
+
+
+def _check(makes_sense: bool) -> None:
+    if not makes_sense:
+        raise CorruptionError("its last line makes no sense")

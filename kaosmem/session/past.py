@@ -1,0 +1,54 @@
+"""What sections of a session evicted, as its archive files have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from kaosmem.errors import CorruptionError
+from kaosmem.persistence import SessionLog
+from kaosmem.sections import Archived, EvictedItem, Section, read_evicted
+from kaosmem.tokens import TokenCounter, count_content
+
+_READ_AT_ONCE = 4_096
+
+
+def find_past(log: SessionLog, counter: TokenCounter, *, at: int | None = None) -> list[EvictedItem]:
+    """Return what was evicted, as all archive files say, or that of record `at`, oldest first. This is I/O.
+
+    No text is read but of files that another counter may have counted. Raises CorruptionError.
+    """
+    found: list[EvictedItem] = []
+    for file, evicted in log.evicted(at=at):
+        if file.counter != counter.name:
+            file.counter = None
+            _recount(evicted, counter)
+        found += evicted
+    return found
+
+
+def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
+    """Return what is intact of what was evicted, its texts with it. Raises CorruptionError unless it is read-only."""
+    versions = [Archived.from_dict(data, name) for name, data in log.archive()]
+    return [
+        replace(version, item=replace(version.item, tokens=count_content(version.item.content, counter)))
+        for version in versions
+    ]
+
+
+def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> None:
+    """Keep no text in memory of what files hold now."""
+    by_section: dict[str, list[EvictedItem]] = {}
+    for each in evicted:
+        by_section.setdefault(each.section, []).append(each)
+    for name, own in by_section.items():
+        if name in sections:
+            sections[name].let_go(own)
+
+
+def _recount(evicted: Sequence[EvictedItem], counter: TokenCounter) -> None:
+    for start in range(0, len(evicted), _READ_AT_ONCE):
+        for each, item in read_evicted(evicted[start : start + _READ_AT_ONCE]).items():
+            if isinstance(item, CorruptionError):
+                raise item
+            each.tokens = count_content(item.content, counter)

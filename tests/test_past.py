@@ -1,0 +1,330 @@
+"""What was evicted stays known without its text, which is read from its archive file when it is proposed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
+from kaosmem.persistence import log as session_log
+from kaosmem.persistence.layout import ARCHIVE
+from kaosmem.persistence.local import LocalStorage
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.steps import Read
+from kaosmem.sections import EvictedItem, lazy_index
+
+SPEC = SectionSpec("messages", 400, placement="history", low_water=0.5, recall=0.5, retrieval_threshold=5)
+FACT = "The vault code of the Zurich office is 4711."
+QUESTION = "What is the vault code in Zurich?"
+TURNS = 400
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots come early, and indexes are kept of small sections."""
+    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 1_000)
+    monkeypatch.setattr(lazy_index, "MIN_STORED", 50)
+
+
+@pytest.fixture(params=["local", "objects"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
+
+
+def opened(place: Any, **options: Any) -> Any:
+    return SessionMemory.open(place, "s", sections=(SPEC,), **options)
+
+
+async def filled(place: Any) -> None:
+    """Store a session that was told a fact and then so much else, some of it as calls, and has ranked it."""
+    async with opened(place) as memory:
+        memory.add("messages", FACT, id="fact")
+        for number, text in enumerate(seeded_texts(TURNS, words=12)):
+            if number % 50 == 7:
+                memory.add("messages", [ToolUseBlock(f"c{number}", "f")], id=f"call{number}", role="assistant")
+                memory.add("messages", [ToolResultBlock(f"c{number}", text)], id=f"result{number}", role="tool")
+            else:
+                memory.add("messages", text, id=f"m{number}")
+            if number % 150 == 99:
+                await memory.save()
+        await memory.assemble_context(QUESTION, budget=1_000)
+
+
+def shown(context: Context) -> set[str]:
+    return {decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED}
+
+
+def unread(memory: SessionMemory) -> list[EvictedItem]:
+    """Return what of the section's past is known without its text."""
+    items = (item for unit in memory["messages"]._held.past.units() for item in unit.values())
+    return [item for item in items if isinstance(item, EvictedItem)]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Read]:
+    """Return what is read of archive files on the local disk, as it is read."""
+    perform, seen = LocalStorage.perform, []
+
+    def noting(self: LocalStorage, step: Any) -> Any:
+        if isinstance(step, Read) and step.path.startswith(ARCHIVE):
+            seen.append(step)
+        return perform(self, step)
+
+    monkeypatch.setattr(LocalStorage, "perform", noting)
+    return seen
+
+
+async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: list[Read]) -> None:
+    """A session opens, ranks and recalls by what its archive files say at their ends; a text is read once in a row."""
+    await filled(tmp_path)
+    archives = list(tmp_path.rglob(f"{ARCHIVE}/*.jsonl"))
+    reads.clear()
+    async with opened(tmp_path) as memory:
+        assert reads == []
+        context = await memory.assemble_context(QUESTION, budget=1_000)
+        assert "fact" in shown(context)
+        texts = [read for read in reads if read.size is not None]
+        assert len(reads) - len(texts) <= 2 * len(archives)
+        assert len(shown(context)) <= len(texts) < len(unread(memory)) / 4
+        reads.clear()
+        assert (await memory.assemble_context(QUESTION, budget=1_000)).text == context.text
+        assert reads == []
+        await memory.assemble_context("zzyzx", budget=1_000)
+        assert memory["messages"]._held.past.texts.keys() <= {*unread(memory)}
+
+
+async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:
+    """What a process has evicted itself is read back from the archive as what an earlier one has."""
+    async with opened(place) as memory:
+        memory.add("messages", FACT, id="fact")
+        for text in seeded_texts(TURNS, words=12):
+            memory.add("messages", text)
+        before = await memory.assemble_context(QUESTION, budget=1_000)
+        assert unread(memory) == []
+        await memory.save()
+        await memory._saver._checkpoints.finished()
+        assert len(unread(memory)) == len(memory["messages"]._held.past) > TURNS / 2
+        after = await memory.assemble_context(QUESTION, budget=1_000)
+        assert "fact" in shown(after)
+        assert after.text == before.text
+
+
+def stored_line(place: Any, found: bytes) -> tuple[str, int]:
+    """Return the archive file that holds these bytes, and where."""
+    for path in archive_paths(place):
+        if (at := data_of(place, path).find(found)) >= 0:
+            return path, at
+    raise AssertionError("not in an archive")
+
+
+def archive_paths(place: Any) -> Iterator[str]:
+    if isinstance(place, Path):
+        return map(str, sorted(place.rglob(f"{ARCHIVE}/*.jsonl")))
+    return iter(sorted(path for path in place.find("/") if f"/{ARCHIVE}/" in path))
+
+
+def data_of(place: Any, path: str) -> bytes:
+    data: bytes = Path(path).read_bytes() if isinstance(place, Path) else place.cat_file(path)
+    return data
+
+
+def rewrite(place: Any, path: str, data: bytes) -> None:
+    if isinstance(place, Path):
+        Path(path).write_bytes(data)
+    else:
+        place.pipe_file(path, data)
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_damaged_line_costs_its_item_alone(place: Any, read_only: bool) -> None:
+    """It is said once, and what else was evicted is recalled."""
+    await filled(place)
+    path, at = stored_line(place, FACT.encode())
+    rewrite(place, path, flipped(data_of(place, path), at))
+    async with opened(place, read_only=read_only) as memory:
+        assert memory.damage == ()
+        for _ in range(2):
+            context = await memory.assemble_context(QUESTION, budget=1_000)
+            assert "fact" not in shown(context)
+            assert shown(context)
+            (notice,) = memory.notices
+            assert notice.startswith("what was evicted earlier cannot be recalled: 'archive/")
+            assert [error.file for error in memory.damage] == [re.findall("archive/.*jsonl", path)[0]]
+            assert "vault" not in notice
+
+
+async def test_a_line_of_another_item_is_damage(place: Any) -> None:
+    """Whole lines that changed places are not taken for one another."""
+    await filled(place)
+    path, _ = stored_line(place, FACT.encode())
+    head, first, second, *rest = data_of(place, path).split(b"\n")
+    assert FACT.encode() in first
+    rewrite(place, path, b"\n".join([head, second[: len(first)].ljust(len(first)), first, *rest]))
+    async with opened(place) as memory:
+        assert "fact" not in shown(await memory.assemble_context(QUESTION, budget=1_000))
+        assert len(memory.damage) == 1
+
+
+async def test_an_archive_file_that_is_missing_costs_what_it_held(place: Any) -> None:
+    """It may vanish while the session is open: another may have forgotten something."""
+    await filled(place)
+    async with opened(place) as memory:
+        assert "fact" in shown(await memory.assemble_context(QUESTION, budget=1_000))
+        path, _ = stored_line(place, FACT.encode())
+        Path(path).unlink() if isinstance(place, Path) else place.rm(path)
+        await memory.assemble_context("zzyzx", budget=1_000)
+        context = await memory.assemble_context(QUESTION, budget=1_000)
+        assert "fact" not in shown(context)
+        assert all("is missing" in notice for notice in memory.notices)
+        assert memory.notices
+    async with opened(place) as memory:
+        assert "fact" not in shown(await memory.assemble_context(QUESTION, budget=1_000))
+
+
+async def test_forgetting_moves_what_is_left(place: Any) -> None:
+    """What was evicted is read from the file that has taken the place of all, and the forgotten never again."""
+    await filled(place)
+    async with opened(place) as memory:
+        text = seeded_texts(4, words=12)[3]
+        assert "m3" in shown(await memory.assemble_context(text, budget=1_000))
+        await memory.forget("m3")
+        for question in (text, QUESTION):
+            context = await memory.assemble_context(question, budget=1_000)
+            assert "m3" not in shown(context)
+        assert "fact" in shown(context)
+        assert memory.notices == ()
+        assert {each.file.path for each in unread(memory)} == {  # type: ignore[attr-defined]
+            re.findall("archive/.*jsonl", path)[0] for path in archive_paths(place)
+        }
+        await memory.forget("fact")
+        context = await memory.assemble_context(QUESTION, budget=1_000)
+        assert "fact" not in shown(context)
+        assert FACT not in context.text
+    assert not any(FACT.encode() in data_of(place, path) for path in archive_paths(place))
+
+
+async def test_who_forgets_elsewhere_takes_it_from_all(place: Any) -> None:
+    """A process that had the session open goes on with the files that are left once it saves."""
+    await filled(place)
+    async with opened(place) as memory:
+        await memory.assemble_context(QUESTION, budget=1_000)
+        async with opened(place) as other:
+            await other.forget("fact")
+        memory.add("messages", "and more")
+        await memory.save()
+        context = await memory.assemble_context(QUESTION, budget=1_000)
+        assert "fact" not in shown(context)
+        assert shown(context)
+        assert memory.notices == ()
+
+
+async def test_an_archive_that_says_nothing_at_its_end_is_read_whole(place: Any) -> None:
+    """Those of earlier versions do not; what is recalled is the same."""
+    await filled(place)
+    async with opened(place) as memory:
+        expected = await memory.assemble_context(QUESTION, budget=1_000)
+    from kaosmem.persistence.items import decode_items, decoded, encode_items
+
+    for path in archive_paths(place):
+        file = decode_items(data_of(place, path), path)
+        rewrite(place, path, b"".join(encode_items({}, decoded(file.items), seq=file.seq)))
+    async with opened(place) as memory:
+        context = await memory.assemble_context(QUESTION, budget=1_000)
+        assert context.text == expected.text
+        assert len(unread(memory)) > TURNS / 2
+
+
+async def test_an_index_that_is_lost_is_made_from_the_archive(place: Any) -> None:
+    """What was evicted is read some at a time, put into the index, and let go of."""
+    await filled(place)
+    async with opened(place) as memory:
+        expected = await memory.assemble_context(QUESTION, budget=1_000)
+        assert "fact" in shown(expected)
+    for path in place.rglob("index/*") if isinstance(place, Path) else place.find("/s/index"):
+        path.unlink() if isinstance(path, Path) else place.rm(path)
+    async with opened(place) as memory:
+        context = await memory.assemble_context(QUESTION, budget=1_000)
+        assert context.text == expected.text
+        assert len(memory["messages"]._held.past.texts) < TURNS / 4
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["say"] * 5 + ["call", "update", "remove", "forget", "save", "ask", "open"]),
+        st.integers(0, 10**6),
+    ),
+    min_size=20,
+    max_size=80,
+)
+
+
+@pytest.mark.parametrize("placement", ["history", "query"])
+@settings(max_examples=40, deadline=None)
+@given(steps=STEPS)
+def test_a_session_recalls_as_one_that_holds_all_in_memory(placement: str, steps: list[tuple[str, int]]) -> None:
+    """Whatever was evicted, forgotten, saved and opened again between, contexts are the same byte for byte."""
+    before = session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED
+    session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED = 1_000, 5
+    try:
+        asyncio.run(_alike(placement, steps))
+    finally:
+        session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED = before
+
+
+async def _alike(placement: str, steps: list[tuple[str, int]]) -> None:
+    specs = (SectionSpec("messages", 120, placement=placement, low_water=0.5, recall=0.5, retrieval_threshold=3),)
+    plain = SessionMemory.test_mode(sections=specs)  # never saved: all is in its memory
+    fs = IsolatedMemoryFileSystem()
+    texts = seeded_texts(300, words=8)
+    ids: list[str] = []
+    opening = SessionMemory.open(fs, "s", sections=specs)
+    memory = await opening.__aenter__()
+    for number, (step, value) in enumerate([*steps, ("open", 0), ("ask", 7)]):
+        text, live = texts[value % 300], [item.id for item in plain["messages"]]
+        match step:
+            case "say":
+                for each in (plain, memory):
+                    each.add("messages", text, id=f"{number}")
+                ids.append(f"{number}")
+            case "call":
+                for each in (plain, memory):
+                    each.add("messages", [ToolUseBlock(f"c{number}", "f")], id=f"{number}", role="assistant")
+                    each.add("messages", [ToolResultBlock(f"c{number}", text)], id=f"{number}r", role="tool")
+                ids += [f"{number}", f"{number}r"]
+            case "update" if live and "r" not in (chosen := live[value % len(live)]):
+                for each in (plain, memory):
+                    each.update(chosen, text)
+            case "remove" if live:
+                for each in (plain, memory):
+                    each.remove(live[value % len(live)])
+            case "forget" if ids:
+                gone = ids.pop(value % len(ids))
+                plain["messages"].drain_journal()
+                plain["messages"].forget((gone,))
+                await memory.forget(gone)
+            case "save":
+                await memory.save()
+            case "ask":
+                for query in (text, "zzyzx"):
+                    context = await memory.assemble_context(query, budget=250)
+                    expected = await plain.assemble_context(query, budget=250)
+                    assert context.text == expected.text
+                    assert [d.reason for d in context.decisions] == [d.reason for d in expected.decisions]
+            case "open":
+                await opening.__aexit__(None, None, None)
+                opening = SessionMemory.open(fs, "s", sections=specs)
+                memory = await opening.__aenter__()
+    assert memory.notices == ()
+    await opening.__aexit__(None, None, None)
