@@ -41,6 +41,9 @@ MIN_LOG_BYTES = 256 * 1024
 TOMBSTONE = "forget"
 """The op of a change that says what is forgotten, after which texts may be deleted at any time."""
 
+_UNDER_WAY_S = 0.001, 0.02, 0.2
+"""How long to wait before looking again at a commit that is torn: it may be one that another is just appending."""
+
 _TRUSTED_S = 60.0
 """For how long what was seen of an object store may be relied on."""
 
@@ -98,7 +101,13 @@ class SessionLog:
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
         storage = open_storage(location, namespace, session_id, single_writer=single_writer)
-        return cls.over(storage, read_only=read_only, clock=clock)
+        log, recovered = cls.over(storage, read_only=read_only, clock=clock)
+        for pause_s in _UNDER_WAY_S if storage.appends else ():
+            if not log._torn:
+                break
+            time.sleep(pause_s)
+            log, recovered = cls.over(storage, read_only=read_only, clock=clock)
+        return log, recovered
 
     @classmethod
     def over(
