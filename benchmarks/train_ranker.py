@@ -43,8 +43,9 @@ SPEC = SectionSpec("items", eviction="none")
 
 
 PARTS = {
-    "source": ("source", "words_and_source", "clause_and_source", "best_of_source"),
-    "last clause": ("clause", "clause_and_source", "clause_meaning", "nearby_clause"),
+    "source": ("source", "words_and_source", "clause_and_source", "best_of_source", "clause_in_source"),
+    "source's name": ("title", "title_share", "title_and_share"),
+    "last clause": ("clause", "clause_and_source", "clause_in_source", "clause_meaning", "nearby_clause"),
     "meaning": ("meaning", "clause_meaning", "nearby_meaning"),
     "phrases": ("phrases",),
     "neighbours": ("next_words", "nearby_words", "nearby_clause", "nearby_meaning"),
@@ -53,7 +54,14 @@ PARTS = {
     "size": ("size",),
 }
 DENSE_PARTS = {
-    "likeness": ("likeness", "nearby_likeness", "further_likeness"),
+    "likeness": (
+        "likeness",
+        "likeness_in_source",
+        "likeness_of_source",
+        "nearby_likeness",
+        "further_likeness",
+    ),
+    "source's likeness": ("likeness_in_source", "likeness_of_source"),
     "neighbours' likeness": ("nearby_likeness", "further_likeness"),
 }
 

@@ -291,6 +291,20 @@ def test_what_comes_before_and_after_counts() -> None:
     assert ranked.signals(1)["nearby_likeness"] > ranked.signals(4)["nearby_likeness"]
 
 
+def test_what_a_source_is_about_counts() -> None:
+    """Of two equal lines, that of the source that is about what is asked; the best line of each is marked as such."""
+    texts = {
+        "one": ["Boil the pasta.", "Wait for ten minutes.", "Stir the soup."],
+        "two": ["Sell the shares.", "Wait for ten minutes.", "Buy the bonds."],
+    }
+    items = [replace(text_item(text), metadata={"source": each}) for each, held in texts.items() for text in held]
+    ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).rank("How long do noodles take?", 6)
+    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
+    assert places[1] < places[4]
+    assert ranked.signals(1)["likeness_of_source"] > ranked.signals(4)["likeness_of_source"]
+    assert ranked.signals(0)["likeness_in_source"] > ranked.signals(2)["likeness_in_source"]
+
+
 def test_only_what_is_asked_for_is_ranked() -> None:
     """`among` and `limit` are kept, and a query of nothing ranks nothing."""
     index = index_of({number: text_item(text) for number, text in enumerate(seeded_texts(500))})

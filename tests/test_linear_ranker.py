@@ -189,7 +189,7 @@ async def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:
     context = await memory.assemble_context("notice in contract-3", budget=800)
     chosen = [each for each in context.decisions if each.reason is Reason.RELEVANT]
     assert chosen
-    assert all(each.signals.keys() <= default_weights().documents.keys() for each in chosen)
+    assert all(each.signals.keys() <= {*default_weights().documents, "passage"} for each in chosen)
     assert any(each.signals["source"] > 0 for each in chosen)
     assert f"relevant by {max(chosen[0].signals, key=chosen[0].signals.__getitem__)}" == chosen[0].why
     assert chosen[0].why in context.explain()

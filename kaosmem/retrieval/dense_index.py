@@ -12,7 +12,9 @@ import numpy as np
 
 from kaosmem.errors import InvalidContentError
 from kaosmem.memos import register_memo
+from kaosmem.retrieval.candidate_scores import place_in_source
 from kaosmem.retrieval.columns import Columns, StoredColumns
+from kaosmem.retrieval.labels import NONE
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.query_scores import Chosen, Query, QueryScores
 from kaosmem.retrieval.ranker import check_new
@@ -135,8 +137,14 @@ class DenseIndex(LinearIndex):
         def beside(step: int) -> NDArray[np.float64]:
             return (_of(likeness, near[-step]) + _of(likeness, near[step])) / 2
 
-        own = {"likeness": likeness[chosen.slots], "nearby_likeness": beside(1), "further_likeness": beside(2)}
-        return super()._signals(scores, chosen) | own
+        own = likeness[chosen.slots]
+        return super()._signals(scores, chosen) | {
+            "likeness": own,
+            "likeness_in_source": place_in_source(chosen.numbers, own),
+            "likeness_of_source": _mean_by(scores.numbers, likeness)[chosen.numbers],
+            "nearby_likeness": beside(1),
+            "further_likeness": beside(2),
+        }
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,15 @@ def _rows(vectors: NDArray[np.float32], embedder: Embedder, size: int) -> NDArra
             f"return finite numbers of shape {wanted}"
         )
     return rounded(vectors)
+
+
+def _mean_by(numbers: NDArray[np.int32], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of the values of each source, by number, 0 of no source."""
+    # As for the cosines: on a grid, sums are exact.
+    sums, sizes = np.bincount(numbers, np.rint(values * (1 << 20))), np.bincount(numbers)
+    means: NDArray[np.float64] = sums / np.maximum(1, sizes) / (1 << 20)
+    means[NONE] = 0.0
+    return means
 
 
 def _of(values: NDArray[np.float64], slots: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.retrieval.bm25_index import BM25Index
+from kaosmem.retrieval.candidate_scores import best_of_source, passage_scores, place_in_source, values_at
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
 from kaosmem.retrieval.dates import day_of
 from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
@@ -38,6 +39,8 @@ _DATED = 3.0
 
 It is chosen by hand, as the questions that the other weights are learned from are not asked on any day.
 """
+_PASSAGE = 0.4
+"""What the scores of its passage weigh for an entry of a document: chosen by hand, as the model makes these scores."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,13 @@ class LinearIndex(BM25Index):
         model = self._model.conversation if self.is_conversation else self._model.documents
         weights = {"dated": _DATED, **model}
         added = {name: weights[name] * values for name, values in found.signals.items() if weights.get(name)}
+        sums = sum(added.values(), np.zeros(len(found.ordinals)))
+        if not self.is_conversation:
+            numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
+            added["passage"] = _PASSAGE * passage_scores(found.ordinals, numbers, sums)
+            sums = sums + added["passage"]
         # What e makes of a smaller sum would be rounded to nothing, of a larger one to infinity.
-        scores = np.exp(np.clip(sum(added.values(), np.zeros(len(found.ordinals))), -20, 600))
+        scores = np.exp(np.clip(sums, -20, 600))
         ranked = best(found.ordinals, scores, limit)
         if rest and len(ranked) < limit:
             least, most = ranked[-1][1], rest[0][1]
@@ -210,14 +218,15 @@ class LinearIndex(BM25Index):
             "source": source,
             "words_and_source": words * source,
             "clause_and_source": clause * source,
-            "best_of_source": _best_by(numbers, words),
+            "best_of_source": best_of_source(numbers, words),
+            "clause_in_source": place_in_source(numbers, clause),
             "title": rarest**3,
             "title_share": share,
             "title_and_share": rarest * share,
             "phrases": scaled(phrases),
             "meaning": latent.similarities(asked.terms),
             "clause_meaning": meaning,
-            "nearby_meaning": (_at(meaning, slots, near[-1]) + _at(meaning, slots, near[1])) / 2,
+            "nearby_meaning": (values_at(meaning, slots, near[-1]) + values_at(meaning, slots, near[1])) / 2,
             "next_words": _of(scores.words, near[1]),
             "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
             "nearby_clause": (_of(scores.clause, near[-1]) + _of(scores.clause, near[1])) / 2,
@@ -281,19 +290,5 @@ class LinearIndex(BM25Index):
         return any(term in terms for term in self._analyze(role))
 
 
-def _best_by(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each entry the best score in its source."""
-    most = np.zeros(int(numbers.max(initial=0)) + 1)
-    np.maximum.at(most, numbers, scores)
-    return most[numbers]
-
-
 def _of(scores: EntryScores, slots: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.where(slots >= 0, scores.shares(slots), 0.0)
-
-
-def _at(values: NDArray[np.float64], slots: NDArray[np.int64], near: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the values of candidates in these slots at other ones, 0 for what is no candidate."""
-    order = np.argsort(slots)
-    places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
-    return np.where(slots[places] == near, values[places], 0.0)

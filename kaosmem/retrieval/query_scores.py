@@ -27,15 +27,18 @@ _ASKS_FOR_NUMBER = re.compile(
 class Query:
     """What is asked for.
 
-    terms, clause: in all, and in the last clause that has any. last: the text of that clause.
+    terms, clause: in all, and in the last clause that has any, of those that end in a question mark if one does.
+    last: the text of that clause.
     periods: of days that it means. titles: terms under which it may name a source.
     """
 
     def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
         self.text, self.terms = text, analyze(text)
         self.counts = Counter(self.terms)
-        clauses = ((each, analyze(each)) for each in reversed(_CLAUSE_END.split(text.strip())))
-        self.last, self.clause = next((each for each in clauses if each[1]), (text, self.terms))
+        # How to answer is often said after the question.
+        clauses = sorted(_CLAUSE_END.split(text.strip()), key=lambda each: each.endswith("?"))
+        found = ((each, analyze(each)) for each in reversed(clauses))
+        self.last, self.clause = next((each for each in found if each[1]), (text, self.terms))
         self.titles = asked_terms(text, analyze)
         self.periods = text.periods if isinstance(text, DatedQuery) else ()
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))

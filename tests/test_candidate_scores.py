@@ -1,0 +1,85 @@
+"""What candidates gain from their place in their source and from their passage, and which clause is the question."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.corpus import text_item
+from kaosmem import LinearRanker
+from kaosmem.retrieval import analyze
+from kaosmem.retrieval.candidate_scores import REACH, passage_scores, place_in_source
+from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.query_scores import Query
+
+candidates = st.dictionaries(
+    st.integers(0, 30), st.tuples(st.integers(0, 2), st.sampled_from([-3.0, 0.0, 0.5, 2.0])), min_size=1
+).flatmap(lambda found: st.permutations(list(found.items())))
+Candidate = tuple[int, tuple[int, float]]
+
+
+@given(candidates)
+def test_a_place_counts_those_that_are_better_in_the_same_source(found: list[Candidate]) -> None:
+    """The best has 1, each better one takes from that, and equals share a place."""
+    numbers, scores = (np.array(each) for each in zip(*(held for _, held in found), strict=True))
+    places = place_in_source(numbers.astype(np.int32), scores)
+    for (_, (number, score)), place in zip(found, places, strict=True):
+        better = sum(other > score for _, (of, other) in found if of == number)
+        assert place == 2 / (2 + better)
+
+
+@given(candidates)
+def test_a_passage_is_what_stands_near_in_the_same_named_source(found: list[Candidate]) -> None:
+    """It is as good as the sum of what is within reach, in whatever order the candidates are; no name, no passage."""
+    ordinals = np.array([ordinal for ordinal, _ in found])
+    numbers, sums = (np.array(each) for each in zip(*(held for _, held in found), strict=True))
+    scores = passage_scores(ordinals, numbers.astype(np.int32), sums)
+    for (ordinal, (number, _)), score in zip(found, scores, strict=True):
+        near = [
+            math.exp(other - sums.max())
+            for at, (of, other) in found
+            if 0 < abs(at - ordinal) <= REACH and of == number != 0
+        ]
+        assert score == pytest.approx(math.log1p(sum(near) / 0.001))
+
+
+def index_of(texts: list[str], source: str, roles: tuple[str, ...] = ("user",)) -> LinearIndex:
+    index = LinearRanker().index()
+    items = [replace(text_item(text), metadata={"source": source} if source else {}) for text in texts]
+    index.add((at, replace(item, role=roles[at % len(roles)])) for at, item in enumerate(items))
+    return index
+
+
+def test_what_stands_in_a_passage_of_answers_is_preferred() -> None:
+    """Of two equal lines, that which has other answers near it, though none beside it."""
+    filler = ["Blue.", "Red.", "Green."]
+    texts = ["The rent is due.", *filler * 4, "The rent is due.", *filler, "Rent is paid.", *filler, "A due rent."]
+    ranked = index_of(texts, "lease").rank("When is rent due?", 40)
+    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
+    assert places[13] < places[0]
+    assert ranked.signals(13)["passage"] > ranked.signals(0)["passage"]
+    for source, roles in ("", ("user",)), ("lease", ("user", "assistant")):
+        ranked = index_of(texts, source, roles).rank("When is rent due?", 40)
+        assert not any(ranked.signals(ordinal).get("passage") for ordinal, _ in ranked)
+
+
+@pytest.mark.parametrize(
+    ("query", "last"),
+    [
+        ("Consider the lease; who pays? Answer in one word.", "who pays?"),
+        ("Who signed? In which month? Round to days.", "In which month?"),
+        ("Consider the lease; the notice period", "the notice period"),
+        ("The lease. ...", "The lease."),
+        ("", ""),
+    ],
+)
+def test_the_last_question_is_what_is_asked(query: str, last: str) -> None:
+    """How to answer it is not, and where nothing ends in a question mark, it is the last clause with a word."""
+    asked = Query(query, analyze)
+    assert asked.last == last
+    assert asked.clause == analyze(last)
