@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kaosmem.assembly import Context, Decision, Reason, SectionUse
+from kaosmem.assembly import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus
 from kaosmem.clients import EmbeddingClient
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import (
@@ -25,6 +25,7 @@ from kaosmem.errors import (
     NothingToIngestError,
     ReadOnlyError,
     SectionFullError,
+    SourceUnavailableError,
     TestIsolationError,
     UnknownAssemblerError,
     UnknownBlobError,
@@ -157,6 +158,9 @@ __all__ = [
     "SessionMemory",
     "ShortTermMemory",
     "Source",
+    "SourceReport",
+    "SourceStatus",
+    "SourceUnavailableError",
     "SubGraph",
     "Task",
     "TaskList",

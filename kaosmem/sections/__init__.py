@@ -5,7 +5,7 @@ from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 from kaosmem.sections.lineage import Forgotten, derived_from
 from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
-from kaosmem.sections.sources import AttachedSection, ForgettingSource, Source, renamed
+from kaosmem.sections.sources import AttachedSection, ForgettingSource, NamedSource, Source, renamed
 from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, check_specs
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "ForgettingSource",
     "Forgotten",
     "IndexDump",
+    "NamedSource",
     "Proposal",
     "Section",
     "SectionSpec",
