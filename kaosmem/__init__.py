@@ -61,6 +61,15 @@ from kaosmem.types import (
 )
 
 if TYPE_CHECKING:
+    from kaosmem.adapters import (
+        BlobHandle,
+        BlobSource,
+        FactSource,
+        GraphSource,
+        StateSource,
+        TaskSource,
+        VectorSource,
+    )
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -97,6 +106,8 @@ __version__ = "0.1.0"
 __all__ = [
     "DEFAULT_SECTIONS",
     "BM25Ranker",
+    "BlobHandle",
+    "BlobSource",
     "BlobStore",
     "ChatMessage",
     "ConflictError",
@@ -114,10 +125,12 @@ __all__ = [
     "EmbeddingClient",
     "Entity",
     "EvictionPolicy",
+    "FactSource",
     "ForgetIncompleteError",
     "ForgettingSource",
     "GlobalTaskStore",
     "GraphRanker",
+    "GraphSource",
     "GraphStore",
     "HistoryProvider",
     "ImageBlock",
@@ -161,9 +174,11 @@ __all__ = [
     "SourceReport",
     "SourceStatus",
     "SourceUnavailableError",
+    "StateSource",
     "SubGraph",
     "Task",
     "TaskList",
+    "TaskSource",
     "TaskStatus",
     "TaskStore",
     "TestIsolationError",
@@ -186,6 +201,7 @@ __all__ = [
     "UnknownTaskError",
     "UnsupportedVersionError",
     "UnusableDumpError",
+    "VectorSource",
     "VectorStore",
     "WindowTooSmallError",
     "agent_scope",
@@ -202,11 +218,16 @@ __all__ = [
     "safe_id",
 ]
 
+_ADAPTERS = frozenset(
+    ("BlobHandle", "BlobSource", "FactSource", "GraphSource", "StateSource", "TaskSource", "VectorSource")
+)
+
 
 def __getattr__(name: str) -> object:
-    # The stores, which not every program needs.
+    # The stores and what shows them, which not every program needs.
     if name in __all__:
-        return getattr(import_module("kaosmem.stores"), name)
+        kind = "adapters" if name in _ADAPTERS else "stores"
+        return getattr(import_module(f"kaosmem.{kind}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -480,9 +480,7 @@ class SessionMemory:
         query = self._roster.newest_question() if query is None else check_text(query, "query")
         await self._load_past(specs)
         await self._read_indexes(specs)
-        proposals, reports = await self._roster.propose(
-            specs, dated(query, self._clock), window=window, wanted=wanted
-        )
+        proposals, reports = await self._roster.propose(specs, dated(query, self._clock), window=window, wanted=wanted)
         context = assemble(
             list(specs.values()),
             proposals,
