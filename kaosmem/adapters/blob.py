@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -155,10 +156,8 @@ class _Shelf:
 
 def _text_of(data: bytes, *, is_cut: bool = False) -> str | None:
     """Return bytes as the text that they are in UTF-8, None if they are none; a cut one may end inside a character."""
-    for end in range(len(data), len(data) - (4 if is_cut else 1), -1):
-        try:
-            text = data[: max(0, end)].decode()
-        except UnicodeDecodeError:
-            continue
-        return None if "\x00" in text else text
-    return None
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
+    except UnicodeDecodeError:
+        return None
+    return None if "\x00" in text else text
