@@ -45,7 +45,7 @@ from kaosmem.formats import count_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, Proposal, Section, SectionSpec, Source
+from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
 from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
 from kaosmem.types import (
@@ -155,6 +155,7 @@ __all__ = [
     "LongTermMemory",
     "Memory",
     "MissingExtraError",
+    "NamedSource",
     "NothingToIngestError",
     "Proposal",
     "RankBM25Ranker",
@@ -218,16 +219,12 @@ __all__ = [
     "safe_id",
 ]
 
-_ADAPTERS = frozenset(
-    ("BlobHandle", "BlobSource", "FactSource", "GraphSource", "StateSource", "TaskSource", "VectorSource")
-)
-
 
 def __getattr__(name: str) -> object:
     # The stores and what shows them, which not every program needs.
     if name in __all__:
-        kind = "adapters" if name in _ADAPTERS else "stores"
-        return getattr(import_module(f"kaosmem.{kind}"), name)
+        stores = import_module("kaosmem.stores")
+        return getattr(stores if name in stores.__all__ else import_module("kaosmem.adapters"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
+import kaosmem
 from kaosmem import (
     BlobHandle,
     BlobSource,
@@ -17,6 +20,7 @@ from kaosmem import (
     GraphSource,
     ImageBlock,
     InMemoryTaskStore,
+    NamedSource,
     Reason,
     SectionSpec,
     SessionMemory,
@@ -28,9 +32,9 @@ from kaosmem import (
     Trust,
     UnknownItemError,
     VectorSource,
+    adapters,
     agent_scope,
 )
-from kaosmem.sections import NamedSource
 from tests.adapters.stores import FORGETTING, Stores, WordLlamaClient, attached, forgets
 
 
@@ -42,6 +46,14 @@ def stores() -> Stores:
 @pytest.fixture
 def memory() -> SessionMemory:
     return SessionMemory.test_mode()
+
+
+def test_adapters_are_importable_from_kaosmem_and_imported_when_asked_for() -> None:
+    """By the names that the package exports; a program without stores does not wait for them."""
+    assert {*adapters.__all__} <= {*kaosmem.__all__}
+    assert all(getattr(kaosmem, name) is getattr(adapters, name) for name in adapters.__all__)
+    code = "import sys, kaosmem; print([name for name in sys.modules if name.startswith('kaosmem.adapters')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
 
 
 async def shown(memory: SessionMemory, source: Source, query: str = "", budget: int = 1_000, **options) -> list[str]:
