@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,7 @@ from kaosmem import (
     TaskSource,
     TaskStatus,
     Trust,
+    UnknownBlobError,
     UnknownItemError,
     VectorSource,
     adapters,
@@ -123,6 +125,7 @@ async def test_a_state_is_lines_in_order_of_its_keys(stores: Stores, memory: Ses
     await stores.state.update_state("s", {"step": 3})
     assert "step: 3" in await shown(memory, state, "an unrelated question")
     assert await shown(memory, state, filter={"key": "goal"}) == ["goal: ship it"]
+    assert len(await shown(memory, state, filter={"source": "a.md"})) == 4
     assert (await memory.fetch("state/step")).text == "step: 3"
     with pytest.raises(UnknownItemError):
         await memory.fetch("state/steps")
@@ -149,6 +152,17 @@ async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_fi
     assert len(await shown(memory, vectors, "kittens", filter={"year": 2024})) == 3
     assert await shown(memory, vectors, "kittens", filter={"kind": "bird"}) == []
     assert await shown(memory, vectors) == []
+
+
+async def test_a_query_that_means_nothing_finds_nothing(stores: Stores, memory: SessionMemory) -> None:
+    """Where a client embeds it as zeros, which have no direction, the source is well and has nothing to say."""
+
+    class Zeros:
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            return [[0.0] * 256 for _ in texts]
+
+    await stores.vectors.add([Document("a cat on a mat", "cat")])
+    assert await shown(memory, VectorSource(stores.vectors, Zeros()), "?!") == []
 
 
 async def test_a_graph_shows_what_is_around_the_named(stores: Stores, memory: SessionMemory) -> None:
@@ -276,11 +290,23 @@ async def test_forgetting_reaches_into_stores_that_can(stores: Stores, memory: S
         with pytest.raises(ForgetIncompleteError, match=name):
             await memory.forget(item_id)
         assert (await memory.fetch(item_id)).id == item_id
+    with pytest.raises(UnknownBlobError):
+        await stores.files.download("gone")
     await stores.graph.add_relationships([{"source": "kept", "target": "near", "type": "knows"}])
     await memory.forget('relations/relationship:["kept","knows","near"]')
     assert not (await stores.graph.get_neighbors("kept")).relationships
     with pytest.raises(UnknownItemError):
         await memory.fetch("facts/")
+
+
+async def test_a_forgotten_entity_is_found_by_none_of_its_names(stores: Stores, memory: SessionMemory) -> None:
+    """Not even where another is stored under its id."""
+    graph = GraphSource(stores.graph)
+    await graph.add([{"id": "e1", "name": "Ada Lovelace", "aliases": ["the countess"]}])
+    assert await shown(memory, graph, "Who is the countess?") == ["Ada Lovelace, also the countess"]
+    await memory.forget("relations/entity:e1")
+    await stores.graph.add_entities([{"id": "e1", "name": "Charles"}])
+    assert await shown(memory, graph, "Who is the countess, Ada Lovelace?") == []
 
 
 async def test_two_sources_of_a_kind_never_share_an_id(stores: Stores, memory: SessionMemory) -> None:
