@@ -13,8 +13,7 @@ from kaosmem.errors import InvalidNameError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Proposal, SectionSpec, renamed
-from kaosmem.tokens import EstimateCounter, count_content
-from kaosmem.types import Content, Item, JSONValue, Trust
+from kaosmem.types import Content, Item, JSONValue, Trust, content_text
 
 S = TypeVar("S", bound="StoreSource")
 
@@ -29,7 +28,7 @@ MAX_SEARCHED = 4_096
 _FOR_THE_RECORD = 256
 
 _UNKNOWN_TIME = datetime.fromtimestamp(0, UTC)
-_ESTIMATE = EstimateCounter()
+_BYTES_A_TOKEN = 4
 
 
 class StoreSource:
@@ -70,13 +69,13 @@ class StoreSource:
         metadata: Mapping[str, JSONValue] | None = None,
         created_at: datetime | None = None,
     ) -> Item:
-        """Return an item of the store. Its tokens are an estimate: a session counts what it is given."""
+        """Return an item of the store; its tokens are guessed by its bytes, as a session counts what it is given."""
         return Item(
             f"{self._spec.name}/{store_id}",
             self._spec.name,
             role,
             content,
-            count_content(content, _ESTIMATE),
+            len(content_text(content).encode()) // _BYTES_A_TOKEN,
             created_at or _UNKNOWN_TIME,
             metadata=metadata or {},
             trust=self._trust,
