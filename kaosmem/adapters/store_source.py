@@ -128,11 +128,14 @@ async def searched(
 
     search: returns at most so many, the same ones first whatever the limit.
     """
+    known: dict[str, Scored] = {}
     limit = max(1, math.ceil(2 * cap / TYPICAL_TOKENS))
     while True:
         limit = min(limit, MAX_SEARCHED)
         found = await search(limit)
-        kept = passing(found, wanted)
+        # What is known already keeps what was reckoned of it, and its place where the store has changed meanwhile.
+        known |= {each[0].id: each for each in found if each[0].id not in known}
+        kept = passing(known.values(), wanted)
         told = Told()
         weight = sum(_share(item, cap, told) for item, _ in kept)
         if len(found) < limit or limit == MAX_SEARCHED or weight >= 2 * cap:

@@ -141,7 +141,7 @@ class SessionMemory:
         """Open a session, new or stored; leaving the block saves it, an exception discards what is unsaved.
 
         url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
-        sources: shown beside the sections, as `attach` does.
+        sources: shown beside the sections, as `attach` does; what needs a time or is required is attached inside.
         read_only: nothing can be changed. A process reads such a session once and shares what it holds among all who
             open it, until it changes where it is stored. Of a damaged one all that is intact is there (see `damage`).
         single_writer: nobody else writes to the session, so that the filesystem need not be able to tell writers apart.

@@ -20,6 +20,7 @@ from kaosmem import (
     GlobalTaskStore,
     GraphSource,
     ImageBlock,
+    InMemoryLongTermMemory,
     InMemoryTaskStore,
     NamedSource,
     Reason,
@@ -103,6 +104,22 @@ async def test_a_store_is_asked_until_twice_the_cap_is_found(stores: Stores) -> 
     texts = await shown(memory, vectors, "notice", budget=100, filter={"kind": "small"})
     assert len(texts) > 5
     assert max(map(len, texts)) < 10
+
+
+async def test_a_store_that_changes_between_two_answers_gives_no_item_twice() -> None:
+    """What moved down the list since it was first asked for is proposed once."""
+
+    class Growing(InMemoryLongTermMemory):
+        async def search(self, agent_id: str, query: str, *, namespace: str = "default", limit: int = 5):
+            await self.save(agent_id, "notice notice")
+            return await super().search(agent_id, query, namespace=namespace, limit=limit)
+
+    store = Growing()
+    for number in range(100):
+        await store.save("a", f"notice {number}")
+    proposal = await FactSource(store, "a").propose("notice", cap=500)
+    ids = [item.id for unit in proposal.candidates for item in unit.items]
+    assert len(set(ids)) == len(ids) > 50
 
 
 async def test_what_can_not_be_shown_keeps_no_room(stores: Stores, memory: SessionMemory) -> None:
