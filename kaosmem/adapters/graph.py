@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Collection, Iterable, Mapping
 
 from kaosmem.adapters.store_source import StoreSource, passing, proposed
@@ -19,8 +20,8 @@ RELATIONS = SectionSpec("relations", None, 45, eviction="none")
 
 MAX_NAMED = 16
 """Around how many of the entities that a query names the store is asked."""
-MAX_LINES = 4_096
-"""How many lines around them are ranked, those nearest to each first."""
+MAX_LINES = 1_024
+"""How many lines around each are ranked."""
 _ENTITY, _RELATIONSHIP = "entity:", "relationship:"
 
 
@@ -62,7 +63,7 @@ class GraphSource(StoreSource):
         """Return what is around the entities that the query names, nearest and best first."""
         named = self._mentions.entities_in(query)[:MAX_NAMED]
         parts = await asyncio.gather(*(self._store.get_neighbors(each, depth=self._depth) for each in named))
-        items = [*{item.id: item for part in parts for item in self._lines(part)[:MAX_LINES]}.values()]
+        items = [*{item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)}.values()]
         index = self._ranker.index()
         index.add(enumerate(items))
         scores = dict(index.rank(query, len(items)))
@@ -101,22 +102,23 @@ class GraphSource(StoreSource):
         for name in self._names.pop(entity_id, ()):
             self._mentions.discard(name, entity_id)
 
-    def _lines(self, part: SubGraph) -> list[Item]:
-        """Return a part of the graph as items, nearest first: entities, then relationships; of too many, half each."""
+    def _lines(self, part: SubGraph, *, most: int | None = None) -> list[Item]:
+        """Return a part of the graph as items, entities, then relationships, nearest first; of too many, half each."""
         labels = {entity.id: entity.label for entity in part.entities}
-        entities = [self._item(f"{_ENTITY}{each.id}", each.line, metadata=each.metadata) for each in part.entities]
-        relationships = [
-            self._item(
-                _RELATIONSHIP + json_text([each.source, each.type, each.target]),
-                each.line(labels.get(each.source, each.source), labels.get(each.target, each.target)),
-                metadata=each.metadata,
-            )
-            for each in part.relationships
+        room = sys.maxsize if most is None else most
+        entities = part.entities[: max(room // 2, room - len(part.relationships))]
+        relationships = part.relationships[: room - len(entities)]
+        return [
+            *(self._item(f"{_ENTITY}{each.id}", each.line, metadata=each.metadata) for each in entities),
+            *(
+                self._item(
+                    _RELATIONSHIP + json_text([each.source, each.type, each.target]),
+                    each.line(labels.get(each.source, each.source), labels.get(each.target, each.target)),
+                    metadata=each.metadata,
+                )
+                for each in relationships
+            ),
         ]
-        if len(entities) + len(relationships) <= MAX_LINES:
-            return [*entities, *relationships]
-        half = MAX_LINES // 2
-        return [*entities[: max(half, MAX_LINES - len(relationships))], *relationships][:MAX_LINES]
 
 
 def _part(local_id: str) -> Part | None:

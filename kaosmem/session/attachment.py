@@ -22,6 +22,8 @@ T = TypeVar("T")
 class Attachment:
     """A source under a name.
 
+    How long to wait, and whether to go on without, are the session's to say: one source may be indispensable to one
+    agent and not to another, and a section of another session has no place to say it.
     timeout_s: how long it is awaited, None for as long as it takes. required: without it there is no context.
     What it raises, and its being late, is a SourceUnavailableError. Raises InvalidArgumentError for timeout_s.
     """

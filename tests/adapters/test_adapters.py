@@ -207,6 +207,24 @@ async def test_a_graph_shows_what_is_around_the_named(stores: Stores, memory: Se
             await memory.fetch(unknown)
 
 
+async def test_around_a_hub_the_nearest_lines_are_ranked(stores: Stores) -> None:
+    """So many alone that a turn stays short; what has words of the query comes first among them."""
+    names = [{"id": f"c{n}", "name": f"Company {n}"} for n in range(3_000)]
+    await stores.graph.add_entities([{"id": "hub", "name": "Acme"}, *names])
+    await stores.graph.add_relationships(
+        {"source": "hub", "target": each["id"], "type": "knows", "description": "of old" if n == 1 else ""}
+        for n, each in enumerate(names)
+    )
+    graph = GraphSource(stores.graph, [{"id": "hub", "name": "Acme"}])
+    proposal = await graph.propose("Whom does Acme know of old?", cap=100_000)
+    assert len(proposal.candidates) == 1_024
+    texts = [unit.items[0].text for unit in proposal.candidates]
+    assert next(text for text in texts if "-[" in text) == "Acme -[knows]-> Company 1: of old"
+    assert sum("-[knows]->" in text for text in texts) == 512
+    last = next(unit.items[0] for unit in reversed(proposal.candidates))
+    assert await graph.get(last.id) == last
+
+
 async def test_a_board_shows_what_is_open_first(stores: Stores, memory: SessionMemory) -> None:
     """In its own order, under the status, whatever the query; narrowed by status."""
     await stores.tasks.create_task_list("c", "a", [Task("t1", "read"), Task("t2", "write\nit"), Task("t3", "file")])
