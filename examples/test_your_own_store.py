@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem import InMemoryShortTermMemory, InvalidContentError, ShortTermMemory
+from kaosmem import InMemoryShortTermMemory, InvalidContentError, SessionMemory, ShortTermMemory, StateSource
 from kaosmem.names import check_id
 from kaosmem.stores.memory import check_state
 from kaosmem.testing import ShortTermContract
@@ -64,18 +64,24 @@ class TestSqliteSessionState(ShortTermContract):
         store.close()
 
 
-async def plan(state: ShortTermMemory, session_id: str) -> list[str]:
-    """Plan a step and say what there is to do, as an agent would, on whatever keeps its state."""
+async def turn(state: ShortTermMemory, session_id: str, question: str) -> str:
+    """Plan a step and return what the model is shown, as an agent would, on whatever keeps its state."""
+    memory = SessionMemory.test_mode(session_id=session_id)
+    await memory.attach(StateSource(state, session_id))
     known = await state.get_state(session_id)
     steps = [*known.get("steps", []), f"step {len(known.get('steps', [])) + 1}"]
-    return (await state.update_state(session_id, {"steps": steps}))["steps"]
+    await state.update_state(session_id, {"steps": steps, "asked": question})
+    memory.add("messages", question)
+    return (await memory.assemble_context(budget=200)).text
 
 
 @pytest.mark.parametrize("make", [InMemoryShortTermMemory, lambda: SqliteSessionState(":memory:")])
 async def test_the_same_agent_runs_on_either(make: Any) -> None:
     """In memory while it is tested, in the database when it is in use."""
     state = make()
-    assert [await plan(state, "deal-42") for _ in range(2)] == [["step 1"], ["step 1", "step 2"]]
+    shown = [await turn(state, "deal-42", question) for question in ("Who signs?", "And when?")]
+    assert shown[0].endswith('## state\n[*] asked: Who signs?\n[*] steps: ["step 1"]\n')
+    assert shown[1].endswith('## state\n[*] asked: And when?\n[*] steps: ["step 1","step 2"]\n')
     with pytest.raises(InvalidContentError):
         await state.set_state("deal-42", {"steps": {1, 2}})
     if isinstance(state, SqliteSessionState):

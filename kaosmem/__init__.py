@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kaosmem.assembly import Context, Decision, Reason, SectionUse
+from kaosmem.assembly import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus
 from kaosmem.clients import EmbeddingClient
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import (
@@ -25,6 +25,7 @@ from kaosmem.errors import (
     NothingToIngestError,
     ReadOnlyError,
     SectionFullError,
+    SourceUnavailableError,
     TestIsolationError,
     UnknownAssemblerError,
     UnknownBlobError,
@@ -44,7 +45,7 @@ from kaosmem.formats import count_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, Proposal, Section, SectionSpec, Source
+from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
 from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
 from kaosmem.types import (
@@ -60,6 +61,15 @@ from kaosmem.types import (
 )
 
 if TYPE_CHECKING:
+    from kaosmem.adapters import (
+        BlobHandle,
+        BlobSource,
+        FactSource,
+        GraphSource,
+        StateSource,
+        TaskSource,
+        VectorSource,
+    )
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -96,6 +106,8 @@ __version__ = "0.1.0"
 __all__ = [
     "DEFAULT_SECTIONS",
     "BM25Ranker",
+    "BlobHandle",
+    "BlobSource",
     "BlobStore",
     "ChatMessage",
     "ConflictError",
@@ -113,10 +125,12 @@ __all__ = [
     "EmbeddingClient",
     "Entity",
     "EvictionPolicy",
+    "FactSource",
     "ForgetIncompleteError",
     "ForgettingSource",
     "GlobalTaskStore",
     "GraphRanker",
+    "GraphSource",
     "GraphStore",
     "HistoryProvider",
     "ImageBlock",
@@ -141,6 +155,7 @@ __all__ = [
     "LongTermMemory",
     "Memory",
     "MissingExtraError",
+    "NamedSource",
     "NothingToIngestError",
     "Proposal",
     "RankBM25Ranker",
@@ -157,9 +172,14 @@ __all__ = [
     "SessionMemory",
     "ShortTermMemory",
     "Source",
+    "SourceReport",
+    "SourceStatus",
+    "SourceUnavailableError",
+    "StateSource",
     "SubGraph",
     "Task",
     "TaskList",
+    "TaskSource",
     "TaskStatus",
     "TaskStore",
     "TestIsolationError",
@@ -182,6 +202,7 @@ __all__ = [
     "UnknownTaskError",
     "UnsupportedVersionError",
     "UnusableDumpError",
+    "VectorSource",
     "VectorStore",
     "WindowTooSmallError",
     "agent_scope",
@@ -200,9 +221,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The stores, which not every program needs.
+    # The stores and what shows them, which not every program needs.
     if name in __all__:
-        return getattr(import_module("kaosmem.stores"), name)
+        stores = import_module("kaosmem.stores")
+        return getattr(stores if name in stores.__all__ else import_module("kaosmem.adapters"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -28,6 +28,7 @@
     ├── UnusableDumpError (ValueError)           a stored index of another kind or version, or damaged
     ├── DurabilityError (OSError)                a write could not be made durable
     ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
+    ├── SourceUnavailableError (RuntimeError)    a source failed or is late, and nothing else will do
     ├── NothingToIngestError (FileNotFoundError)
     ├── TestIsolationError (RuntimeError)
     └── MissingExtraError (ImportError)
@@ -184,6 +185,17 @@ class ForgetIncompleteError(KaosmemError, RuntimeError):
     def __init__(self, message: str, *, sources: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.sources = tuple(sources)
+
+
+class SourceUnavailableError(KaosmemError, RuntimeError):
+    """A source failed, by the error that is the cause of this one, or gave no answer in its time.
+
+    source: its name. late: whether it was the time.
+    """
+
+    def __init__(self, message: str, *, source: str = "", late: bool = False) -> None:
+        super().__init__(message)
+        self.source, self.late = source, late
 
 
 class NothingToIngestError(KaosmemError, FileNotFoundError):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kaosmem.errors import InvalidFilterError
@@ -39,11 +39,12 @@ _MAX_DEPTH = 32
 class MetadataFilter:
     """A checked filter.
 
-    fields: whose values decide; matches: says whether metadata pass.
+    fields: whose values decide; matches: says whether metadata pass. given: what it was made of.
     """
 
     fields: frozenset[str]
     matches: Callable[[Mapping[str, JSONValue]], bool]
+    given: Filter = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, metadata: Mapping[str, JSONValue]) -> bool:
         return self.matches(metadata)
@@ -52,7 +53,7 @@ class MetadataFilter:
 def parse_filter(given: Filter) -> MetadataFilter:
     """Return a filter ready to be asked. Raises InvalidFilterError, which names what is wrong."""
     fields: set[str] = set()
-    return MetadataFilter(matches=_all_of(given, fields, 0), fields=frozenset(fields))
+    return MetadataFilter(matches=_all_of(given, fields, 0), fields=frozenset(fields), given=given)
 
 
 _Test: TypeAlias = Callable[[Mapping[str, JSONValue]], bool]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from kaosmem.assembly.allocation import FRAME, Need, allocate, scaled_floors, window_too_small
-from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, preview
+from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
 from kaosmem.assembly.costs import Costs, measure
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.shortening import Shortened, Shortener
@@ -28,6 +28,8 @@ __all__ = [
     "Need",
     "Reason",
     "SectionUse",
+    "SourceReport",
+    "SourceStatus",
     "allocate",
     "assemble",
     "check_budget",
@@ -47,11 +49,13 @@ def assemble(
     reserve: int = 0,
     overflow: Literal["raise", "cut"] = "raise",
     decide: Callable[[str], Decision],
+    sources: Mapping[str, SourceReport] | None = None,
 ) -> Context:
     """Return the context that packs the proposals into `budget - reserve` tokens.
 
     specs: in order of declaration. proposals: by section name; a section without one is not shown.
     overflow: what happens to what must be shown and does not fit. decide: answers for items that were not proposed.
+    sources: what attached sources did, for the record.
     Raises WindowTooSmallError, with the sums, where what must be shown does not fit.
     """
     window = check_budget(budget, reserve)
@@ -89,6 +93,7 @@ def assemble(
         frame=used - sum(use.used for use in packing.by_section.values()),
         items=packing.items,
         by_section=packing.by_section,
+        sources=dict(sources or {}),
         rendered=rendered,
         _counter=counter,
         _proposed=packing.decide,

@@ -92,6 +92,31 @@ class SectionUse:
     items: int
 
 
+class SourceStatus(StrEnum):
+    """What became of asking a source."""
+
+    OK = "ok"
+    FAILED = "failed"
+    LATE = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What one attached source did for a context.
+
+    proposed: how many units. error: the name of the type of what it raised, where it failed.
+    """
+
+    status: SourceStatus
+    proposed: int = 0
+    error: str = ""
+
+    def __str__(self) -> str:
+        if self.status is SourceStatus.OK:
+            return f"{self.status}, {self.proposed:,} proposed"
+        return f"{self.status} with {self.error}" if self.error else f"{self.status}"
+
+
 @dataclass(frozen=True)
 class Context:
     """What an agent sees in one turn.
@@ -99,7 +124,7 @@ class Context:
     text: for the format "text"; messages: for formats of messages; system: beside them, for "anthropic".
     used: tokens of what is handed over, framing included; budget: what they were packed into, reserve taken off.
     items: in the order in which they are shown. by_section: in order of declaration; with `frame`, the tokens that
-    belong to no section, they add up to `used`.
+    belong to no section, they add up to `used`. sources: what each attached source that was asked did, by name.
     """
 
     format: str
@@ -109,6 +134,7 @@ class Context:
     frame: int
     items: tuple[Item, ...]
     by_section: Mapping[str, SectionUse]
+    sources: Mapping[str, SourceReport]
     rendered: Rendered = field(repr=False)
     _counter: TokenCounter = field(repr=False, compare=False)
     _proposed: Callable[[], tuple[Decision, ...]] = field(repr=False, compare=False)

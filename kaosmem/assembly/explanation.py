@@ -27,6 +27,7 @@ def explanation(context: Context, *, misses: int) -> str:
         f"{context.used} of {context.budget} tokens used, {len(context.items)} items, format {context.format}",
         f"query: {preview(context.query, COLUMNS - 7)}",
         *_sums(context),
+        *_sources(context),
     ]
     included = [context.decision(item.id) for item in context.items]
     missed = context.nearest_misses(misses)
@@ -47,7 +48,7 @@ def html(context: Context, *, misses: int = 10) -> str:
         ("section", "tokens", "items"),
         [*shares[:_SHOWN_SECTIONS], (FRAME, bar(context.frame, context.budget), "")],
         numbers=("items",),
-        after=[f"… and {hidden:,} more sections"] if hidden > 0 else [],
+        after=[*([f"… and {hidden:,} more sections"] if hidden > 0 else []), *_sources(context)],
     )
     previews = {item.id: preview(item.text) for item in context.items[:_SHOWN_ITEMS]}
     rest = len(context.items) - _SHOWN_ITEMS
@@ -82,6 +83,10 @@ def _sums(context: Context) -> Iterable[str]:
         share = f"{used / context.budget:.0%}" if context.budget else "-"
         line = f"  {padded(name, max(names, len(FRAME)), tail=12)} {used:>7} tokens {share:>5}  {items}"
         yield line.rstrip()
+
+
+def _sources(context: Context) -> Iterable[str]:
+    return (f"source {fitted(name, 40, tail=12)}: {report}" for name, report in context.sources.items())
 
 
 def _cells(decision: Decision) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from kaosmem.sections.lineage import Forgotten, derived_from
 from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
-from kaosmem.sections.sources import AttachedSection, ForgettingSource, Source, renamed
+from kaosmem.sections.sources import AttachedSection, ForgettingSource, NamedSource, Source, renamed
 from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, check_specs
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ForgettingSource",
     "Forgotten",
     "IndexDump",
+    "NamedSource",
     "Proposal",
     "Section",
     "SectionSpec",

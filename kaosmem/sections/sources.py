@@ -45,6 +45,15 @@ class ForgettingSource(Source, Protocol):
         ...
 
 
+@runtime_checkable
+class NamedSource(Source, Protocol):
+    """A source whose ids begin with its name and a slash, so that those of two are never the same."""
+
+    def named(self, name: str) -> Source:
+        """Return the source under another name; what one of the two takes in, the other has."""
+        ...
+
+
 class AttachedSection:
     """A section of another session, which is read and never changed: what is shown of it is not marked as used."""
 

@@ -20,6 +20,7 @@ from kaosmem.errors import (
     ForgetIncompleteError,
     InvalidContentError,
     ReadOnlyError,
+    SourceUnavailableError,
     TestIsolationError,
     UnknownItemError,
     UnknownSectionError,
@@ -143,7 +144,7 @@ class SessionMemory:
         """Open a session, new or stored; leaving the block saves it, an exception discards what is unsaved.
 
         url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
-        sources: shown beside the sections, as `attach` does.
+        sources: shown beside the sections, as `attach` does; what needs a time or is required is attached inside.
         read_only: nothing can be changed. A process reads such a session once and shares what it holds among all who
             open it, until it changes where it is stored. Of a damaged one all that is intact is there (see `damage`).
         single_writer: nobody else writes to the session, so that the filesystem need not be able to tell writers apart.
@@ -279,17 +280,26 @@ class SessionMemory:
         return self._roster.rank(dated(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
 
     async def fetch(self, item_id: str) -> Item:
-        """Return an item in full, from the archive or an attached source if it is not live. Raises UnknownItemError."""
+        """Return an item in full, from the archive or an attached source if it is not live.
+
+        Raises UnknownItemError, or SourceUnavailableError where a source that may have it can't be asked.
+        """
         self._check_loop()
         if (live := self.get(item_id)) is not None:
             return live
         for section in self._sections.values():
             if archived := section.archive.get(item_id):
                 return archived
-        if (attached := await self._roster.get(item_id)) is not None:
-            return attached
+        unavailable: SourceUnavailableError | None = None
+        try:
+            if (attached := await self._roster.get(item_id)) is not None:
+                return attached
+        except SourceUnavailableError as error:
+            unavailable = error
         stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id))
         if stored is None or item_id in self._saver.unpurged:
+            if unavailable:
+                raise unavailable
             missing = "; memory.damage says what is missing of the session" if self.damage else ""
             raise UnknownItemError(f"no item {shown(item_id)}, live or archived{missing}")
         return Item.from_dict(stored[1], stored[0])
@@ -309,16 +319,27 @@ class SessionMemory:
         """The attached sources by the names that they are shown under."""
         return self._roster.sources
 
-    async def attach(self, source: Source | Section, *, name: str | None = None) -> str:
+    async def attach(
+        self,
+        source: Source | Section,
+        *,
+        name: str | None = None,
+        timeout_s: float | None = None,
+        required: bool = False,
+    ) -> str:
         """Show a source, or a section of another session, beside the session's own; return under which name.
 
         It is proposed, budgeted and explained as a section is, by its own spec, and is not kept with the session.
         Nothing in it is changed; a section to be shared is best of a session opened read_only.
         name: None is the source's own, numbered where the session has that: `documents-2`.
-        Raises InvalidNameError, ValueError.
+        timeout_s: how long a turn waits for it, None for as long as it takes.
+        required: whether its failure, or its being late, is raised by `assemble_context`; else the rest is assembled
+            and `context.sources` says so.
+        Raises InvalidNameError, InvalidArgumentError, ValueError.
         """
         self._check_loop()
-        return self._roster.attach(AttachedSection(source) if isinstance(source, Section) else source, name)
+        attached = AttachedSection(source) if isinstance(source, Section) else source
+        return self._roster.attach(attached, name, timeout_s=timeout_s, required=required)
 
     # what changes it
 
@@ -404,7 +425,7 @@ class SessionMemory:
         of the session where this one fails. It costs as much as writing the session anew, for one item or many.
         Copies that others made of the files, and contexts handed over before, are theirs.
         Raises UnknownItemError, ReadOnlyError, ConflictError and DurabilityError, and ForgetIncompleteError, all else
-        being done, where a source holds the item and can't forget it.
+        being done, where a source holds the item and can't forget it, or can't be asked.
         """
         self._check_loop()
         self._check_writable()
@@ -456,8 +477,8 @@ class SessionMemory:
             placement `query` in which any item has one of its fields, pinned items included.
         overflow: where what must be shown does not fit, "raise", or "cut" the longest texts of it in the middle, the
             system message excepted; `fetch` has them in full.
-        Raises InvalidBudgetError, InvalidFilterError, UnknownFormatError, UnknownSectionError, and WindowTooSmallError
-        where what must be shown does not fit.
+        Raises InvalidBudgetError, InvalidFilterError, UnknownFormatError, UnknownSectionError, WindowTooSmallError
+        where what must be shown does not fit, and SourceUnavailableError where a source that is required fails.
         """
         self._check_loop()
         window = check_budget(budget, reserve)
@@ -466,9 +487,10 @@ class SessionMemory:
         query = self._roster.newest_question() if query is None else check_text(query, "query")
         await self._load_past(specs)
         await self._read_indexes(specs)
+        proposals, reports = await self._roster.propose(specs, dated(query, self._clock), window=window, wanted=wanted)
         context = assemble(
             list(specs.values()),
-            await self._roster.propose(specs, dated(query, self._clock), window=window, wanted=wanted),
+            proposals,
             budget=budget,
             reserve=reserve,
             format=get_format(format),
@@ -476,6 +498,7 @@ class SessionMemory:
             query=query,
             overflow=overflow,
             decide=lambda item_id: self._roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
+            sources=reports,
         )
         self._roster.use(context.items)
         return context

@@ -8,15 +8,15 @@ from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
 
-from kaosmem.assembly import Decision, Reason
+from kaosmem.assembly import Decision, Reason, SourceReport
 from kaosmem.assembly.allocation import cap_of
-from kaosmem.errors import UnknownItemError, UnknownSectionError
+from kaosmem.errors import SourceUnavailableError, UnknownItemError, UnknownSectionError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_name, shown
 from kaosmem.sections import (
     AttachedSection,
     Candidate,
-    ForgettingSource,
+    NamedSource,
     Proposal,
     Section,
     SectionSpec,
@@ -24,6 +24,7 @@ from kaosmem.sections import (
     read_evicted,
     renamed,
 )
+from kaosmem.session.attachment import Attachment
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import Item, ToolResultBlock, content_text
 
@@ -34,25 +35,30 @@ class Roster:
     def __init__(self, sections: Mapping[str, Section], *, counter: TokenCounter) -> None:
         self.sections = sections
         self._counter = counter
-        self._sources: dict[str, Source] = {}
+        self._attached: dict[str, Attachment] = {}
         self._specs = {name: section.spec for name, section in sections.items()}
 
     @property
     def sources(self) -> Mapping[str, Source]:
         """Return the attached sources by the names that they are shown under."""
-        return MappingProxyType(self._sources)
+        return MappingProxyType({name: attached.source for name, attached in self._attached.items()})
 
-    def attach(self, source: Source, name: str | None) -> str:
+    def attach(
+        self, source: Source, name: str | None, *, timeout_s: float | None = None, required: bool = False
+    ) -> str:
         """Show a source from now on, and return under which name.
 
-        name: None is the source's own, numbered where that is taken. Raises InvalidNameError, ValueError.
+        name: None is the source's own, numbered where that is taken.
+        Raises InvalidNameError, InvalidArgumentError, ValueError.
         """
         if name is None:
             own = source.spec.name
             name = next(free for free in _numbered(own) if free not in self._specs)
         elif check_name(name, "source") in self._specs:
             raise ValueError(f"{shown(name)} is the name of a section or source already; give another")
-        self._sources[name] = source
+        if name != source.spec.name and isinstance(source, NamedSource):
+            source = source.named(name)
+        self._attached[name] = Attachment(source, name, timeout_s, required)
         self._specs[name] = renamed(source.spec, name)
         return name
 
@@ -77,16 +83,18 @@ class Roster:
 
     async def propose(
         self, specs: Mapping[str, SectionSpec], query: str, *, window: int, wanted: MetadataFilter | None
-    ) -> dict[str, Proposal]:
-        """Return what each of these sections and sources proposes; sources are awaited together.
+    ) -> tuple[dict[str, Proposal], dict[str, SourceReport]]:
+        """Return what each of these sections and sources proposes, and what the sources did, awaited together.
 
         What a source proposes that one of these sections has live, or one before it proposes, under the same id is left
         out; another item under an id that is known gets one that names its source.
+        Raises SourceUnavailableError for the first that is required and failed, or is late.
         """
         caps = {name: cap_of(spec, window) for name, spec in specs.items()}
-        sources = {name: source for name, source in self._sources.items() if name in specs}
-        found = await asyncio.gather(
-            *(source.propose(query, cap=caps[name], wanted=wanted) for name, source in sources.items())
+        asked = {name: attached for name, attached in self._attached.items() if name in specs}
+        answers = await asyncio.gather(
+            *(attached.propose(query, cap=caps[name], wanted=wanted) for name, attached in asked.items()),
+            return_exceptions=True,  # so that none is left running, and the error is the same whoever was first
         )
         sections = {name: section for name, section in self.sections.items() if name in specs}
         own = await _proposals(sections, query, caps, wanted)
@@ -94,9 +102,14 @@ class Roster:
         proposals: dict[str, Proposal] = {}
         for name, proposal in own.items():
             proposals[name] = _without_reused(proposal, sections[name], known)
-        for name, proposal in zip(sources, found, strict=True):
-            proposals[name] = self._taken_in(name, proposal, known)
-        return proposals
+        reports: dict[str, SourceReport] = {}
+        for name, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            offered, reports[name] = answer
+            if offered is not None:
+                proposals[name] = self._taken_in(name, offered, known)
+        return proposals, reports
 
     def use(self, items: Iterable[Item]) -> None:
         """Mark a use of each of these items of the session's own; what sources gave is not marked."""
@@ -137,32 +150,40 @@ class Roster:
         return found[:limit]
 
     async def get(self, item_id: str) -> Item | None:
-        """Return an item of a source, or None."""
-        for name, source in self._sources.items():
-            if (item := await source.get(item_id)) is not None:
-                return item
-            own_id = _own_id(name, item_id)
-            if own_id != item_id and (item := await source.get(own_id)) is not None:
-                return replace(item, id=item_id)
+        """Return an item of a source, or None.
+
+        Raises SourceUnavailableError where no source has it and one that may have it failed, or is late.
+        """
+        missed: SourceUnavailableError | None = None
+        for name, attached in self._attached.items():
+            try:
+                for own_id in dict.fromkeys((item_id, _own_id(name, item_id))):
+                    if (item := await attached.get(own_id)) is not None:
+                        return self._counted_item(item if own_id == item_id else replace(item, id=item_id))
+            except SourceUnavailableError as error:
+                missed = missed or error
+        if missed:
+            raise missed
         return None
 
     async def forget(self, item_ids: Iterable[str]) -> list[str]:
-        """Have the sources forget what they hold of these items; return the names of those that can't."""
+        """Have the sources forget what they hold of these items; return the names of those that can't, or failed."""
         wanted, unable = list(item_ids), []
-        for name, source in self._sources.items():
+        for name, attached in self._attached.items():
             ids = dict.fromkeys(each for item_id in wanted for each in (item_id, _own_id(name, item_id)))
-            held = [item_id for item_id in ids if await source.get(item_id) is not None]
-            if held and isinstance(source, ForgettingSource):
-                await source.forget(held)
-            elif held:
+            try:
+                is_done = await attached.forget(ids)
+            except SourceUnavailableError:
+                is_done = False
+            if not is_done:
                 unable.append(name)
         return unable
 
     def _all_sections(self) -> Iterator[tuple[str, Section]]:
         yield from self.sections.items()
-        for name, source in self._sources.items():
-            if isinstance(source, AttachedSection):
-                yield name, source.section
+        for name, attached in self._attached.items():
+            if isinstance(attached.source, AttachedSection):
+                yield name, attached.source.section
 
     def _taken_in(self, name: str, proposal: Proposal, known: _KnownItems) -> Proposal:
         """Return what a source proposes without what is known already, counted as the session counts."""
@@ -182,14 +203,14 @@ class Roster:
         return replace(proposal, candidates=candidates, earlier=earlier)
 
     def _counted(self, unit: Candidate) -> Candidate:
-        tokens = [
-            item.size(f"content {self._counter.name}", lambda item: count_content(item.content, self._counter))
-            for item in unit.items
-        ]
-        if all(item.tokens == each for item, each in zip(unit.items, tokens, strict=True)):
+        items = tuple(map(self._counted_item, unit.items))
+        if items == unit.items:
             return unit
-        items = tuple(replace(item, tokens=each) for item, each in zip(unit.items, tokens, strict=True))
-        return unit._replace(items=items, tokens=sum(tokens))
+        return unit._replace(items=items, tokens=sum(item.tokens for item in items))
+
+    def _counted_item(self, item: Item) -> Item:
+        tokens = item.size(f"content {self._counter.name}", lambda item: count_content(item.content, self._counter))
+        return item if item.tokens == tokens else replace(item, tokens=tokens)
 
 
 async def _proposals(

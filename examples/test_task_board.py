@@ -1,0 +1,35 @@
+"""A board of tasks: agents work through it, each is shown its own, what is open first."""
+
+from __future__ import annotations
+
+from kaosmem import InMemoryTaskStore, SessionMemory, Task, TaskSource, TaskStatus, TaskStore, agent_scope
+
+
+async def work(memory: SessionMemory, board: TaskStore, agent: str, outcomes: list[str]) -> str:
+    """Start the first open task, end it, and return what the model is shown then; a model would decide both."""
+    with agent_scope(agent, thread_id="deal-42"):
+        for outcome in outcomes:
+            tasks = await board.get_task_list("deal-42", agent)
+            assert tasks is not None
+            task = next(task for task in tasks.tasks if task.status == TaskStatus.PLANNED)
+            await board.update_status("deal-42", agent, task.id, TaskStatus.IN_PROGRESS)
+            await board.update_status("deal-42", agent, task.id, outcome)
+        return (await memory.assemble_context(budget=400)).text
+
+
+async def test_each_agent_sees_its_board_with_what_is_open_first() -> None:
+    board = InMemoryTaskStore()
+    for agent, titles in {"reader": ["read the lease", "read the annex"], "writer": ["draft a summary"]}.items():
+        await board.create_task_list("deal-42", agent, [Task(title.split()[-1], title) for title in titles])
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "Go on with your tasks.")
+    await memory.attach(TaskSource(board), required=True)  # of whoever is at work; no turn without its tasks
+
+    seen = await work(memory, board, "reader", ["succeeded"])
+    assert "## tasks\n[planned] annex: read the annex\n[succeeded] lease: read the lease\n" in seen
+    assert "summary" not in seen
+
+    seen = await work(memory, board, "writer", ["failed"])
+    assert "[failed] summary: draft a summary" in seen
+    await board.increment_retry("deal-42", "writer", "summary")
+    assert "[in_progress] summary: draft a summary (retry 1 of 3)" in await work(memory, board, "writer", [])

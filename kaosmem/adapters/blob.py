@@ -1,0 +1,163 @@
+"""Large artefacts as a source: a handle with a preview is shown, and fetching it brings the whole."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed
+from kaosmem.display import visible
+from kaosmem.errors import UnknownBlobError
+from kaosmem.filters import MetadataFilter
+from kaosmem.names import check_id
+from kaosmem.retrieval import BM25Ranker
+from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.stores import BlobStore
+from kaosmem.stores.blob import Bytes
+from kaosmem.types import Content, ImageBlock, Item, Trust, check_text
+
+FILES = SectionSpec("files", 4_000, 55, eviction="none")
+
+PREVIEW_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class BlobHandle:
+    """What is shown of an artefact: its key, media type, size in bytes, and how its text begins."""
+
+    key: str
+    content_type: str
+    size: int
+    preview: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        check_id(self.key, "blob key")
+        check_text(self.content_type, "content_type")
+        check_text(self.preview, "preview")
+
+    @classmethod
+    def of(cls, key: str, data: bytes, *, content_type: str) -> BlobHandle:
+        """Return the handle of bytes; they have a preview where they are text in UTF-8."""
+        text = _text_of(data[: 8 * PREVIEW_CHARS], is_cut=len(data) > 8 * PREVIEW_CHARS) or ""
+        preview = text[:PREVIEW_CHARS].rstrip()
+        return cls(key, content_type, len(data), preview + ("…" if preview and len(text) > PREVIEW_CHARS else ""))
+
+    @property
+    def text(self) -> str:
+        """Return it as it is shown."""
+        title = f"{visible(self.key)} ({visible(self.content_type)}, {self.size:,} bytes)"
+        return f"{title}: {self.preview}" if self.preview else title
+
+
+class BlobSource(StoreSource):
+    """Artefacts as handles: the newest first or, past the spec's threshold, those whose handles answer the query.
+
+    `memory.fetch(id)` brings text whole, an image as an ImageBlock, and of other bytes the handle with a URL.
+    handles: of what is stored already; a store can't be asked what it holds. Keep `handles`, which `upload` adds to,
+        to have them again in another process. Each has the metadata `key`, `content_type` and `size`.
+    Raises ValueError for the spec.
+    """
+
+    def __init__(
+        self,
+        store: BlobStore,
+        handles: Iterable[BlobHandle] = (),
+        *,
+        spec: SectionSpec = FILES,
+        trust: Trust = Trust.EXTERNAL,
+    ) -> None:
+        super().__init__(spec, trust=trust)
+        self._store, self._shelf = store, _Shelf()
+        for handle in handles:
+            self._shelf.put(handle, self._handle(handle))
+
+    @property
+    def handles(self) -> tuple[BlobHandle, ...]:
+        """The handles, oldest first."""
+        return tuple(self._shelf.handles.values())
+
+    async def upload(self, key: str, data: Bytes, *, content_type: str) -> BlobHandle:
+        """Store bytes, as the store does but for good, and show their handle."""
+        await self._store.upload(key, data, content_type=content_type)
+        handle = BlobHandle.of(key, bytes(data), content_type=content_type)
+        self._shelf.put(handle, self._handle(handle))
+        return handle
+
+    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return the handles, without looking at the store: fetching says what is gone."""
+        newest_first = [(self._handle(handle), None) for handle in reversed(self.handles)]
+        found: list[Scored] = [*newest_first]
+        if len(found) > self.spec.retrieval_threshold:
+            scores = self._shelf.scores(query)
+            worded = [(self._handle(self._shelf.handles[key]), score) for key, score in scores.items()]
+            found = [*worded, *(each for each in newest_first if each[0].metadata["key"] not in scores)]
+        return proposed(passing(found, wanted), cap=cap)
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return an artefact in full, or None; the handle of one that the store has no more goes with it."""
+        key = self._local(item_id)
+        if key is None or (handle := self._shelf.handles.get(key)) is None:
+            return None
+        try:
+            data = await self._store.download(key)
+            return self._handle(handle, await self._content(handle, data))
+        except UnknownBlobError:
+            self._shelf.discard(key)
+            return None
+
+    async def forget(self, item_ids: Collection[str]) -> None:
+        """Delete artefacts from the store, and their handles."""
+        for key in self._store_ids(item_ids):
+            await self._store.delete(key)
+            self._shelf.discard(key)
+
+    async def _content(self, handle: BlobHandle, data: bytes) -> Content:
+        if handle.content_type.startswith("image/"):
+            url = f"data:{handle.content_type};base64,{base64.b64encode(data).decode()}"
+            return (ImageBlock(url, handle.content_type),)
+        if (text := _text_of(data)) is not None:
+            return text
+        return f"{handle.text}: {await self._store.presign_url(handle.key)}"
+
+    def _handle(self, handle: BlobHandle, content: Content | None = None) -> Item:
+        metadata = {"key": handle.key, "content_type": handle.content_type, "size": handle.size}
+        return self._item(handle.key, handle.text if content is None else content, metadata=metadata)
+
+
+class _Shelf:
+    """Handles by key, oldest first, with the index of their words."""
+
+    def __init__(self) -> None:
+        self.handles: dict[str, BlobHandle] = {}
+        self._ordinals: dict[str, int] = {}
+        self._keys: dict[int, str] = {}
+        self._next = count()
+        self._index = BM25Ranker().index()
+
+    def put(self, handle: BlobHandle, item: Item) -> None:
+        self.discard(handle.key)
+        ordinal = self._ordinals[handle.key] = next(self._next)
+        self.handles[handle.key], self._keys[ordinal] = handle, handle.key
+        self._index.add([(ordinal, item)])
+
+    def discard(self, key: str) -> None:
+        if self.handles.pop(key, None):
+            ordinal = self._ordinals.pop(key)
+            del self._keys[ordinal]
+            self._index.remove(ordinal)
+
+    def scores(self, query: str) -> dict[str, float]:
+        """Return what the words of a query give to keys, best first."""
+        return {self._keys[ordinal]: score for ordinal, score in self._index.rank(query, len(self.handles))}
+
+
+def _text_of(data: bytes, *, is_cut: bool = False) -> str | None:
+    """Return bytes as the text that they are in UTF-8, None if they are none; a cut one may end inside a character."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
+    except UnicodeDecodeError:
+        return None
+    return None if "\x00" in text else text

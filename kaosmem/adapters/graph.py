@@ -1,0 +1,134 @@
+"""A graph store as a source: what is around the entities that the query names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Collection, Iterable, Mapping
+
+from kaosmem.adapters.store_source import StoreSource, passing, proposed
+from kaosmem.entities import Entity, Part, Relationship, SubGraph
+from kaosmem.filters import MetadataFilter
+from kaosmem.retrieval import GraphRanker
+from kaosmem.retrieval.mentions import Mentions
+from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.stores import GraphStore
+from kaosmem.types import Item, JSONValue, Trust, json_text
+
+RELATIONS = SectionSpec("relations", None, 45, eviction="none")
+
+MAX_NAMED = 16
+"""Around how many of the entities that a query names the store is asked."""
+MAX_LINES = 1_024
+"""How many lines around each are ranked."""
+_ENTITY, _RELATIONSHIP = "entity:", "relationship:"
+
+
+class GraphSource(StoreSource):
+    """Entities and relationships as lines, ranked as those of a session's own graph.
+
+    A store can't be asked what a name stands for, so the source has to be told what a query may name: `entities`
+    that are stored already, and those that `add` stores.
+    depth: hops from a named entity to the furthest.
+    Raises InvalidNameError and InvalidContentError for an entity, ValueError for the depth and the spec.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        entities: Iterable[Entity | Mapping[str, JSONValue]] = (),
+        *,
+        depth: int = 2,
+        spec: SectionSpec = RELATIONS,
+        trust: Trust = Trust.EXTERNAL,
+    ) -> None:
+        super().__init__(spec, trust=trust)
+        self._store, self._depth, self._ranker = store, depth, GraphRanker(depth)
+        self._mentions, self._names = Mentions(), dict[str, tuple[str, ...]]()
+        self._note(map(Entity.of, entities))
+
+    async def add(
+        self,
+        entities: Iterable[Entity | Mapping[str, JSONValue]],
+        relationships: Iterable[Relationship | Mapping[str, JSONValue]] = (),
+    ) -> None:
+        """Store entities and relationships, of which a query may name the entities. Raises as the store."""
+        checked, related = list(map(Entity.of, entities)), list(map(Relationship.of, relationships))
+        await self._store.add_entities(checked)
+        await self._store.add_relationships(related)
+        self._note(checked)
+
+    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return what is around the entities that the query names, nearest and best first."""
+        named = self._mentions.entities_in(query)[:MAX_NAMED]
+        parts = await asyncio.gather(*(self._store.get_neighbors(each, depth=self._depth) for each in named))
+        items = [*{item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)}.values()]
+        index = self._ranker.index()
+        index.add(enumerate(items))
+        scores = dict(index.rank(query, len(items)))
+        # What is stored may lack the name by which it was found, and then nothing says how near its lines are.
+        others = [(item, None) for ordinal, item in enumerate(items) if ordinal not in scores]
+        ranked = [(items[ordinal], score) for ordinal, score in scores.items()]
+        return proposed(passing([*ranked, *others], wanted), cap=cap)
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return the line of an entity or a relationship, or None."""
+        match _part(self._local(item_id) or ""):
+            case Relationship(source=entity_id) | Entity(id=entity_id):
+                around = await self._store.get_neighbors(entity_id)
+            case None:
+                return None
+        return next((item for item in self._lines(around) if item.id == item_id), None)
+
+    async def forget(self, item_ids: Collection[str]) -> None:
+        """Delete entities, with their relationships, and relationships from the store; names are unlearned."""
+        for item_id in item_ids:
+            match _part(self._local(item_id) or ""):
+                case Relationship() as relationship:
+                    await self._store.delete_relationship(relationship)
+                case Entity(id=entity_id):
+                    await self._store.delete_entity(entity_id)
+                    self._unlearn(entity_id)
+
+    def _note(self, entities: Iterable[Entity]) -> None:
+        for entity in entities:
+            self._unlearn(entity.id)
+            self._names[entity.id] = tuple(dict.fromkeys((*entity.names, entity.id)))
+            for name in self._names[entity.id]:
+                self._mentions.add(name, entity.id)
+
+    def _unlearn(self, entity_id: str) -> None:
+        for name in self._names.pop(entity_id, ()):
+            self._mentions.discard(name, entity_id)
+
+    def _lines(self, part: SubGraph, *, most: int | None = None) -> list[Item]:
+        """Return a part of the graph as items, entities, then relationships, nearest first; of too many, half each."""
+        labels = {entity.id: entity.label for entity in part.entities}
+        room = sys.maxsize if most is None else most
+        entities = part.entities[: max(room // 2, room - len(part.relationships))]
+        relationships = part.relationships[: room - len(entities)]
+        return [
+            *(self._item(f"{_ENTITY}{each.id}", each.line, metadata=each.metadata) for each in entities),
+            *(
+                self._item(
+                    _RELATIONSHIP + json_text([each.source, each.type, each.target]),
+                    each.line(labels.get(each.source, each.source), labels.get(each.target, each.target)),
+                    metadata=each.metadata,
+                )
+                for each in relationships
+            ),
+        ]
+
+
+def _part(local_id: str) -> Part | None:
+    """Return the entity or relationship, without what describes it, that an id stands for; None for another id."""
+    try:
+        if local_id.startswith(_ENTITY):
+            return Entity(local_id.removeprefix(_ENTITY))
+        if local_id.startswith(_RELATIONSHIP):
+            source, kind, target = json.loads(local_id.removeprefix(_RELATIONSHIP))
+            return Relationship(source, target, kind)
+    except (TypeError, ValueError):
+        pass
+    return None

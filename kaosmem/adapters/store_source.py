@@ -1,0 +1,151 @@
+"""What all sources over stores have in common: ids under their name, little trust, and how much they propose."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TypeAlias, TypeVar
+
+from kaosmem.duplicates import Told
+from kaosmem.errors import InvalidNameError
+from kaosmem.filters import MetadataFilter
+from kaosmem.names import check_id
+from kaosmem.sections import Proposal, SectionSpec, renamed
+from kaosmem.types import Content, Item, JSONValue, Trust, content_text
+
+S = TypeVar("S", bound="StoreSource")
+
+Scored: TypeAlias = tuple[Item, float | None]
+"""An item and what the query gives it, None where that was not asked."""
+
+TYPICAL_TOKENS = 100
+"""What a text in a store is taken to have before any is seen."""
+MAX_SEARCHED = 4_096
+"""How many texts a store is asked for at most, where a filter lets few of them pass."""
+# Of the twice its cap that a source proposes, what is shown for the record alone takes so little.
+_FOR_THE_RECORD = 256
+
+_UNKNOWN_TIME = datetime.fromtimestamp(0, UTC)
+_BYTES_A_TOKEN = 4
+
+
+class StoreSource:
+    """The items of a store, each under `<name of the source>/<its id in the store>`.
+
+    spec: how it is budgeted and shown, in the block of what depends on the query: what others wrote is no system
+        message, and no turn of a conversation. trust: of all that comes from the store.
+    Raises ValueError for another placement.
+    """
+
+    def __init__(self, spec: SectionSpec, *, trust: Trust) -> None:
+        if spec.placement != "query":
+            raise ValueError(
+                f"source {spec.name!r} has placement {spec.placement!r}, and shows what a store holds; use 'query'"
+            )
+        self._spec, self._trust = spec, Trust(trust)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._spec.name!r})"
+
+    @property
+    def spec(self) -> SectionSpec:
+        """Return how the source is budgeted and shown."""
+        return self._spec
+
+    def named(self: S, name: str) -> S:
+        """Return the source under another name; what one of the two takes in, the other has."""
+        other = copy.copy(self)
+        other._spec = renamed(self._spec, name)
+        return other
+
+    def _item(
+        self,
+        store_id: str,
+        content: Content,
+        *,
+        role: str = "",
+        metadata: Mapping[str, JSONValue] | None = None,
+        created_at: datetime | None = None,
+    ) -> Item:
+        """Return an item of the store; its tokens are guessed by its bytes, as a session counts what it is given."""
+        return Item(
+            f"{self._spec.name}/{store_id}",
+            self._spec.name,
+            role,
+            content,
+            len(content_text(content).encode()) // _BYTES_A_TOKEN,
+            created_at or _UNKNOWN_TIME,
+            metadata=metadata or {},
+            trust=self._trust,
+        )
+
+    def _local(self, item_id: str) -> str | None:
+        """Return what follows the source's name in an id, None for one that is not the source's."""
+        prefix = f"{self._spec.name}/"
+        return item_id.removeprefix(prefix) if item_id.startswith(prefix) else None
+
+    def _store_id(self, item_id: str) -> str | None:
+        """Return the id in the store of an item, None for one that can't be in it."""
+        local = self._local(item_id)
+        return local if local is not None and _is_id(local) else None
+
+    def _store_ids(self, item_ids: Iterable[str]) -> list[str]:
+        return [each for each in map(self._store_id, item_ids) if each is not None]
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return bool(check_id(text, "id"))
+    except InvalidNameError:
+        return False
+
+
+def passing(found: Iterable[Scored], wanted: MetadataFilter | None) -> list[Scored]:
+    """Return what passes a filter; all where it has none of the filter's fields."""
+    listed = list(found)
+    if wanted is None or all(wanted.fields.isdisjoint(item.metadata) for item, _ in listed):
+        return listed
+    return [(item, score) for item, score in listed if wanted(item.metadata)]
+
+
+def proposed(found: Iterable[Scored], *, cap: int) -> Proposal:
+    """Return a proposal of what was found, best first, up to twice `cap` tokens."""
+    kept, left, told = [], 2 * cap, Told()
+    for item, score in found:
+        if left <= 0:
+            break
+        kept.append((item, score))
+        left -= _share(item, cap, told)
+    return Proposal.of(kept)
+
+
+async def searched(
+    search: Callable[[int], Awaitable[list[Scored]]], *, cap: int, wanted: MetadataFilter | None = None
+) -> Proposal:
+    """Return a proposal of what a store finds, best first, asking for more until it is worth twice `cap` tokens.
+
+    search: returns at most so many, the same ones first whatever the limit.
+    """
+    known: dict[str, Scored] = {}
+    limit = max(1, math.ceil(2 * cap / TYPICAL_TOKENS))
+    while True:
+        limit = min(limit, MAX_SEARCHED)
+        found = await search(limit)
+        # What is known already keeps what was reckoned of it, and its place where the store has changed meanwhile.
+        known |= {each[0].id: each for each in found if each[0].id not in known}
+        kept = passing(known.values(), wanted)
+        told = Told()
+        weight = sum(_share(item, cap, told) for item, _ in kept)
+        if len(found) < limit or limit == MAX_SEARCHED or weight >= 2 * cap:
+            return proposed(kept, cap=cap)
+        limit = max(2 * limit, math.ceil(1.2 * limit * 2 * cap / max(1, weight)))
+
+
+def _share(item: Item, cap: int, told: Told) -> int:
+    """Return what an item takes of the twice `cap` tokens: little if it can't be shown, or says what another says."""
+    weight = max(1, item.tokens)
+    if weight <= cap and not told.knows(item):
+        return weight
+    return min(weight, 1 + 2 * cap // _FOR_THE_RECORD)

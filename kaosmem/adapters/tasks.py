@@ -1,0 +1,65 @@
+"""A board of tasks as a source: what is to do comes first."""
+
+from __future__ import annotations
+
+from kaosmem.adapters.store_source import StoreSource, passing, proposed
+from kaosmem.display import visible
+from kaosmem.filters import MetadataFilter
+from kaosmem.names import check_id
+from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.stores import GlobalTaskStore, Task, TaskList, TaskStore, current_board_key
+from kaosmem.types import Item, Trust
+
+TASKS = SectionSpec("tasks", 4_000, 75, eviction="none")
+
+
+class TaskSource(StoreSource):
+    """A board, a task a line under its status: the open ones first, otherwise in the board's order.
+
+    store: None is the one that all agents of the process share. conversation_id, agent_id: whose board it is; both
+        None for that of whoever is at work (see `agent_scope`).
+    A task has the metadata `status` and `retry_count`. The source can't forget: a TaskStore deletes nothing.
+    Raises InvalidNameError for an id, ValueError for one without the other and for the spec.
+    """
+
+    def __init__(
+        self,
+        store: TaskStore | None = None,
+        conversation_id: str | None = None,
+        agent_id: str | None = None,
+        *,
+        spec: SectionSpec = TASKS,
+        trust: Trust = Trust.EXTERNAL,
+    ) -> None:
+        super().__init__(spec, trust=trust)
+        self._store, self._key = store, None
+        if conversation_id is not None and agent_id is not None:
+            self._key = check_id(conversation_id, "conversation id"), check_id(agent_id, "agent id")
+        elif conversation_id is not None or agent_id is not None:
+            raise ValueError(
+                "a board is a conversation's and an agent's; give both ids, or none for whoever is at work"
+            )
+
+    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return the tasks, whatever the query."""
+        if (board := await self._board()) is None:
+            return Proposal(())
+        tasks = sorted(board.tasks, key=lambda task: not task.status.is_open)
+        return proposed(passing([(self._line(task, board), None) for task in tasks], wanted), cap=cap)
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return a task, or None."""
+        if (task_id := self._local(item_id)) is None or (board := await self._board()) is None:
+            return None
+        return next((self._line(task, board) for task in board.tasks if task.id == task_id), None)
+
+    async def _board(self) -> TaskList | None:
+        store = GlobalTaskStore.get() if self._store is None else self._store
+        conversation_id, agent_id = self._key or current_board_key()
+        return await store.get_task_list(conversation_id, agent_id)
+
+    def _line(self, task: Task, board: TaskList) -> Item:
+        retries = f" (retry {task.retry_count} of {board.max_retries})" if task.retry_count else ""
+        text = f"{visible(task.id)}: {visible(' '.join(task.title.split()))}{retries}"
+        metadata = {"status": task.status.value, "retry_count": task.retry_count}
+        return self._item(task.id, text, role=task.status.value, metadata=metadata)

@@ -1,0 +1,81 @@
+"""Documents of a vector store as a source: those nearest to the query."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kaosmem.adapters.store_source import Scored, StoreSource, searched
+from kaosmem.clients import EmbeddingClient
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.filters import Filter, MetadataFilter
+from kaosmem.names import check_id
+from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.stores import Document, SearchResult, VectorStore
+from kaosmem.types import Content, Item, TextBlock, Trust
+
+VECTORS = SectionSpec("vectors", None, 50, 0.2, eviction="none", header="documents found")
+
+
+class VectorSource(StoreSource):
+    """The documents of a collection, by their cosine with the query's embedding, which is their score.
+
+    Size does not count: cosines of texts differ too little to be divided by it.
+    embedding_client: embeds the query as the documents were.
+    Raises InvalidNameError for the collection, ValueError for the spec.
+    """
+
+    def __init__(
+        self,
+        store: VectorStore,
+        embedding_client: EmbeddingClient,
+        *,
+        collection: str = "default",
+        spec: SectionSpec = VECTORS,
+        trust: Trust = Trust.EXTERNAL,
+    ) -> None:
+        super().__init__(spec, trust=trust)
+        self._store, self._client = store, embedding_client
+        self._collection = check_id(collection, "collection")
+
+    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return the nearest documents; nothing for a query that means nothing."""
+        if not query.strip() or not cap:
+            return Proposal(())
+        embeddings = await self._client.embed([query])
+        if len(embeddings) != 1:
+            raise InvalidArgumentError(f"the embedding client made {len(embeddings)} embeddings of 1 text")
+        embedding = [float(number) for number in embeddings[0]]
+        if not any(embedding):
+            return Proposal(())
+        narrowing = await self._narrowing(embedding, wanted)
+
+        async def search(limit: int) -> list[Scored]:
+            found = await self._store.search(embedding, collection=self._collection, limit=limit, filter=narrowing)
+            return [(self._document(each), each.score) for each in found]
+
+        return await searched(search, cap=cap)
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return a document, or None."""
+        if (document_id := self._store_id(item_id)) is None:
+            return None
+        found = await self._store.get([document_id], collection=self._collection)
+        return self._document(found[0]) if found else None
+
+    async def forget(self, item_ids: Collection[str]) -> None:
+        """Delete documents from the store."""
+        await self._store.delete(self._store_ids(item_ids), collection=self._collection)
+
+    async def _narrowing(self, embedding: list[float], wanted: MetadataFilter | None) -> Filter | None:
+        """Return a filter as the store takes it, None where no document has any of its fields."""
+        if wanted is None:
+            return None
+        has_field = {"$or": [{field: {"$exists": True}} for field in sorted(wanted.fields)]}
+        one = await self._store.search(embedding, collection=self._collection, limit=1, filter=has_field)
+        return wanted.given if one else None
+
+    def _document(self, found: Document | SearchResult) -> Item:
+        content: Content = found.content
+        if len(found.content) == 1 and isinstance(block := found.content[0], TextBlock):
+            content = block.text
+        return self._item(found.id, content, metadata=found.metadata)

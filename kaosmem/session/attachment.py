@@ -1,0 +1,86 @@
+"""A source as one session has attached it: under which name, how long it is awaited, whether it can be done without."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kaosmem.assembly import SourceReport, SourceStatus
+from kaosmem.errors import InvalidArgumentError, SourceUnavailableError
+from kaosmem.filters import MetadataFilter
+from kaosmem.names import shown, shown_name
+from kaosmem.sections import ForgettingSource, Proposal, Source
+from kaosmem.types import Item
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A source under a name.
+
+    How long to wait, and whether to go on without, are the session's to say: one source may be indispensable to one
+    agent and not to another, and a section of another session has no place to say it.
+    timeout_s: how long it is awaited, None for as long as it takes. required: without it there is no context.
+    What it raises, and its being late, is a SourceUnavailableError. Raises InvalidArgumentError for timeout_s.
+    """
+
+    source: Source
+    name: str
+    timeout_s: float | None = None
+    required: bool = False
+
+    def __post_init__(self) -> None:
+        given = self.timeout_s
+        is_number = isinstance(given, int | float) and not isinstance(given, bool)
+        if given is not None and not (is_number and 0 < given < math.inf):
+            raise InvalidArgumentError(f"timeout_s is {shown_name(given)}; give seconds, a number above 0, or None")
+
+    async def propose(
+        self, query: str, *, cap: int, wanted: MetadataFilter | None
+    ) -> tuple[Proposal | None, SourceReport]:
+        """Return what the source proposes and what it did; raise only where it is required."""
+        try:
+            proposal = await self._answer(self.source.propose(query, cap=cap, wanted=wanted), self.timeout_s)
+        except SourceUnavailableError as error:
+            if self.required:
+                raise
+            status = SourceStatus.LATE if error.late else SourceStatus.FAILED
+            return None, SourceReport(status, error="" if error.late else type(error.__cause__).__name__)
+        return proposal, SourceReport(SourceStatus.OK, proposed=len(proposal.candidates) + len(proposal.earlier))
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return an item of the source, or None."""
+        return await self._answer(self.source.get(item_id), self.timeout_s)
+
+    async def forget(self, item_ids: Collection[str]) -> bool:
+        """Return whether nothing of these items is left in the source; it takes the time that erasing takes."""
+        held = [item_id for item_id in item_ids if await self.get(item_id) is not None]
+        if held and isinstance(self.source, ForgettingSource):
+            await self._answer(self.source.forget(held), None)
+            return True
+        return not held
+
+    async def _answer(self, asked: Awaitable[T], timeout_s: float | None) -> T:
+        try:
+            async with asyncio.timeout(timeout_s) as deadline:
+                return await asked
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                raise  # whoever asks has been cancelled, not something that the source waited for
+            raise self._unavailable(error, late=deadline.expired()) from error
+
+    def _unavailable(self, error: BaseException, *, late: bool) -> SourceUnavailableError:
+        if late:
+            why = f"gave no answer within {self.timeout_s} s; raise its timeout_s"
+        else:
+            why = f"failed with {type(error).__name__}, the cause of this error; mend it"
+        return SourceUnavailableError(
+            f"source {shown(self.name)} {why}, or attach it without required, to be shown the rest",
+            source=self.name,
+            late=late,
+        )

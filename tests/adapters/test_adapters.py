@@ -1,0 +1,375 @@
+"""What each kind of store shows, how it is narrowed, fetched and forgotten."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+import kaosmem
+from kaosmem import (
+    BlobHandle,
+    BlobSource,
+    Document,
+    Entity,
+    FactSource,
+    ForgetIncompleteError,
+    GlobalTaskStore,
+    GraphSource,
+    ImageBlock,
+    InMemoryLongTermMemory,
+    InMemoryTaskStore,
+    NamedSource,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    Source,
+    StateSource,
+    Task,
+    TaskSource,
+    TaskStatus,
+    Trust,
+    UnknownBlobError,
+    UnknownItemError,
+    VectorSource,
+    adapters,
+    agent_scope,
+)
+from tests.adapters.stores import FORGETTING, Stores, WordLlamaClient, attached, forgets
+
+
+@pytest.fixture
+def stores() -> Stores:
+    return Stores.new()
+
+
+@pytest.fixture
+def memory() -> SessionMemory:
+    return SessionMemory.test_mode()
+
+
+def test_adapters_are_importable_from_kaosmem_and_imported_when_asked_for() -> None:
+    """By the names that the package exports; a program without stores does not wait for them."""
+    assert {*adapters.__all__} <= {*kaosmem.__all__}
+    assert all(getattr(kaosmem, name) is getattr(adapters, name) for name in adapters.__all__)
+    code = "import sys, kaosmem; print([name for name in sys.modules if name.startswith('kaosmem.adapters')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
+
+
+async def shown(memory: SessionMemory, source: Source, query: str = "", budget: int = 1_000, **options) -> list[str]:
+    """Return the texts that one source alone brings."""
+    name = next((name for name, each in memory.sources.items() if each is source), None)
+    name = name or await memory.attach(source)
+    context = await memory.assemble_context(query, budget=budget, sections=[name], **options)
+    assert context.sources[name].status == "ok"
+    return [item.text for item in context.items]
+
+
+async def test_facts_that_answer_come_best_first_with_their_scores(stores: Stores, memory: SessionMemory) -> None:
+    """Of this agent and namespace, under the time that they were saved; none for no question."""
+    for text in ("Ada likes tea", "the notice period is thirty days", "Ada's notice period is ninety days"):
+        await stores.facts.save("a", text)
+    await stores.facts.save("a", "the notice period of another namespace", namespace="other")
+    await stores.facts.save("b", "the notice period of another agent")
+    facts = FactSource(stores.facts, "a")
+    assert await shown(memory, facts, "Ada's notice period") == [
+        "Ada's notice period is ninety days",
+        "the notice period is thirty days",
+        "Ada likes tea",
+    ]
+    assert await shown(memory, facts) == []
+    found = await stores.facts.search("a", "notice")
+    proposal = await facts.propose("notice", cap=100)
+    assert [unit.score for unit in proposal.candidates] == [each.score for each in found]
+    (item,) = proposal.candidates[0].items
+    assert item.created_at.isoformat() == found[0].metadata["timestamp"]
+    assert item.trust is Trust.EXTERNAL
+
+
+async def test_a_store_is_asked_until_twice_the_cap_is_found(stores: Stores) -> None:
+    """Small texts fill a cap as large ones do, and what a filter leaves out keeps no room from what passes."""
+    for number in range(600):
+        await stores.facts.save("a", f"notice {number}")
+    facts = FactSource(stores.facts, "a")
+    proposal = await facts.propose("notice", cap=500)
+    assert 1_000 <= sum(unit.tokens for unit in proposal.candidates) < 1_010
+    large = [Document("notice " * 400 + str(n), f"large{n}", metadata={"kind": "large"}) for n in range(40)]
+    small = [Document(f"notice {n}", f"small{n}", metadata={"kind": "small"}) for n in range(40)]
+    await stores.vectors.add([*large, *small])
+    memory = SessionMemory.test_mode()
+    vectors = VectorSource(stores.vectors, WordLlamaClient())
+    texts = await shown(memory, vectors, "notice", budget=100, filter={"kind": "small"})
+    assert len(texts) > 5
+    assert max(map(len, texts)) < 10
+
+
+async def test_a_store_that_changes_between_two_answers_gives_no_item_twice() -> None:
+    """What moved down the list since it was first asked for is proposed once."""
+
+    class Growing(InMemoryLongTermMemory):
+        async def search(self, agent_id: str, query: str, *, namespace: str = "default", limit: int = 5):
+            await self.save(agent_id, "notice notice")
+            return await super().search(agent_id, query, namespace=namespace, limit=limit)
+
+    store = Growing()
+    for number in range(100):
+        await store.save("a", f"notice {number}")
+    proposal = await FactSource(store, "a").propose("notice", cap=500)
+    ids = [item.id for unit in proposal.candidates for item in unit.items]
+    assert len(set(ids)) == len(ids) > 50
+
+
+async def test_what_can_not_be_shown_keeps_no_room(stores: Stores, memory: SessionMemory) -> None:
+    """Copies of one text, and texts larger than the cap, do not crowd out the others that were found."""
+    for _ in range(100):
+        await stores.facts.save("a", "notice notice period of Acme, given by hand on the first of a month")
+    await stores.facts.save("a", "notice " + "word " * 500)
+    await stores.facts.save("a", "a notice period of Birch, among the many other words that make it rank last of all")
+    texts = await shown(memory, FactSource(stores.facts, "a"), "notice period", budget=70)
+    assert len(texts) == 2
+    assert any("Birch" in text for text in texts)
+
+
+async def test_a_state_is_lines_in_order_of_its_keys(stores: Stores, memory: SessionMemory) -> None:
+    """Values are JSON but for texts, and a state that changes is shown as it is now."""
+    state = StateSource(stores.state, "s")
+    assert await shown(memory, state) == []
+    await stores.state.set_state("s", {"step": 2, "goal": "ship it", "done": ["a", "b"], "über": None})
+    assert await shown(memory, state) == ['done: ["a","b"]', "goal: ship it", "step: 2", "über: null"]
+    await stores.state.update_state("s", {"step": 3})
+    assert "step: 3" in await shown(memory, state, "an unrelated question")
+    assert await shown(memory, state, filter={"key": "goal"}) == ["goal: ship it"]
+    assert len(await shown(memory, state, filter={"source": "a.md"})) == 4
+    assert (await memory.fetch("state/step")).text == "step: 3"
+    with pytest.raises(UnknownItemError):
+        await memory.fetch("state/steps")
+
+
+async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_field(
+    stores: Stores, memory: SessionMemory
+) -> None:
+    """A filter of fields that no document has narrows nothing, as in sections; a query without words finds nothing."""
+    texts = {"cat": "a cat on a mat", "dog": "a dog in the fog", "law": "the governing law of the contract"}
+    await stores.vectors.add(Document(text, key, metadata={"kind": key}) for key, text in texts.items())
+    vectors = VectorSource(stores.vectors, WordLlamaClient())
+    await memory.attach(vectors)
+    (embedding,) = await WordLlamaClient().embed(["kittens"])
+    found = await stores.vectors.search(embedding)
+    context = await memory.assemble_context("kittens", budget=500)
+    assert context.items[0].text == texts["cat"]
+    for each in found:
+        decision = context.decision(f"vectors/{each.id}")
+        assert (decision.score, decision.reason) == (each.score, Reason.RELEVANT)
+    assert await shown(memory, vectors, "kittens", filter={"kind": {"$in": ["law", "dog"]}}) == [
+        texts[each.id] for each in found if each.id != "cat"
+    ]
+    assert len(await shown(memory, vectors, "kittens", filter={"year": 2024})) == 3
+    assert await shown(memory, vectors, "kittens", filter={"kind": "bird"}) == []
+    assert await shown(memory, vectors) == []
+
+
+async def test_a_query_that_means_nothing_finds_nothing(stores: Stores, memory: SessionMemory) -> None:
+    """Where a client embeds it as zeros, which have no direction, the source is well and has nothing to say."""
+
+    class Zeros:
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            return [[0.0] * 256 for _ in texts]
+
+    await stores.vectors.add([Document("a cat on a mat", "cat")])
+    assert await shown(memory, VectorSource(stores.vectors, Zeros()), "?!") == []
+
+
+async def test_a_graph_shows_what_is_around_the_named(stores: Stores, memory: SessionMemory) -> None:
+    """As lines, also two steps away and under names that only the source knows; nothing where none is named."""
+    graph = GraphSource(stores.graph, [{"id": "acme", "name": "Acme Corp", "aliases": ["the bridge builder"]}])
+    await stores.graph.add_entities([{"id": "acme", "name": "Acme Corp"}, {"id": "far", "name": "Far Away"}])
+    await graph.add(
+        [{"id": "beta", "name": "Beta Bolts"}, {"id": "lyon", "name": "Lyon"}],
+        [
+            {"source": "beta", "target": "acme", "type": "supplies", "description": "bolts"},
+            {"source": "beta", "target": "lyon", "type": "ships from"},
+            {"source": "lyon", "target": "far", "type": "twinned with"},
+        ],
+    )
+    lines = await shown(memory, graph, "What could delay Acme Corp?")
+    assert "Beta Bolts -[supplies]-> Acme Corp: bolts" in lines
+    assert "Lyon" in lines
+    assert not any("Far Away" in line for line in lines)
+    assert set(lines) == set(await shown(memory, graph, "What could delay the bridge builder?"))
+    assert await shown(memory, graph, "What could delay it?") == []
+    for item in (await memory.assemble_context("Acme Corp", budget=500)).items:
+        assert await memory.fetch(item.id) == item
+    for unknown in ("relations/entity:", "relations/x", "relations/relationship:[1]", "relations/entity:nobody"):
+        with pytest.raises(UnknownItemError):
+            await memory.fetch(unknown)
+
+
+async def test_around_a_hub_the_nearest_lines_are_ranked(stores: Stores) -> None:
+    """So many alone that a turn stays short; what has words of the query comes first among them."""
+    names = [{"id": f"c{n}", "name": f"Company {n}"} for n in range(3_000)]
+    await stores.graph.add_entities([{"id": "hub", "name": "Acme"}, *names])
+    await stores.graph.add_relationships(
+        {"source": "hub", "target": each["id"], "type": "knows", "description": "of old" if n == 1 else ""}
+        for n, each in enumerate(names)
+    )
+    graph = GraphSource(stores.graph, [{"id": "hub", "name": "Acme"}])
+    proposal = await graph.propose("Whom does Acme know of old?", cap=100_000)
+    assert len(proposal.candidates) == 1_024
+    texts = [unit.items[0].text for unit in proposal.candidates]
+    assert next(text for text in texts if "-[" in text) == "Acme -[knows]-> Company 1: of old"
+    assert sum("-[knows]->" in text for text in texts) == 512
+    last = next(unit.items[0] for unit in reversed(proposal.candidates))
+    assert await graph.get(last.id) == last
+
+
+async def test_a_board_shows_what_is_open_first(stores: Stores, memory: SessionMemory) -> None:
+    """In its own order, under the status, whatever the query; narrowed by status."""
+    await stores.tasks.create_task_list("c", "a", [Task("t1", "read"), Task("t2", "write\nit"), Task("t3", "file")])
+    for status in (TaskStatus.IN_PROGRESS, TaskStatus.SUCCEEDED):
+        await stores.tasks.update_status("c", "a", "t1", status)
+    for status in (TaskStatus.IN_PROGRESS, TaskStatus.FAILED):
+        await stores.tasks.update_status("c", "a", "t3", status)
+    await stores.tasks.increment_retry("c", "a", "t3")
+    board = TaskSource(stores.tasks, "c", "a")
+    assert await shown(memory, board, "read") == ["t2: write it", "t3: file (retry 1 of 3)", "t1: read"]
+    text = (await memory.assemble_context("read", budget=500)).text
+    assert "## tasks\n[planned] t2: write it\n[in_progress] t3: file" in text
+    assert await shown(memory, board, filter={"status": "succeeded"}) == ["t1: read"]
+    assert (await memory.fetch("tasks/t2")).role == "planned"
+    assert await shown(memory, TaskSource(stores.tasks, "c", "b")) == []
+    with pytest.raises(ValueError, match="both"):
+        TaskSource(stores.tasks, "c")
+
+
+async def test_a_board_of_whoever_is_at_work_is_that_of_the_scope(memory: SessionMemory) -> None:
+    """From the store that the process shares; outside a scope there is none, and the context says so."""
+    before = GlobalTaskStore.set(InMemoryTaskStore())
+    try:
+        for agent in ("reader", "writer"):
+            await GlobalTaskStore.get().create_task_list("c", agent, [Task("t", f"what a {agent} does")])
+        await memory.attach(TaskSource())
+        for agent in ("reader", "writer"):
+            with agent_scope(agent, thread_id="c"):
+                context = await memory.assemble_context("", budget=500)
+            assert [item.text for item in context.items] == [f"t: what a {agent} does"]
+        context = await memory.assemble_context("", budget=500)
+        assert context.sources["tasks"].error == "UnknownScopeError"
+    finally:
+        GlobalTaskStore.set(before)
+
+
+async def test_an_artefact_is_a_handle_until_it_is_fetched(stores: Stores, memory: SessionMemory) -> None:
+    """Text comes whole, an image as one, other bytes as a URL; the newest is first, or what the query asks for."""
+    files = BlobSource(stores.files)
+    await memory.attach(files)
+    report = "Umsätze des Jahres: gut. " * 10_000
+    await files.upload("report.txt", report.encode(), content_type="text/plain")
+    await files.upload("chart.png", b"\x89PNG\x00", content_type="image/png")
+    await files.upload("model.bin", b"\x00\xff" * 50, content_type="application/octet-stream")
+    texts = await shown(memory, files, budget=500)
+    assert texts[:2] == ["model.bin (application/octet-stream, 100 bytes)", "chart.png (image/png, 5 bytes)"]
+    assert texts[2].startswith("report.txt (text/plain, 260,000 bytes): Umsätze")
+    assert len(texts[2]) < 400
+    fetched = await memory.fetch("files/report.txt")
+    assert fetched.content == report
+    assert fetched.tokens == memory.counter(report)
+    (image,) = (await memory.fetch("files/chart.png")).content
+    assert image == ImageBlock("data:image/png;base64,iVBORwA=", "image/png")
+    assert (await memory.fetch("files/model.bin")).text.endswith("memory://model.bin")
+    for number in range(30):
+        await files.upload(f"{number}.txt", f"minutes of meeting {number}".encode(), content_type="text/plain")
+    assert (await shown(memory, files, "Umsätze", budget=200))[0].startswith("report.txt")
+    again = BlobSource(stores.files, files.handles)
+    assert (await again.propose("Umsätze", cap=100)) == (await files.propose("Umsätze", cap=100))
+    await stores.files.delete("0.txt")
+    with pytest.raises(UnknownItemError):
+        await memory.fetch("files/0.txt")
+    assert "0.txt" not in [handle.key for handle in files.handles]
+
+
+@pytest.mark.parametrize("cut", range(2_395, 2_405))
+def test_a_preview_ends_at_a_character(cut: int) -> None:
+    """Wherever the bytes are cut, text stays text and bytes stay bytes."""
+    data = ("x" * (cut % 4) + "日本語👍" * 2_000).encode()
+    assert "日本" in BlobHandle.of("k", data, content_type="text/plain").preview
+    assert BlobHandle.of("k", data[:cut] + b"\xff" + data[cut:], content_type="").preview == "" or cut >= 2_400
+    assert BlobHandle.of("k", b"", content_type="text/plain").text == "k (text/plain, 0 bytes)"
+
+
+async def test_forgetting_reaches_into_stores_that_can(stores: Stores, memory: SessionMemory) -> None:
+    """What can't is named, and still has it; neighbours in the store stay."""
+    kept, gone = [await stores.facts.save("a", f"notice {n}") for n in range(2)]
+    await stores.state.set_state("s", {"kept": 1, "gone": 2})
+    await stores.vectors.add([Document("notice", "kept"), Document("period", "gone")])
+    await stores.graph.add_relationships([{"source": "kept", "target": "gone", "type": "knows"}])
+    await stores.tasks.create_task_list("c", "a", [Task("kept", "x"), Task("gone", "y")])
+    sources = stores.sources()
+    await attached(memory, sources)
+    assert {source.spec.name for source in sources if forgets(source)} == FORGETTING
+    blobs = next(source for source in sources if isinstance(source, BlobSource))
+    for key in ("kept", "gone"):
+        await blobs.upload(key, key.encode(), content_type="text/plain")
+    derived = memory.add("findings", "derived", sources=[f"facts/{gone}"])
+    await memory.forget(f"facts/{gone}", "vectors/gone", "relations/entity:gone", "files/gone")
+    assert derived.id not in memory
+    assert await stores.facts.get("a", gone) is None
+    assert await stores.facts.get("a", kept) is not None
+    assert [each.id for each in await stores.vectors.get(["kept", "gone"])] == ["kept"]
+    around = await stores.graph.get_neighbors("kept")
+    assert (around.entities, around.relationships) == ((Entity("kept"),), ())
+    assert [handle.key for handle in blobs.handles] == ["kept"]
+    for item_id, name in (("state/gone", "state"), ("tasks/gone", "tasks")):
+        with pytest.raises(ForgetIncompleteError, match=name):
+            await memory.forget(item_id)
+        assert (await memory.fetch(item_id)).id == item_id
+    with pytest.raises(UnknownBlobError):
+        await stores.files.download("gone")
+    await stores.graph.add_relationships([{"source": "kept", "target": "near", "type": "knows"}])
+    await memory.forget('relations/relationship:["kept","knows","near"]')
+    assert not (await stores.graph.get_neighbors("kept")).relationships
+    with pytest.raises(UnknownItemError):
+        await memory.fetch("facts/")
+
+
+async def test_a_forgotten_entity_is_found_by_none_of_its_names(stores: Stores, memory: SessionMemory) -> None:
+    """Not even where another is stored under its id."""
+    graph = GraphSource(stores.graph)
+    await graph.add([{"id": "e1", "name": "Ada Lovelace", "aliases": ["the countess"]}])
+    assert await shown(memory, graph, "Who is the countess?") == ["Ada Lovelace, also the countess"]
+    await memory.forget("relations/entity:e1")
+    await stores.graph.add_entities([{"id": "e1", "name": "Charles"}])
+    assert await shown(memory, graph, "Who is the countess, Ada Lovelace?") == []
+
+
+async def test_two_sources_of_a_kind_never_share_an_id(stores: Stores, memory: SessionMemory) -> None:
+    """The second is numbered, its ids too; forgetting in one leaves the other."""
+    for agent in ("a", "b"):
+        await stores.tasks.create_task_list("c", agent, [Task("t", f"of {agent}")])
+        await stores.vectors.add([Document(f"notice of {agent}", "1")], collection=agent)
+    for agent in ("a", "b"):
+        await memory.attach(TaskSource(stores.tasks, "c", agent))
+        await memory.attach(VectorSource(stores.vectors, WordLlamaClient(), collection=agent))
+    assert all(isinstance(source, NamedSource) for source in memory.sources.values())
+    context = await memory.assemble_context("notice", budget=500)
+    assert {item.id: item.text for item in context.items} == {
+        "tasks/t": "t: of a",
+        "vectors/1": "notice of a",
+        "tasks-2/t": "t: of b",
+        "vectors-2/1": "notice of b",
+    }
+    assert "## tasks\n[planned] t: of b" in context.text
+    await memory.forget("vectors/1")
+    assert (await memory.fetch("vectors-2/1")).text == "notice of b"
+    assert await stores.vectors.list_collections() == ["b"]
+
+
+@pytest.mark.parametrize("placement", ["static", "history"])
+async def test_a_store_is_shown_in_the_block_alone(stores: Stores, placement) -> None:
+    """It can't be made a system message, nor turns of the conversation."""
+    spec = replace(SectionSpec("x"), placement=placement)
+    for source in (lambda: FactSource(stores.facts, "a", spec=spec), lambda: StateSource(stores.state, "s", spec=spec)):
+        with pytest.raises(ValueError, match="query"):
+            source()

@@ -1,0 +1,163 @@
+"""What is promised of sections holds of stores beside them: P1 to P5, P7, P8 and P10."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import Context, SessionMemory, Trust, WindowTooSmallError
+from kaosmem.assembly.allocation import cap_of
+from kaosmem.formats.delimiters import OPENING
+from tests.adapters.stores import attached, filled_sources
+from tests.test_promises import COUNTERS, counted, handed_over
+from tests.worlds import budgets, formats, queries, texts, worlds
+
+
+def assembled(memory: SessionMemory, query: str | None, budget: int, format: str) -> Context | None:
+    try:
+        return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
+    except WindowTooSmallError:
+        return None
+
+
+@given(worlds(counters=COUNTERS, max_adds=12), filled_sources(), queries, budgets, formats)
+def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sources, query, budget, format):
+    """Counted anew it fits, each source within its cap; all that was proposed is decided; nothing is changed."""
+    memory = world.memory
+    asyncio.run(attached(memory, sources))
+    first, second = (assembled(memory, query, budget, format) for _ in range(2))
+    if first is None:
+        return
+    assert second is not None
+    assert {name: report.status for name, report in first.sources.items()} == dict.fromkeys(memory.sources, "ok")
+    assert counted(first, memory.counter) == first.used <= budget
+    for name, use in first.by_section.items():
+        spec = memory.sources[name].spec if name in memory.sources else memory[name].spec
+        assert use.used <= cap_of(spec, budget)
+    assert handed_over(first) == handed_over(second)
+    assert first == second
+    assert first.decisions == second.decisions
+    decided = {decision.item_id: decision for decision in first.decisions}
+    assert len(decided) == len(first.decisions)
+    assert {item.id for item in first.items} == {each for each, decision in decided.items() if decision.included}
+    for source in sources:
+        proposal = asyncio.run(source.propose(first.query, cap=cap_of(source.spec, budget)))
+        assert {item.id for unit in proposal.candidates for item in unit.items} <= decided.keys()
+    assert all(len(line) <= 80 for line in first.explain().splitlines())
+
+
+SCENARIO = """
+import asyncio, random
+from kaosmem import Document, SessionMemory
+from tests.adapters.stores import Stores, attached
+rng = random.Random(7)
+words = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
+
+async def main():
+    stores, memory = Stores.new(), SessionMemory.test_mode()
+    for n in range(120):
+        text = " ".join(rng.choices(words, k=rng.randint(3, 40)))
+        await stores.facts.save("a", text)
+        await stores.vectors.add([Document(text, str(n), metadata={"year": n % 3, "lang": "de"})])
+        await stores.graph.add_relationships([{"source": f"e{n % 9}", "target": f"e{n % 7}", "type": str(n % 5)}])
+        await stores.state.update_state("s", {str(n): text})
+    await attached(memory, stores.sources())
+    for query in ("notice and term of TASK-17", "what indemnity has to do with the party and the fee"):
+        context = await memory.assemble_context(query, budget=3_000, filter={"year": 1, "lang": "de"})
+        print(context.text, [str(decision) for decision in context.decisions])
+
+asyncio.run(main())
+"""
+
+
+def test_any_process_and_hash_seed_gives_the_same() -> None:
+    """Two processes with different hash seeds print byte-identical contexts and decisions of stores filled alike."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", SCENARIO],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1]
+    assert len(printed[0]) > 3_000
+
+
+@given(worlds(max_adds=6), filled_sources(), queries, formats)
+def test_what_is_shown_of_a_store_is_namespaced_and_can_be_fetched(world, sources, query, format):
+    """Its id begins with the source's name, and is of one item alone; fetching gives what was shown, or more."""
+    asyncio.run(attached(world.memory, sources))
+    context = assembled(world.memory, query, 5_000, format)
+    if context is None:
+        return
+    shown = [item for item in context.items if item.section in world.memory.sources]
+    for item in shown:
+        assert item.id.startswith(f"{item.section}/")
+        fetched = asyncio.run(world.memory.fetch(item.id))
+        assert fetched == item or item.section == "files"
+    assert len({item.id for item in context.items}) == len(context.items)
+
+
+@given(filled_sources(), queries, budgets, formats)
+def test_what_stores_hold_is_never_a_system_message(sources, query, budget, format):
+    """It stands in the user's block, whatever its texts say, and can't forge a delimiter of it."""
+    memory = SessionMemory.test_mode()
+    memory.add("role", "Be careful.")
+    asyncio.run(attached(memory, sources))
+    context = assembled(memory, query, budget, format)
+    if context is None:
+        return
+    alone = asyncio.run(memory.assemble_context(query, budget=5_000, format=format, sections=["role"]))
+    if format == "openai":
+        assert [m for m in context.messages if m["role"] == "system"] == alone.messages
+    elif format == "anthropic":
+        assert context.system == alone.system
+    else:
+        assert context.text.startswith(alone.text)
+    assert all(item.role != "system" for item in context.items if item.section != "role")
+    if format != "text":
+        assert str(context.messages).count(OPENING) <= 1
+
+
+@given(
+    filled_sources(),
+    st.lists(texts, min_size=2, max_size=8),
+    st.sampled_from(["openai", "anthropic"]),
+    st.integers(1_000, 4_000),
+)
+def test_the_newest_message_is_in_and_the_prefix_stays(sources, said, format, budget):
+    """Stores starve no message, and what they bring comes last: an appended message leaves all before it."""
+    memory = SessionMemory.test_mode()
+    asyncio.run(attached(memory, sources))
+    memory.add("role", "Be careful.")
+    before: list[object] = []
+    for text in said:
+        newest = memory.add("messages", text)
+        context = assembled(memory, None, budget, format)
+        assert context is not None
+        assert newest in context.items
+        assert context.messages[: len(before)] == before
+        assert len(context.messages) > len(before)
+        before = list(context.messages[:-1])
+        memory.add("messages", "Noted.", role="assistant")
+
+
+@given(filled_sources(), texts)
+def test_what_comes_of_a_store_is_no_more_trusted_than_it(sources, query):
+    """EXTERNAL unless said otherwise; what is derived from it carries that."""
+    memory = SessionMemory.test_mode()
+    asyncio.run(attached(memory, sources))
+    context = assembled(memory, query, 2_000, "text")
+    assert context is not None
+    for item in context.items:
+        assert item.trust in (Trust.EXTERNAL, Trust.APPLICATION)
+        if len(item.id) <= 256 and item.id.isprintable():
+            derived = memory.add("findings", "derived", sources=[item.id])
+            assert derived.trust == Trust.EXTERNAL
