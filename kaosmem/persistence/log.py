@@ -41,7 +41,7 @@ MIN_LOG_BYTES = 256 * 1024
 TOMBSTONE = "forget"
 """The op of a change that says what is forgotten, after which texts may be deleted at any time."""
 
-_UNDER_WAY_S = 0.001, 0.02, 0.2
+_UNDER_WAY_S = 0.001, 0.01, 0.1
 """How long to wait before looking again at a commit that is torn: it may be one that another is just appending."""
 
 _TRUSTED_S = 60.0

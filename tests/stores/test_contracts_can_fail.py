@@ -360,7 +360,7 @@ def test_a_fault_is_caught_by_the_test_of_what_it_breaks(contract: type, store: 
 )
 def test_a_fault_is_caught_by_the_machine_too(contract: type, store: type) -> None:
     tested = subject(contract, store)
-    once = settings(max_examples=500, stateful_step_count=30, phases=[Phase.generate], database=None)
+    once = settings(max_examples=3_000, stateful_step_count=30, phases=[Phase.generate], database=None)
     with pytest.raises((Exception, pytest.fail.Exception)):
         run_state_machine_as_test(lambda: tested.machine(tested), settings=once)
 
