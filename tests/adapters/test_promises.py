@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kaosmem import Context, SessionMemory, Trust, WindowTooSmallError
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.formats.delimiters import OPENING
+from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from tests.adapters.stores import attached, filled_sources
 from tests.test_promises import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, queries, texts, worlds
@@ -27,7 +28,8 @@ def assembled(memory: SessionMemory, query: str | None, budget: int, format: str
 
 @given(worlds(counters=COUNTERS, max_adds=12), filled_sources(), queries, budgets, formats)
 def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sources, query, budget, format):
-    """Counted anew it fits, each source within its cap; all that was proposed is decided; nothing is changed."""
+    """Counted anew it fits, each source within its cap; no call lacks its result; all that was proposed is decided, and
+    the stores hold it still."""
     memory = world.memory
     asyncio.run(attached(memory, sources))
     first, second = (assembled(memory, query, budget, format) for _ in range(2))
@@ -47,7 +49,13 @@ def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sourc
     assert {item.id for item in first.items} == {each for each, decision in decided.items() if decision.included}
     for source in sources:
         proposal = asyncio.run(source.propose(first.query, cap=cap_of(source.spec, budget)))
-        assert {item.id for unit in proposal.candidates for item in unit.items} <= decided.keys()
+        ids = {item.id for unit in proposal.candidates for item in unit.items}
+        assert ids <= decided.keys()
+        assert all(asyncio.run(source.get(item_id)) is not None for item_id in ids)
+    if format == "openai":
+        check_openai_messages(first.messages)
+    elif format == "anthropic":
+        check_anthropic_messages(first.messages, first.system)
     assert all(len(line) <= 80 for line in first.explain().splitlines())
 
 
