@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kaosmem.assembly import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus
-from kaosmem.clients import EmbeddingClient
+from kaosmem.clients import EmbeddingClient, LLMClient
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import (
     ConflictError,
@@ -151,6 +151,7 @@ __all__ = [
     "Item",
     "ItemTooLargeError",
     "KaosmemError",
+    "LLMClient",
     "LinearRanker",
     "LongTermMemory",
     "Memory",

@@ -147,13 +147,46 @@ def content_text(content: Content) -> str:
     return content if isinstance(content, str) else "\n".join(map(block_text, content))
 
 
+class Trust(IntEnum):
+    """Where a text comes from, least trusted first."""
+
+    EXTERNAL = 0
+    TOOL = 1
+    MODEL = 2
+    USER = 3
+    APPLICATION = 4
+
+
+_ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Trust.MODEL, "tool": Trust.TOOL}
+
+
+def trust_of(role: str, content: Content) -> Trust:
+    """Return what the role says, but no more than a tool's where a tool's result is in it, whoever handed it over."""
+    of_role = _ROLE_TRUST.get(role, Trust.MODEL)
+    holds_results = not isinstance(content, str) and any(isinstance(block, ToolResultBlock) for block in content)
+    return min(of_role, Trust.TOOL) if holds_results else of_role
+
+
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation. A role outside system, user, assistant and tool is a user of that name."""
+    """One message of a conversation. A role outside system, user, assistant and tool is a user of that name.
+
+    id: "" for none; what shortens a conversation names messages by it. pinned: no strategy may leave it out.
+    sources: ids of the messages that it was derived from. trust: None is what `trust_of` says.
+    """
 
     role: str
     content: Content
+    id: str = field(default="", kw_only=True)
+    pinned: bool = field(default=False, kw_only=True)
+    sources: tuple[str, ...] = field(default=(), kw_only=True)
+    trust: Trust | None = field(default=None, kw_only=True)
     __repr__ = _sized
+
+    @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted."""
+        return trust_of(self.role, self.content) if self.trust is None else self.trust
 
     @property
     def blocks(self) -> tuple[ContentBlock, ...]:
@@ -164,16 +197,6 @@ class ChatMessage:
     def text(self) -> str:
         """Return the content as one text."""
         return content_text(self.content)
-
-
-class Trust(IntEnum):
-    """Where a text comes from, least trusted first."""
-
-    EXTERNAL = 0
-    TOOL = 1
-    MODEL = 2
-    USER = 3
-    APPLICATION = 4
 
 
 UNVERIFIED_SYSTEM = "unverified-system"

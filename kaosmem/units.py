@@ -334,7 +334,7 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
         if not link.answers:
             repaired.append(message)
         elif not link.is_results:
-            repaired.append(ChatMessage(message.role, _without_results(message)))
+            repaired.append(replace(message, content=_without_results(message)))
         for call in link.calls:
             missing = ToolResultBlock(call, NO_RESULT, is_error=True)
             repaired.append(results.get((position, call)) or ChatMessage("tool", (missing,)))
@@ -345,7 +345,7 @@ def _result_message(message: ChatMessage, call: str) -> ChatMessage:
     """Return a call's result as a message of its own: the same message where it is nothing else."""
     for block in message.blocks:
         if isinstance(block, ToolResultBlock) and block.tool_use_id == call:
-            alone = ChatMessage("tool", (block,))
+            alone = replace(message, role="tool", content=(block,))
             return message if message == alone else alone
     raise KeyError(call)
 
@@ -366,7 +366,7 @@ def _with_distinct_calls(message: ChatMessage) -> ChatMessage:
         elif isinstance(block, ToolUseBlock):
             seen.add(block.id)
         blocks.append(block)
-    return ChatMessage(message.role, tuple(blocks))
+    return replace(message, content=tuple(blocks))
 
 
 def _without_results(message: ChatMessage) -> tuple[ContentBlock, ...]:

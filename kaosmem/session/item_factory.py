@@ -15,15 +15,13 @@ from kaosmem.types import (
     ContentBlock,
     Item,
     JSONValue,
-    ToolResultBlock,
     Trust,
     check_content,
     check_metadata,
     check_text,
     is_integer,
+    trust_of,
 )
-
-_ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Trust.MODEL, "tool": Trust.TOOL}
 
 
 class ItemFactory:
@@ -126,9 +124,4 @@ def _default_role(spec: SectionSpec) -> str:
 
 
 def _default_trust(spec: SectionSpec, role: str, content: Content) -> Trust:
-    """Return what the role says, but no more than a tool's where a tool's result is in it, whoever handed it over."""
-    if spec.placement == "static":
-        return Trust.APPLICATION
-    of_role = _ROLE_TRUST.get(role, Trust.MODEL)
-    holds_results = not isinstance(content, str) and any(isinstance(block, ToolResultBlock) for block in content)
-    return min(of_role, Trust.TOOL) if holds_results else of_role
+    return Trust.APPLICATION if spec.placement == "static" else trust_of(role, content)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from kaosmem.errors import InvalidContentError
-from kaosmem.names import check_id
+from kaosmem.names import check_id, check_item_id
 from kaosmem.stores.arguments import check_count
 from kaosmem.types import ChatMessage, check_content, check_text
 
@@ -57,8 +58,11 @@ def check_message(message: object) -> ChatMessage:
     """Return a message as it can be stored. Raises InvalidContentError."""
     if not isinstance(message, ChatMessage):
         raise InvalidContentError(f"a message is a {type(message).__name__}; give a ChatMessage")
-    role, content = check_text(message.role, "role"), check_content(message.content)
-    return message if content is message.content else ChatMessage(role, content)
+    check_text(message.role, "role")
+    if message.id:
+        check_item_id(message.id)
+    content = check_content(message.content)
+    return message if content is message.content else replace(message, content=content)
 
 
 class InMemoryHistoryProvider:

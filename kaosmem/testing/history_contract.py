@@ -30,6 +30,7 @@ from kaosmem.types import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Trust,
 )
 
 _BLOCKS = (
@@ -201,6 +202,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
             *said(*TEXTS, LARGE),
             ChatMessage("日本 critic", _BLOCKS),
             *(ChatMessage("x", (b,)) for b in _BLOCKS),
+            ChatMessage("summary", "text", id="日本/1", pinned=True, sources=("1", "é"), trust=Trust.EXTERNAL),
         ]
         await store.append_many("a", messages, session_id="s")
         assert await store.get_messages("a", session_id="s") == messages
