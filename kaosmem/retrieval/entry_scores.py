@@ -72,12 +72,17 @@ class EntryScores:
 
     @cached_property
     def _most(self) -> float:
-        return float(self._all.max(initial=0.0))
+        return float((self._all if self._common else self._rare[self.scored]).max(initial=0.0))
+
+    @cached_property
+    def scored(self) -> NDArray[np.int64] | slice:
+        """The slots whose scores are above 0: all where a term is common, as most are then."""
+        return slice(None) if self._common else np.flatnonzero(self._rare > 0)
 
     def contenders(self, limit: int) -> NDArray[np.int64] | slice:
         """Return the slots whose scores may be among the `limit` best."""
         if not self._common or len(self._rare) < FLOOR_SHARE * limit:
-            return slice(None)
+            return self.scored
         rough, error = self._rough()
         return np.flatnonzero(rough >= floor(rough, limit) - error - 1e-9)
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kaosmem.retrieval.dates import DatedQuery
+from kaosmem.retrieval.selection import floor
 from kaosmem.retrieval.titles import asked_terms
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.entry_scores import EntryScores
@@ -64,6 +66,20 @@ class QueryScores:
         # Shares chosen by hand: who is a candidate depends on them.
         by_words = self.words.shares(slots) + 0.6 * clause + half + clause * half
         return by_words if self.dated is None else by_words + self.dated[slots]
+
+    def contenders(self, limit: int) -> NDArray[np.int64] | slice:
+        """Return the slots that may be among the `limit` best proposed: all where words alone propose most."""
+        by_words = self.words.scored, self.clause.scored
+        if any(isinstance(slots, slice) for slots in by_words):
+            return slice(None)
+        may_be = np.zeros(len(self.numbers), np.bool_) if self.dated is None else self.dated > 0
+        for slots in by_words:
+            may_be[slots] = True
+        if self.sources.any():
+            # What has no word of the query is proposed for its source alone: few sources are as good as many entries.
+            slots = np.flatnonzero(may_be)
+            may_be |= (0.5 * self.sources >= max(floor(self.proposed(slots), limit) - 1e-9, 1e-10))[self.numbers]
+        return np.flatnonzero(may_be)
 
 
 @dataclass(frozen=True)
