@@ -174,9 +174,10 @@ class LinearIndex(BM25Index):
         """Return the candidates with their signals, and which entries come after them, best first."""
         scores = self._scores(Query(query, self._analyze))
         slots = scores.contenders(limit) if among is None else self._slots_of(among)
-        is_all = isinstance(slots, slice)
-        proposed = by_chunks(scores.proposed, len(self._slots)) if is_all else scores.proposed(slots)
-        ranked = best(self._slots.ordinals[slots], proposed, limit)
+        if slots is None:
+            ranked = best(self._slots.ordinals, by_chunks(scores.proposed, len(self._slots)), limit)
+        else:
+            ranked = best(self._slots.ordinals[slots], scores.proposed(slots), limit)
         if not ranked:
             return None, []
         first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]

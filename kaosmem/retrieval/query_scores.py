@@ -67,19 +67,28 @@ class QueryScores:
         by_words = self.words.shares(slots) + 0.6 * clause + half + clause * half
         return by_words if self.dated is None else by_words + self.dated[slots]
 
-    def contenders(self, limit: int) -> NDArray[np.int64] | slice:
-        """Return the slots that may be among the `limit` best proposed: all where words alone propose most."""
-        by_words = self.words.scored, self.clause.scored
-        if any(isinstance(slots, slice) for slots in by_words):
-            return slice(None)
-        may_be = np.zeros(len(self.numbers), np.bool_) if self.dated is None else self.dated > 0
-        for slots in by_words:
-            may_be[slots] = True
+    def contenders(self, limit: int) -> NDArray[np.int64] | None:
+        """Return the slots that may be among the `limit` best proposed; None where these may be any."""
+        slots, in_clause = self.words.scored, self.clause.scored
+        if slots is None or in_clause is None:
+            return None
+        others = [] if in_clause is slots else [in_clause]
+        if self.dated is not None:
+            others.append(np.flatnonzero(self.dated))
         if self.sources.any():
             # What has no word of the query is proposed for its source alone: few sources are as good as many entries.
-            slots = np.flatnonzero(may_be)
-            may_be |= (0.5 * self.sources >= max(floor(self.proposed(slots), limit) - 1e-9, 1e-10))[self.numbers]
-        return np.flatnonzero(may_be)
+            least = max(floor(self.proposed(slots), limit) - 1e-9, 1e-10)
+            others.append(np.flatnonzero((0.5 * self.sources >= least)[self.numbers]))
+        else:
+            # Those beside the others are in the order of this share.
+            shares = self.words.shares(slots)
+            slots = slots[shares >= floor(shares, limit) - 1e-9]
+        if not others:
+            return slots
+        is_one = np.zeros(len(self.numbers), np.bool_)
+        for each in (slots, *others):
+            is_one[each] = True
+        return np.flatnonzero(is_one)
 
 
 @dataclass(frozen=True)
