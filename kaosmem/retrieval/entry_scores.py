@@ -83,7 +83,7 @@ class EntryScores:
         order = np.argsort(slots, kind="stable")  # so that a sum is added up as in a column
         slots = slots[order]
         is_new = np.diff(slots, prepend=-1) > 0
-        return slots[is_new], np.bincount(np.cumsum(is_new) - 1, scores[order])
+        return slots[is_new], np.bincount(np.cumsum(is_new) - 1, scores[order]).astype(np.float64, copy=False)
 
     def _found(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         having, scores = self._sums

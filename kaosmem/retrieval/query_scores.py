@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,19 +32,23 @@ class Query:
 
     terms, clause: in all, and in the last clause that has any, of those that end in a question mark if one does.
     last: the text of that clause.
-    periods: of days that it means. titles: terms under which it may name a source.
+    periods: of days that it means.
     """
 
     def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
-        self.text, self.terms = text, analyze(text)
+        self.text, self.terms, self._analyze = text, analyze(text), analyze
         self.counts = Counter(self.terms)
         # How to answer is often said after the question.
         clauses = sorted(_CLAUSE_END.split(text.strip()), key=lambda each: each.endswith("?"))
         found = ((each, analyze(each)) for each in reversed(clauses))
         self.last, self.clause = next((each for each in found if each[1]), (text, self.terms))
-        self.titles = asked_terms(text, analyze)
         self.periods = text.periods if isinstance(text, DatedQuery) else ()
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
+
+    @cached_property
+    def titles(self) -> frozenset[str]:
+        """Terms under which it may name a source."""
+        return asked_terms(self.text, self._analyze)
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ class Past:
 
     def is_orphan(self, first: int) -> bool:
         """Return whether a unit is nothing but results: their calls never came, or are forgotten."""
-        return self._results.issuperset(self.members(first))
+        return bool(self._results) and self._results.issuperset(self.members(first))
 
     def units(self) -> Iterator[dict[int, Item | EvictedItem]]:
         """Yield all units."""
