@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.blobs import fill
+from kaosmem.persistence.blobs import Blob, fill
 from kaosmem.persistence.contents import Contents, evicted_in, read_contents, starts_of
 from kaosmem.persistence.items import decode_items, decoded, find_item, item_of
 from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
@@ -62,23 +62,22 @@ class ArchiveFile:
             parts = yield ReadParts(self.path, tuple((before, end - before) for before, _, end in places))
         except FileNotFoundError:
             raise CorruptionError(f"{self.path!r} is missing; bring it back from a copy", file=self.path) from None
-        chains = [
-            (part, part[start - before : end - before - 1])
-            for part, (before, start, end) in zip(parts, places, strict=True)
-        ]
+        bounds = [(start - before, end - before - 1) for before, start, end in places]
+        lines = [part[start:end] for part, (start, end) in zip(parts, bounds, strict=True)]
         found: list[Mapping[str, JSONValue] | CorruptionError] = []
-        for each, (before, line), fields in zip(
-            evicted, chains, parse_objects([line for _, line in chains]), strict=True
-        ):
+        for each, part, line, fields in zip(evicted, parts, lines, parse_objects(lines), strict=True):
             try:
-                found.append((yield from self._checked(each, before, line, fields)))
+                stored, blobs = self._checked(each, part, line, fields)
+                if blobs:
+                    yield from fill(stored, blobs)
+                found.append(stored)
             except CorruptionError as error:
                 found.append(error)
         return found
 
     def _checked(
         self, evicted: EvictedItem, before: bytes, line: bytes, fields: dict[str, Any] | CorruptionError
-    ) -> Steps[dict[str, JSONValue]]:
+    ) -> tuple[dict[str, JSONValue], tuple[Blob, ...]]:
         """Return what is stored of an item, checked against the line before it and what is known of it."""
         try:
             checksum(line, stated_crc(before))
@@ -92,8 +91,7 @@ class ArchiveFile:
             start = self.starts[evicted.line]
             where = f"{self.path!r} is damaged at byte {start}"
             raise CorruptionError(f"{where}: {error}", file=self.path, byte=start) from None
-        yield from fill(stored, stated_blobs(fields))
-        return stored
+        return stored, stated_blobs(fields)
 
     def _is_counted(self, evicted: EvictedItem, stored: Mapping[str, JSONValue]) -> bool:
         return self.counter is None or stored.get("tokens") == evicted.tokens

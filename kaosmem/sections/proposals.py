@@ -301,7 +301,7 @@ class Proposer:
         before = self._candidates(earlier, must=must, cuts=cuts, scores=scores)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
-            tuple(unit._replace(recalled=True) for unit in before),
+            tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),
             self._held.total,
             self._held.taken,
             len(self._held.past),
@@ -318,13 +318,14 @@ class Proposer:
             yield from firsts
             return
         for first in firsts:
-            if first in past:
-                items = [past[ordinal] for ordinal in past.members(first)]
+            if items := past.known_unit(first):
                 ids = [item.id for item in items]
                 if not evicted.isdisjoint(ids) or any(map(self._held.__contains__, ids)):
                     continue
                 # What is not read yet may pass: it is read since it is proposed.
-                if wanted and not any(isinstance(item, EvictedItem) or wanted(item.metadata) for item in items):
+                if wanted is not None and not any(
+                    isinstance(item, EvictedItem) or wanted(item.metadata) for item in items
+                ):
                     continue
                 evicted.update(ids)
             yield first
@@ -459,5 +460,4 @@ class Proposer:
     def _evicted_unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
         """Return what was read of an evicted unit as `Holdings.unit` does, nothing taken before it."""
         past = self._held.past
-        items = (past[ordinal] for ordinal in past.members(first))
-        return tuple(item for item in items if isinstance(item, Item)), 0, past.tokens(first)
+        return tuple(item for item in past.known_unit(first) if isinstance(item, Item)), 0, past.tokens(first)
