@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import chain, compress
-from typing import TypeAlias, TypeVar
+from itertools import chain
+from typing import TypeAlias
 from zlib import crc32
 
 from kaosmem.types import ImageBlock, Item, ToolResultBlock
 
 SHINGLE_WORDS = 5
 Shingles: TypeAlias = frozenset[tuple[str, ...]]
-Word = TypeVar("Word", str, bytes)
 
 
 def shingles(item: Item) -> Shingles:
@@ -50,13 +49,14 @@ def _sketch(item: Item) -> array[int]:
     lengths = list(map(len, words[: 1 - SHINGLE_WORDS]))
     least = len(lengths) // 5 + 1
     shortest = sorted(lengths)[-least] if lengths else 0
-    hashes = set(map(crc32, map(b" ".join, compress(_runs(words), map(shortest.__le__, lengths)))))
+    starts = (start for start, length in enumerate(lengths) if length >= shortest)
+    hashes = {crc32(b" ".join(words[start : start + SHINGLE_WORDS])) for start in starts}
     if len(hashes) < least:  # too few words, or the same ones again and again
         hashes = {crc32(" ".join(shingle).encode()) for shingle in shingles(item)}
     return array("I", sorted(hashes))
 
 
-def _runs(words: Sequence[Word]) -> Iterable[tuple[Word, ...]]:
+def _runs(words: Sequence[str]) -> Iterable[tuple[str, ...]]:
     return zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)
 
 

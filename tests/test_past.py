@@ -18,7 +18,7 @@ from kaosmem.persistence import log as session_log
 from kaosmem.persistence.layout import ARCHIVE
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from kaosmem.persistence.steps import Read
+from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.sections import EvictedItem, lazy_index
 
 SPEC = SectionSpec("messages", 400, placement="history", low_water=0.5, recall=0.5, retrieval_threshold=5)
@@ -69,12 +69,12 @@ def unread(memory: SessionMemory) -> list[EvictedItem]:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[Read]:
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Read | ReadParts]:
     """Return what is read of archive files on the local disk, as it is read."""
     perform, seen = LocalStorage.perform, []
 
     def noting(self: LocalStorage, step: Any) -> Any:
-        if isinstance(step, Read) and step.path.startswith(ARCHIVE):
+        if isinstance(step, Read | ReadParts) and step.path.startswith(ARCHIVE):
             seen.append(step)
         return perform(self, step)
 
@@ -82,8 +82,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Read]:
     return seen
 
 
-async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: list[Read]) -> None:
-    """A session opens, ranks and recalls by what its archive files say at their ends; a text is read once in a row."""
+async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: list[Read | ReadParts]) -> None:
+    """A session opens, ranks and recalls by what its archive files say at their ends.
+
+    A text is read once in a row, and a file once for all its texts.
+    """
     await filled(tmp_path)
     archives = list(tmp_path.rglob(f"{ARCHIVE}/*.jsonl"))
     reads.clear()
@@ -91,9 +94,10 @@ async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: li
         assert reads == []
         context = await memory.assemble_context(QUESTION, budget=1_000)
         assert "fact" in shown(context)
-        texts = [read for read in reads if read.size is not None]
-        assert len(reads) - len(texts) <= 2 * len(archives)
-        assert len(shown(context)) <= len(texts) < len(unread(memory)) / 4
+        of_texts = [read for read in reads if isinstance(read, ReadParts)]
+        assert len(of_texts) <= len(archives)
+        assert len(reads) - len(of_texts) <= 2 * len(archives)
+        assert len(shown(context)) <= sum(len(read.parts) for read in of_texts) < len(unread(memory)) / 4
         reads.clear()
         assert (await memory.assemble_context(QUESTION, budget=1_000)).text == context.text
         assert reads == []

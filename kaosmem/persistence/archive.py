@@ -8,14 +8,14 @@ from itertools import zip_longest
 from typing import Any
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.blobs import fill
+from kaosmem.persistence.blobs import Blob, fill
 from kaosmem.persistence.contents import Contents, evicted_in, read_contents, starts_of
 from kaosmem.persistence.items import decode_items, decoded, find_item, item_of
 from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
-from kaosmem.persistence.lines import checksum, parse_object, stated_crc
+from kaosmem.persistence.lines import checksum, parse_objects, stated_crc
 from kaosmem.persistence.records import stated_blobs
 from kaosmem.persistence.rescued_items import rescue_items
-from kaosmem.persistence.steps import List, Read, Steps
+from kaosmem.persistence.steps import List, Read, ReadParts, Steps
 from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue
 
@@ -49,34 +49,49 @@ class ArchiveFile:
 
     def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
         """Return what is stored of items, or why that can't be said."""
+        try:
+            found: list[Mapping[str, JSONValue] | CorruptionError] = self._perform(self._read(evicted))
+        except CorruptionError as error:
+            return [error] * len(evicted)
+        return found
+
+    def _read(self, evicted: Sequence[EvictedItem]) -> Steps[list[Mapping[str, JSONValue] | CorruptionError]]:
+        """Return what is stored of items. Each line is read with the one before it, whose checksum it goes on from."""
+        places = [self.starts[each.line - 1 : each.line + 2] for each in evicted]
+        try:
+            parts = yield ReadParts(self.path, tuple((before, end - before) for before, _, end in places))
+        except FileNotFoundError:
+            raise CorruptionError(f"{self.path!r} is missing; bring it back from a copy", file=self.path) from None
+        bounds = [(start - before, end - before - 1) for before, start, end in places]
+        lines = [part[start:end] for part, (start, end) in zip(parts, bounds, strict=True)]
         found: list[Mapping[str, JSONValue] | CorruptionError] = []
-        for each in evicted:
+        for each, part, line, fields in zip(evicted, parts, lines, parse_objects(lines), strict=True):
             try:
-                found.append(self._perform(self._line(each)))
+                stored, blobs = self._checked(each, part, line, fields)
+                if blobs:
+                    yield from fill(stored, blobs)
+                found.append(stored)
             except CorruptionError as error:
                 found.append(error)
         return found
 
-    def _line(self, evicted: EvictedItem) -> Steps[dict[str, JSONValue]]:
+    def _checked(
+        self, evicted: EvictedItem, before: bytes, line: bytes, fields: dict[str, Any] | CorruptionError
+    ) -> tuple[dict[str, JSONValue], tuple[Blob, ...]]:
         """Return what is stored of an item, checked against the line before it and what is known of it."""
-        before, start, end = self.starts[evicted.line - 1 : evicted.line + 2]
         try:
-            data: bytes = (yield Read(self.path, before, end - before))[: end - before]
-        except FileNotFoundError:
-            raise CorruptionError(f"{self.path!r} is missing; bring it back from a copy", file=self.path) from None
-        line = data[start - before : -1]
-        try:
-            checksum(line, stated_crc(data))
-            fields = parse_object(line)
+            checksum(line, stated_crc(before))
+            if isinstance(fields, CorruptionError):
+                raise fields
             section, stored = item_of(fields)
             places = stored.get("id"), stored.get("position"), section
             if places != (evicted.id, evicted.position, evicted.section) or not self._is_counted(evicted, stored):
                 raise CorruptionError("it is another item than the file says at its end")
         except CorruptionError as error:
+            start = self.starts[evicted.line]
             where = f"{self.path!r} is damaged at byte {start}"
             raise CorruptionError(f"{where}: {error}", file=self.path, byte=start) from None
-        yield from fill(stored, stated_blobs(fields))
-        return stored
+        return stored, stated_blobs(fields)
 
     def _is_counted(self, evicted: EvictedItem, stored: Mapping[str, JSONValue]) -> bool:
         return self.counter is None or stored.get("tokens") == evicted.tokens

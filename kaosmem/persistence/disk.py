@@ -38,11 +38,12 @@ class Disk:
 
     def read(self, descriptor: int, start: int, size: int | None = None) -> bytes:
         """Return a file's bytes, as `Read` says."""
-        end = os.fstat(descriptor).st_size
-        start = start if start >= 0 else max(0, end + start)
+        if start < 0 or size is None:
+            end = os.fstat(descriptor).st_size
+            start = start if start >= 0 else max(0, end + start)
+            size = end - start if size is None else size
         os.lseek(descriptor, start, os.SEEK_SET)
-        chunks = []
-        left = end - start if size is None else min(size, end - start)
+        chunks, left = [], size
         while left > 0 and (chunk := os.read(descriptor, min(left, _CHUNK_BYTES))):
             chunks.append(chunk)
             left -= len(chunk)

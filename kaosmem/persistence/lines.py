@@ -75,6 +75,13 @@ def decode_lines(lines: Sequence[bytes], crc: int) -> Iterator[tuple[dict[str, A
             yield fields, crc
 
 
+def parse_objects(lines: Sequence[bytes]) -> Iterator[dict[str, Any] | CorruptionError]:
+    """Yield what `parse_object` returns or raises for each of some lines, all of which begin as an object."""
+    for start in range(0, len(lines), _AT_ONCE):
+        batch = lines[start : start + _AT_ONCE]
+        yield from _parse_batch(batch) or map(_parsed, batch)
+
+
 def checksum(line: bytes, crc: int) -> int:
     """Return a line's checksum. Raises CorruptionError unless it is what the line states."""
     found = crc32(line[_BODY:] if len(line) < 4096 else memoryview(line)[_BODY:], crc)
@@ -116,6 +123,13 @@ def parse_object(line: bytes) -> dict[str, Any]:
     if "\\" in text and "\\u" in text and _SURROGATE_ESCAPE.search(text):
         _check_surrogates(value)
     return value
+
+
+def _parsed(line: bytes) -> dict[str, Any] | CorruptionError:
+    try:
+        return parse_object(line)
+    except CorruptionError as error:
+        return error
 
 
 def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:

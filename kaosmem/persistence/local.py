@@ -28,6 +28,7 @@ from kaosmem.persistence.steps import (
     Lock,
     Publish,
     Read,
+    ReadParts,
     Step,
     Sweep,
     Sync,
@@ -64,7 +65,9 @@ class LocalStorage:
             case List(folder):
                 return self._list(folder)
             case Read(path, start, size):
-                return self._read(self._path(path), start, size)
+                return self._read(self._path(path), ((start, size),))[0]
+            case ReadParts(path, parts):
+                return self._read(self._path(path), parts)
             case Lock(create):
                 return self._lock(create)
             case Append(path, size, data):
@@ -161,11 +164,11 @@ class LocalStorage:
         except NotADirectoryError:
             raise irregular(path) from None
 
-    def _read(self, path: str, start: int, size: int | None) -> bytes:
+    def _read(self, path: str, parts: Iterable[tuple[int, int | None]]) -> list[bytes]:
         kept = self._open.get(path)
         descriptor = self._disk.open(path, os.O_RDONLY) if kept is None else kept
         try:
-            return self._disk.read(descriptor, start, size)
+            return [self._disk.read(descriptor, start, size) for start, size in parts]
         finally:
             if kept is None:
                 self._disk.close(descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from kaosmem.persistence.steps import (
     Lock,
     Publish,
     Read,
+    ReadParts,
     Step,
     Sweep,
     Sync,
@@ -70,6 +71,8 @@ class ObjectStorage:
                 return set(self.sizes(folder))
             case Read(path, start, size):
                 return self._read(path, start, size)
+            case ReadParts(path, parts):
+                return self._read_parts(path, parts)
             case Lock() | Sync() | Sweep() | Discard():
                 return None  # the name of a commit is the compare-and-swap, and what is stored is durable
             case Draft(_, chunks):
@@ -137,6 +140,17 @@ class ObjectStorage:
                 return data
         data = self._filesystem.cat_file(whole)
         return data[start:end]
+
+    def _read_parts(self, path: str, parts: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return parts of an object, asked for together."""
+        whole, found = [f"{self._prefix}/{path}"] * len(parts), [None] * len(parts)
+        with suppress(Exception):
+            starts, ends = [start for start, _ in parts], [start + size for start, size in parts]
+            found = self._filesystem.cat_ranges(whole, starts, ends, on_error="return")
+        return [
+            data if isinstance(data, bytes) else self._read(path, *part)
+            for data, part in zip(found, parts, strict=True)
+        ]
 
     def _create(self, path: str, data: bytes) -> None:
         """Store a file if nothing is stored there; what is stored afterwards decides, not the answer.

@@ -37,6 +37,14 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadParts:
+    """Answered by parts of a file, as far as it goes: each from a byte on, and so many. Raises FileNotFoundError."""
+
+    path: str
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Lock:
     """Keep other writers out until the protocol ends, where commits are appended.
 
@@ -129,7 +137,20 @@ class Delete:
 
 
 Step: TypeAlias = (
-    List | Read | Lock | Append | Sync | Sweep | Create | Write | Draft | Publish | Discard | Truncate | Delete
+    List
+    | Read
+    | ReadParts
+    | Lock
+    | Append
+    | Sync
+    | Sweep
+    | Create
+    | Write
+    | Draft
+    | Publish
+    | Discard
+    | Truncate
+    | Delete
 )
 """Each that writes is durable before it is answered."""
 

@@ -157,6 +157,9 @@ class _DenseScores(QueryScores):
         most = max(1.0, float(self.likeness.max(initial=0.0)))
         return super().proposed(slots) + np.maximum(0.0, self.likeness[slots]) / most
 
+    def contenders(self, limit: int) -> None:
+        return None
+
 
 @lru_cache(maxsize=32)
 def _query_rows(embedder: Embedder, texts: tuple[str, ...]) -> NDArray[np.int8]:

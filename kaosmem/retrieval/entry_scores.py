@@ -47,11 +47,13 @@ class EntryScores:
         rare = {term: weight for term, weight in weights.items() if term not in self._common}
         slots, occurrences, sizes = postings.unpacked(rare)
         by_posting = np.repeat(np.fromiter(rare.values(), np.float64, len(rare)), sizes)
-        self._rare = np.zeros(size)
-        np.add.at(self._rare, slots, occurrences * by_posting / (occurrences + norms(slots)))
+        self._given = slots, occurrences * by_posting / (occurrences + norms(slots))
+        self._size = size
 
     def at(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Return the scores of some slots."""
+        if not self._common and not isinstance(slots, slice):
+            return self._found(slots)
         scores = self._rare[slots]
         if self._common:
             norms = self._norms(slots)
@@ -64,19 +66,50 @@ class EntryScores:
 
     def shares(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Return the scores of some slots as shares of the best of all, as they are where none is above 0."""
-        return self._all[slots] / self._most if self._most > 0 else self._all[slots]
+        scores = self._all[slots] if self._common else self.at(slots)
+        return scores / self._most if self._most > 0 else scores
+
+    @cached_property
+    def _rare(self) -> NDArray[np.float64]:
+        """What rare terms give all slots."""
+        scores = np.zeros(self._size)
+        np.add.at(scores, *self._given)
+        return scores
+
+    @cached_property
+    def _sums(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The slots that have a rare term, in order, and what rare terms give them."""
+        slots, scores = self._given
+        order = np.argsort(slots, kind="stable")  # so that a sum is added up as in a column
+        slots = slots[order]
+        is_new = np.diff(slots, prepend=-1) > 0
+        return slots[is_new], np.bincount(np.cumsum(is_new) - 1, scores[order]).astype(np.float64, copy=False)
+
+    def _found(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        having, scores = self._sums
+        if slots is having or not len(having):
+            return scores if slots is having else np.zeros(len(slots))
+        places = np.minimum(np.searchsorted(having, slots), len(having) - 1)
+        return np.where(having[places] == slots, scores[places], 0.0)
 
     @cached_property
     def _all(self) -> NDArray[np.float64]:
-        return by_chunks(self.at, len(self._rare)) if self._common else self._rare
+        return by_chunks(self.at, self._size)
 
     @cached_property
     def _most(self) -> float:
-        return float(self._all.max(initial=0.0))
+        return float((self._all if self._common else self._sums[1]).max(initial=0.0))
+
+    @property
+    def scored(self) -> NDArray[np.int64] | None:
+        """The slots of entries with any of the terms, in order; None where these are most entries."""
+        return None if self._common else self._sums[0]
 
     def contenders(self, limit: int) -> NDArray[np.int64] | slice:
         """Return the slots whose scores may be among the `limit` best."""
-        if not self._common or len(self._rare) < FLOOR_SHARE * limit:
+        if self.scored is not None:
+            return self.scored
+        if self._size < FLOOR_SHARE * limit:
             return slice(None)
         rough, error = self._rough()
         return np.flatnonzero(rough >= floor(rough, limit) - error - 1e-9)

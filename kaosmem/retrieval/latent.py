@@ -32,12 +32,13 @@ class LatentSpace:
     def __init__(self, hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int) -> None:
         self._size = size
         occurrences = np.bincount(hashes, minlength=HASHES)
-        # A term that occurs once tells nothing about other texts.
-        self._idf = np.log1p(size / (occurrences + 0.5)) * (occurrences > 1)
+        telling = np.flatnonzero(occurrences > 1)  # a term that occurs once tells nothing about other texts
+        self._idf = np.zeros(HASHES)
+        self._idf[telling] = np.log1p(size / (occurrences[telling] + 0.5))
         buckets, signs = _projection()
         blocks = -(-size // _BLOCK)
         vectors = np.zeros(blocks * _BLOCK * BUCKETS)
-        vectors += np.bincount(rows * BUCKETS + buckets[hashes], (self._idf * signs)[hashes], len(vectors))
+        vectors += np.bincount(rows * BUCKETS + buckets[hashes], self._idf[hashes] * signs[hashes], len(vectors))
         self._texts = _unit(vectors.reshape(blocks, _BLOCK, BUCKETS)).astype(np.float32)
         self._basis, self._values = _main_directions(self._texts)
         self._places = _unit(self._basis * self._values).reshape(-1, len(self._values))[:size]

@@ -173,10 +173,10 @@ class LinearIndex(BM25Index):
     ) -> tuple[Candidates | None, list[tuple[int, float]]]:
         """Return the candidates with their signals, and which entries come after them, best first."""
         scores = self._scores(Query(query, self._analyze))
-        if among is None:
+        slots = scores.contenders(limit) if among is None else self._slots_of(among)
+        if slots is None:
             ranked = best(self._slots.ordinals, by_chunks(scores.proposed, len(self._slots)), limit)
         else:
-            slots = self._slots_of(among)
             ranked = best(self._slots.ordinals[slots], scores.proposed(slots), limit)
         if not ranked:
             return None, []
@@ -190,7 +190,7 @@ class LinearIndex(BM25Index):
         words = clause = self._scores_of(self._weights_of(asked.terms))
         if asked.clause != asked.terms:
             clause = self._scores_of(self._weights_of(asked.clause))
-        sources = self._sources.matches(asked.counts, self._occurrences(asked.counts), asked.titles)
+        sources = self._sources.matches(asked, self._occurrences(asked.counts))
         return QueryScores(asked, words, clause, sources, self._sources.numbers, self._dated(asked))
 
     def _chosen(self, ordinals: list[int]) -> Chosen:
@@ -205,12 +205,14 @@ class LinearIndex(BM25Index):
         hashes, rows = self._sequences.gathered(slots.tolist())
         phrases = phrase_scores(asked.terms, hashes, rows, len(slots))
         latent = LatentSpace(hashes, rows, len(slots))
-        meaning = latent.similarities(asked.clause)
+        meaning = clause_meaning = latent.similarities(asked.terms)
+        if asked.clause != asked.terms:
+            clause_meaning = latent.similarities(asked.clause)
         roles, named = np.frombuffer(self._roles.numbers, np.int32)[slots], np.zeros(self._roles.size)
         for role, role_number in self._roles.number_of.items():
             named[role_number] = self._is_named(role, asked.counts)
         number = np.minimum(1.0, 3.0 * np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64))
-        rarest, share = self._sources.named(asked.titles, numbers)
+        rarest, share = self._sources.named(asked, numbers)
         signals = {} if scores.dated is None else {"dated": scores.dated[slots]}
         return signals | {
             "words": words,
@@ -224,9 +226,10 @@ class LinearIndex(BM25Index):
             "title_share": share,
             "title_and_share": rarest * share,
             "phrases": scaled(phrases),
-            "meaning": latent.similarities(asked.terms),
-            "clause_meaning": meaning,
-            "nearby_meaning": (values_at(meaning, slots, near[-1]) + values_at(meaning, slots, near[1])) / 2,
+            "meaning": meaning,
+            "clause_meaning": clause_meaning,
+            "nearby_meaning": (values_at(clause_meaning, slots, near[-1]) + values_at(clause_meaning, slots, near[1]))
+            / 2,
             "next_words": _of(scores.words, near[1]),
             "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
             "nearby_clause": (_of(scores.clause, near[-1]) + _of(scores.clause, near[1])) / 2,

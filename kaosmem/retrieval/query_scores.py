@@ -6,13 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kaosmem.retrieval.dates import DatedQuery
+from kaosmem.retrieval.selection import floor
 from kaosmem.retrieval.titles import asked_terms
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.entry_scores import EntryScores
@@ -29,19 +32,23 @@ class Query:
 
     terms, clause: in all, and in the last clause that has any, of those that end in a question mark if one does.
     last: the text of that clause.
-    periods: of days that it means. titles: terms under which it may name a source.
+    periods: of days that it means.
     """
 
     def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
-        self.text, self.terms = text, analyze(text)
+        self.text, self.terms, self._analyze = text, analyze(text), analyze
         self.counts = Counter(self.terms)
         # How to answer is often said after the question.
         clauses = sorted(_CLAUSE_END.split(text.strip()), key=lambda each: each.endswith("?"))
         found = ((each, analyze(each)) for each in reversed(clauses))
         self.last, self.clause = next((each for each in found if each[1]), (text, self.terms))
-        self.titles = asked_terms(text, analyze)
         self.periods = text.periods if isinstance(text, DatedQuery) else ()
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
+
+    @cached_property
+    def titles(self) -> frozenset[str]:
+        """Terms under which it may name a source."""
+        return asked_terms(self.text, self._analyze)
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,29 @@ class QueryScores:
         # Shares chosen by hand: who is a candidate depends on them.
         by_words = self.words.shares(slots) + 0.6 * clause + half + clause * half
         return by_words if self.dated is None else by_words + self.dated[slots]
+
+    def contenders(self, limit: int) -> NDArray[np.int64] | None:
+        """Return the slots that may be among the `limit` best proposed; None where these may be any."""
+        slots, in_clause = self.words.scored, self.clause.scored
+        if slots is None or in_clause is None:
+            return None
+        others = [] if in_clause is slots else [in_clause]
+        if self.dated is not None:
+            others.append(np.flatnonzero(self.dated))
+        if self.sources.any():
+            # What has no word of the query is proposed for its source alone: few sources are as good as many entries.
+            least = max(floor(self.proposed(slots), limit) - 1e-9, 1e-10)
+            others.append(np.flatnonzero((0.5 * self.sources >= least)[self.numbers]))
+        else:
+            # Those beside the others are in the order of this share.
+            shares = self.words.shares(slots)
+            slots = slots[shares >= floor(shares, limit) - 1e-9]
+        if not others:
+            return slots
+        is_one = np.zeros(len(self.numbers), np.bool_)
+        for each in (slots, *others):
+            is_one[each] = True
+        return np.flatnonzero(is_one)
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,11 @@ class Slots:
             return np.fromiter(map(self.get, ordinals), np.int64, len(ordinals))
         slots = np.full(len(wanted), -1)
         if self._settled:
-            near = np.minimum(np.searchsorted(self.ordinals[: self._settled], wanted), self._settled - 1)
-            found = (self.ordinals[near] == wanted) & np.frombuffer(self._full, np.bool_)[near]
+            settled = self.ordinals[: self._settled]
+            near = np.clip(wanted - settled[0], 0, self._settled - 1)  # right where no ordinal before it is missing
+            (others,) = np.nonzero(settled[near] != wanted)
+            near[others] = np.minimum(np.searchsorted(settled, wanted[others]), self._settled - 1)
+            found = (settled[near] == wanted) & np.frombuffer(self._full, np.bool_)[near]
             slots[found] = near[found]
         if self._later:
             later = np.fromiter(map(self._later.get, wanted.tolist(), repeat(-1)), np.int64, len(wanted))

@@ -20,6 +20,7 @@ from kaosmem.retrieval.titles import title_terms
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.query_scores import Query
     from kaosmem.types import Item
 
 K1, B = 1.2, 0.4
@@ -90,24 +91,20 @@ class SourceMatcher:
         self._titles = Postings(titles, len(names) + 1)
 
     def matches(
-        self,
-        counts: Mapping[str, int],
-        occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]],
-        titles: Collection[str],
+        self, asked: Query, occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
     ) -> NDArray[np.float64]:
         """Return how well each source matches a query, by number: 1 the best, cubed, so that few stand out.
 
         Half by what it holds, scored by BM25 as one text, half by its name.
-        counts: of the query's terms. occurrences: of those that entries have, slots and how often each has the term.
-        titles: terms under which the query may name a source.
+        occurrences: of those of its terms that entries have, slots and how often each has the term.
         """
         if not self._labels:
             return np.zeros(len(self._lengths))
-        matches = scaled(self._content_scores(counts, occurrences)) + scaled(self._title_scores(titles))
+        matches = scaled(self._content_scores(asked.counts, occurrences)) + scaled(self._title_scores(asked.titles))
         matches[NONE] = 0.0
         return scaled(matches) ** 3
 
-    def named(self, titles: Collection[str], numbers: NDArray[np.int32]) -> tuple[NDArray[np.float64], ...]:
+    def named(self, asked: Query, numbers: NDArray[np.int32]) -> tuple[NDArray[np.float64], ...]:
         """Return how far a query names the sources of these numbers: each of shape (n,), from 0 to 1.
 
         That is by the rarest term of the name that the query has, 1 for one that no other name has, and what share of
@@ -118,7 +115,7 @@ class SourceMatcher:
         for number in np.unique(numbers[numbers != NONE]).tolist():
             terms = title_terms(self._labels.name(number), self._analyze)
             idfs = {term: _idf(count, self._titles.frequency(term)) for term in sorted(terms)}
-            had = [idf for term, idf in idfs.items() if term in titles]
+            had = [idf for term, idf in idfs.items() if term in asked.titles]
             if had:
                 rarest[number] = max(had) / _idf(count, 1)
                 share[number] = sum(had) / sum(idfs.values())

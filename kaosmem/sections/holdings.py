@@ -108,10 +108,11 @@ class Holdings:
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
-        if first in self.past:
+        own = self._tokens.get(first)
+        if own is None:
             return self.past.tokens(first)
         shared = self._shared.get(first)
-        return self._tokens[first] if shared is None else shared.tokens
+        return own if shared is None else shared.tokens
 
     def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
         """Return the tokens of each item."""
@@ -120,9 +121,7 @@ class Holdings:
 
     def tokens_of(self, firsts: Iterable[int]) -> list[int]:
         """Return the tokens of each unit."""
-        if not self._shared and not self.past:
-            return list(map(self._tokens.__getitem__, firsts))
-        return list(map(self.tokens, firsts))
+        return self.item_tokens(firsts) if self.all_alone else list(map(self.tokens, firsts))
 
     def firsts(self, ordinals: Iterable[int]) -> list[int]:
         """Return the first ordinal of the unit of each item."""

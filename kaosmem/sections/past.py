@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Protocol
 
 from kaosmem.errors import CorruptionError, InvalidContentError
@@ -177,6 +178,10 @@ class Past:
         """Return the ordinals of a unit's items."""
         return self._members.get(first, (first,) if first in self._items else ())
 
+    def known_unit(self, first: int) -> list[Item | EvictedItem]:
+        """Return the items of a unit in stored order, or what is known of those whose texts are not at hand."""
+        return [self[ordinal] for ordinal in self.members(first)]
+
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
         if first not in self._members:
@@ -185,7 +190,7 @@ class Past:
 
     def unread(self, firsts: Iterable[int]) -> tuple[EvictedItem, ...]:
         """Return the items of those of these units that were evicted whose texts are not at hand."""
-        items = (self[ordinal] for first in firsts for ordinal in self.members(first))
+        items = chain.from_iterable(map(self.known_unit, firsts))
         return tuple(item for item in items if isinstance(item, EvictedItem))
 
     def keep_texts(self, firsts: Iterable[int]) -> None:
@@ -203,7 +208,7 @@ class Past:
 
     def is_orphan(self, first: int) -> bool:
         """Return whether a unit is nothing but results: their calls never came, or are forgotten."""
-        return self._results.issuperset(self.members(first))
+        return bool(self._results) and self._results.issuperset(self.members(first))
 
     def units(self) -> Iterator[dict[int, Item | EvictedItem]]:
         """Yield all units."""

@@ -84,6 +84,7 @@ class Scores(dict[int, float]):
     """What a query gives to units, by first ordinal.
 
     signals: what made up the score of one, of several items that of the best.
+    by_worth: the units in order of worth.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Scores(dict[int, float]):
     ) -> None:
         super().__init__(scores)
         self.signals = signals
+        self.by_worth: Sequence[int] = ()
 
 
 class Proposer:
@@ -109,6 +111,7 @@ class Proposer:
         self._facets = Facets(held)
         self._needed: set[int] = set()  # pinned, or of role system in a static section
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
+        self._scored: tuple[object, Scores] = None, Scores()  # what the last ranking came to
         for ordinal in held.read():
             self._note(ordinal)
 
@@ -235,7 +238,7 @@ class Proposer:
         told, room = Told(), int(self._spec.recall * cap)
         left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), 2 * room
         recallable = self._recallable(
-            self._superseded_last(self._by_worth(scores)), wanted=None if passing is None else wanted
+            self._superseded_last(scores.by_worth), wanted=None if passing is None else wanted
         )
         for first in chain(recallable, self._newest_first(passing)):
             if left <= 0:
@@ -286,7 +289,7 @@ class Proposer:
             room = int(self._spec.recall * cap)
             left, told = 2 * room, Told()
             newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
-            by_worth = self._superseded_last(self._by_worth(scores))
+            by_worth = self._superseded_last(scores.by_worth)
             for first in self._recallable(by_worth if scores else newest_first):
                 if left <= 0:
                     break
@@ -298,7 +301,7 @@ class Proposer:
         before = self._candidates(earlier, must=must, cuts=cuts, scores=scores)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
-            tuple(unit._replace(recalled=True) for unit in before),
+            tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),
             self._held.total,
             self._held.taken,
             len(self._held.past),
@@ -315,16 +318,17 @@ class Proposer:
             yield from firsts
             return
         for first in firsts:
-            if first not in past:
-                yield first
-                continue
-            items = [past[ordinal] for ordinal in past.members(first)]
-            ids = {item.id for item in items}
-            is_new = evicted.isdisjoint(ids) and not any(item_id in self._held for item_id in ids)
-            # What is not read yet may pass: it is read since it is proposed.
-            if is_new and (wanted is None or any(isinstance(i, EvictedItem) or wanted(i.metadata) for i in items)):
-                evicted |= ids
-                yield first
+            if items := past.known_unit(first):
+                ids = [item.id for item in items]
+                if not evicted.isdisjoint(ids) or any(map(self._held.__contains__, ids)):
+                    continue
+                # What is not read yet may pass: it is read since it is proposed.
+                if wanted is not None and not any(
+                    isinstance(item, EvictedItem) or wanted(item.metadata) for item in items
+                ):
+                    continue
+                evicted.update(ids)
+            yield first
 
     def _superseded_last(self, firsts: Sequence[int]) -> Iterable[int]:
         """Return units in order, but what was superseded after what supersedes it, which it must not stand for."""
@@ -392,6 +396,13 @@ class Proposer:
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
         ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean, among=among)
+        if ranked is not self._scored[0]:  # as after the reading of what this ranking proposes
+            scores = self._scores_of(ranked)
+            scores.by_worth = self._by_worth(scores)
+            self._scored = ranked, scores
+        return self._scored[1]
+
+    def _scores_of(self, ranked: list[tuple[int, float]]) -> Scores:
         signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
         if self._held.all_alone:
             return Scores(ranked, signals=signals)
@@ -437,29 +448,16 @@ class Proposer:
     def _candidates(
         self, firsts: Iterable[int], *, must: set[int], cuts: Collection[int], scores: Mapping[int, float]
     ) -> tuple[Candidate, ...]:
-        candidates = []
+        past, candidates = self._held.past, []
         for rank, first in enumerate(firsts, 1):
-            items, offset, tokens = self._unit(first)
-            candidates.append(
-                Candidate(
-                    items,
-                    first,
-                    offset,
-                    first in cuts,
-                    first in must,
-                    self._is_orphan(first),
-                    rank,
-                    scores.get(first),
-                    tokens,
-                    first in self._held.past,
-                )
-            )
+            evicted = first in past
+            items, offset, tokens = self._evicted_unit(first) if evicted else self._held.unit(first)
+            is_orphan = past.is_orphan(first) if evicted else self._held.units.is_orphan(first)
+            is_cut, is_must, score = first in cuts, first in must, scores.get(first)
+            candidates.append(Candidate(items, first, offset, is_cut, is_must, is_orphan, rank, score, tokens, evicted))
         return tuple(candidates)
 
-    def _unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
-        """Return a unit as `Holdings.unit` does; of an evicted one, what was read, and nothing taken before it."""
+    def _evicted_unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
+        """Return what was read of an evicted unit as `Holdings.unit` does, nothing taken before it."""
         past = self._held.past
-        if first not in past:
-            return self._held.unit(first)
-        items = (past[ordinal] for ordinal in past.members(first))
-        return tuple(item for item in items if isinstance(item, Item)), 0, past.tokens(first)
+        return tuple(item for item in past.known_unit(first) if isinstance(item, Item)), 0, past.tokens(first)

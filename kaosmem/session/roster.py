@@ -250,10 +250,12 @@ def _without_reused(proposal: Proposal, section: Section, known: _KnownItems) ->
 
     def new(units: Iterable[Candidate]) -> Iterator[Candidate]:
         for unit in units:
-            evicted = [item for item in unit.items if item.id not in section] if unit.recalled else []
-            if all(known.get(item.id) is None for item in evicted):
+            if unit.recalled:
+                evicted = [item for item in unit.items if item.id not in section]
+                if any(known.get(item.id) is not None for item in evicted):
+                    continue
                 known.enter(evicted)
-                yield unit
+            yield unit
 
     return replace(proposal, candidates=tuple(new(proposal.candidates)), earlier=tuple(new(proposal.earlier)))
 

@@ -13,7 +13,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kaosmem.persistence import Location, list_sessions
 from kaosmem.persistence.layout import BLOB, FOLDERS, LOG, QUARANTINE, SNAP, archive_file, log_file
-from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, Steps, TakenError, Truncate, Write, run
+from kaosmem.persistence.steps import (
+    Append,
+    Create,
+    Delete,
+    List,
+    Lock,
+    Read,
+    ReadParts,
+    Steps,
+    TakenError,
+    Truncate,
+    Write,
+    run,
+)
 from kaosmem.persistence.storage import Storage, open_storage
 
 _NAMESPACE = "Team:a"
@@ -126,6 +139,22 @@ class StorageMachine(RuleBasedStateMachine):
             assert data is not None, f"{path!r} is not stored, and {len(found)} bytes were read"
             assert found == data[start:][:size]
 
+    @rule(
+        session=_sessions,
+        path=_paths,
+        parts=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 50)), min_size=1, max_size=4),
+    )
+    def read_parts(self, session: str, path: str, parts: list[tuple[int, int]]) -> None:
+        """Read parts of a file in one go, as far as it goes; one that is not there raises FileNotFoundError."""
+        data = self._files[session].get(path)
+        try:
+            found = self._perform(session, ReadParts(path, tuple(parts)))
+        except FileNotFoundError:
+            assert data is None, f"{path!r} is stored, and was not found"
+        else:
+            assert data is not None, f"{path!r} is not stored, and parts of it were read"
+            assert found == [data[start:][:size] for start, size in parts]
+
     @rule(session=_sessions, path=_paths)
     def delete(self, session: str, path: str) -> None:
         """Delete a file at once; deleting it again is nothing."""
@@ -197,7 +226,7 @@ class StorageMachine(RuleBasedStateMachine):
         assert storage.foreign() is None
         storage.close()
 
-    def _perform(self, session: str, step: List | Read | Write | Truncate | Delete) -> Any:
+    def _perform(self, session: str, step: List | Read | ReadParts | Write | Truncate | Delete) -> Any:
         self._touched = session
         return self._storage(session).perform(step)
 
