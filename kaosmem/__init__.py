@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         TaskSource,
         VectorSource,
     )
+    from kaosmem.compaction import CompactionPipeline, CompactionStrategy
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -110,6 +111,8 @@ __all__ = [
     "BlobSource",
     "BlobStore",
     "ChatMessage",
+    "CompactionPipeline",
+    "CompactionStrategy",
     "ConflictError",
     "Context",
     "CorruptionError",
@@ -222,10 +225,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The stores and what shows them, which not every program needs.
+    # The stores, what shows them and what shortens a conversation, which not every program needs.
     if name in __all__:
-        stores = import_module("kaosmem.stores")
-        return getattr(stores if name in stores.__all__ else import_module("kaosmem.adapters"), name)
+        packages = (import_module(f"kaosmem.{package}") for package in ("compaction", "stores", "adapters"))
+        return getattr(next(package for package in packages if name in package.__all__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
