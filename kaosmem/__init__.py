@@ -32,6 +32,7 @@ from kaosmem.errors import (
     UnknownEncodingError,
     UnknownFormatError,
     UnknownItemError,
+    UnknownModelError,
     UnknownScopeError,
     UnknownSectionError,
     UnknownSessionError,
@@ -47,7 +48,7 @@ from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
-from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
+from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, context_length, get_counter
 from kaosmem.types import (
     ChatMessage,
     DocumentBlock,
@@ -66,9 +67,19 @@ if TYPE_CHECKING:
         BlobSource,
         FactSource,
         GraphSource,
+        HistorySource,
         StateSource,
         TaskSource,
         VectorSource,
+    )
+    from kaosmem.compaction import (
+        CompactionPipeline,
+        CompactionStrategy,
+        SelectiveToolCallCompactionStrategy,
+        SlidingWindowCompaction,
+        TokenBudgetComposedStrategy,
+        ToolResultCompactionStrategy,
+        TruncationStrategy,
     )
     from kaosmem.stores import (
         BlobStore,
@@ -110,6 +121,8 @@ __all__ = [
     "BlobSource",
     "BlobStore",
     "ChatMessage",
+    "CompactionPipeline",
+    "CompactionStrategy",
     "ConflictError",
     "Context",
     "CorruptionError",
@@ -133,6 +146,7 @@ __all__ = [
     "GraphSource",
     "GraphStore",
     "HistoryProvider",
+    "HistorySource",
     "ImageBlock",
     "InMemoryFileStore",
     "InMemoryGraphStore",
@@ -170,8 +184,10 @@ __all__ = [
     "SectionFullError",
     "SectionSpec",
     "SectionUse",
+    "SelectiveToolCallCompactionStrategy",
     "SessionMemory",
     "ShortTermMemory",
+    "SlidingWindowCompaction",
     "Source",
     "SourceReport",
     "SourceStatus",
@@ -187,16 +203,20 @@ __all__ = [
     "TextBlock",
     "ThinkingBlock",
     "TiktokenCounter",
+    "TokenBudgetComposedStrategy",
     "TokenCounter",
     "ToktokCounter",
     "ToolResultBlock",
+    "ToolResultCompactionStrategy",
     "ToolUseBlock",
+    "TruncationStrategy",
     "Trust",
     "UnknownAssemblerError",
     "UnknownBlobError",
     "UnknownEncodingError",
     "UnknownFormatError",
     "UnknownItemError",
+    "UnknownModelError",
     "UnknownScopeError",
     "UnknownSectionError",
     "UnknownSessionError",
@@ -207,6 +227,7 @@ __all__ = [
     "VectorStore",
     "WindowTooSmallError",
     "agent_scope",
+    "context_length",
     "count_messages",
     "current_agent_id",
     "current_agent_label",
@@ -222,10 +243,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The stores and what shows them, which not every program needs.
+    # The stores, what shows them and what shortens a conversation, which not every program needs.
     if name in __all__:
-        stores = import_module("kaosmem.stores")
-        return getattr(stores if name in stores.__all__ else import_module("kaosmem.adapters"), name)
+        packages = (import_module(f"kaosmem.{package}") for package in ("compaction", "stores", "adapters"))
+        return getattr(next(package for package in packages if name in package.__all__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

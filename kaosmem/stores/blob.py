@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol, TypeAlias, runtime_checkable
 from urllib.parse import quote
 
+from kaosmem.arguments import check_ttl
 from kaosmem.errors import InvalidContentError, UnknownBlobError
 from kaosmem.names import check_id, shown
-from kaosmem.stores.arguments import check_ttl
 from kaosmem.stores.expiry import Clock, Expiries, utc_now
 from kaosmem.types import check_text
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeAlias, TypeVar
 
-from kaosmem.stores.arguments import check_ttl
+from kaosmem.arguments import check_ttl
 
 K = TypeVar("K", bound=Hashable)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from kaosmem.arguments import check_count
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id, shown
-from kaosmem.stores.arguments import check_count
 from kaosmem.types import JSONValue
 
 _Key: TypeAlias = tuple[str, str, str]

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
+from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidContentError
 from kaosmem.names import check_id, check_item_id
-from kaosmem.stores.arguments import check_count
 from kaosmem.types import ChatMessage, check_content, check_text
 
 

@@ -10,10 +10,10 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Protocol, runtime_checkable
 
+from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidContentError
 from kaosmem.names import check_id
 from kaosmem.retrieval import BM25Ranker, Ranker
-from kaosmem.stores.arguments import check_count
 from kaosmem.stores.expiry import Clock, Expiries, utc_now
 from kaosmem.types import Item, JSONValue, check_json, check_text
 

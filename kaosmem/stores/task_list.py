@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from kaosmem.arguments import check_count
 from kaosmem.display import visible
 from kaosmem.errors import DuplicateTaskError, InvalidContentError, InvalidTransitionError, UnknownTaskError
 from kaosmem.names import check_id, shown, shown_name
-from kaosmem.stores.arguments import check_count
 from kaosmem.types import check_text
 
 DEFAULT_MAX_RETRIES = 3

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kaosmem.arguments import check_count
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError, InvalidContentError
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.names import check_id, shown
-from kaosmem.stores.arguments import check_count
 from kaosmem.types import ContentBlock, JSONValue, TextBlock, check_content, check_metadata, content_text
 
 if TYPE_CHECKING:

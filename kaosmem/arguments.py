@@ -1,4 +1,4 @@
-"""Numbers that callers of every store give."""
+"""Numbers that callers give."""
 
 from __future__ import annotations
 

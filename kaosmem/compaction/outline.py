@@ -1,0 +1,171 @@
+"""What a history is made of, as all that shorten it need it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import cached_property
+
+from kaosmem.errors import WindowTooSmallError
+from kaosmem.formats import FORMATS
+from kaosmem.formats.openai import REPLY_TOKENS
+from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.types import ChatMessage
+from kaosmem.units import Link, Units
+
+
+class MessageSizes:
+    """What each message takes of a budget in tokens, as `count_messages` counts it rendered for OpenAI.
+
+    A message is counted once however often it is asked for. All messages together take `REPLY_TOKENS` more.
+    counter: None is the default one. Raises UnknownEncodingError.
+    """
+
+    def __init__(self, counter: TokenCounter | Callable[[str], int] | str | None = None) -> None:
+        self._counter = get_counter(counter)
+        self._known: dict[int, tuple[ChatMessage, int]] = {}  # by identity, and kept, so that no other takes its id
+
+    def __call__(self, message: ChatMessage) -> int:
+        known = self._known.get(id(message))
+        if known is None:
+            known = message, FORMATS["openai"].entry_tokens(message, self._counter)
+            self._known[id(message)] = known
+        return known[1]
+
+    def total(self, messages: Iterable[ChatMessage]) -> int:
+        """Return what messages take together; none take nothing."""
+        tokens = sum(map(self, messages))
+        return tokens + REPLY_TOKENS if tokens else 0
+
+
+class Outline:
+    """A history's units, what of it is protected, and what each message takes: found once, in linear time.
+
+    messages, links: by position, from 0. units: the positions of each unit, ascending, in the order of their first.
+    """
+
+    def __init__(self, history: Iterable[ChatMessage], *, sizes: MessageSizes | None = None) -> None:
+        self.messages = tuple(history)
+        self.links = tuple(map(Link.of, self.messages))
+        self._sizes = sizes
+        self._held = Units()
+        for position, link in enumerate(self.links):
+            self._held.add(position, link)
+        members: dict[int, list[int]] = {}
+        for position, first in enumerate(self._held.firsts(range(len(self.messages)))):
+            members.setdefault(first, []).append(position)
+        self.units = tuple(map(tuple, members.values()))
+
+    @cached_property
+    def protected(self) -> Mapping[int, str]:
+        """What no strategy may leave out, whole units of it: what protects each position."""
+        reasons = {place: "system messages" for place, message in enumerate(self.messages) if message.role == "system"}
+        for place, message in enumerate(self.messages):
+            if message.pinned:
+                reasons.setdefault(place, "pinned messages")
+        questions = self.questions
+        for place in questions[:1]:
+            reasons.setdefault(place, "the first user message")
+        for place in questions[-1:]:
+            reasons.setdefault(place, "the newest user message")
+        for unit in self.units:
+            reason = next((reasons[place] for place in unit if place in reasons), None)
+            if reason is None and self._held.is_open(unit[0]):
+                reason = "calls without a result"
+            if reason:
+                for place in unit:
+                    reasons.setdefault(place, reason)
+        return dict(sorted(reasons.items()))
+
+    @cached_property
+    def questions(self) -> tuple[int, ...]:
+        """The positions of what users said, ascending; tool results under a user's name are none."""
+        return tuple(
+            place
+            for place, message in enumerate(self.messages)
+            if message.role == "user" and not self.links[place].is_results
+        )
+
+    @cached_property
+    def orphans(self) -> frozenset[int]:
+        """The positions of results whose calls are missing or already answered."""
+        return frozenset(place for unit in self.units if self._held.is_orphan(unit[0]) for place in unit)
+
+    @cached_property
+    def cuts(self) -> tuple[int, ...]:
+        """The positions, 0 to n, with no unit on both sides but protected ones, which stay wherever it is cut."""
+        return self.cuts_beside(self.protected)
+
+    def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
+        """Return the positions, 0 to n, with no unit on both sides but those that are shown wherever it is cut."""
+        cuts, reach = [], -1
+        for place in range(len(self.messages)):
+            if reach < place:
+                cuts.append(place)
+            if place not in shown:
+                reach = max(reach, self._held.last(place))
+        return (*cuts, len(self.messages))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """What each message takes, in tokens."""
+        return tuple(map(self._sizes or MessageSizes(), self.messages))
+
+    @property
+    def tokens(self) -> int:
+        """What the messages take together."""
+        return sum(self.sizes) + REPLY_TOKENS if self.messages else 0
+
+    def tail(self, weights: Sequence[int], room: int) -> list[int] | None:
+        """Return the positions of the longest tail with what is protected before it, None where that alone is too much.
+
+        weights: of each position, 0 or more; what is returned weighs at most `room`. The tail begins at one of `cuts`;
+        whatever is left out, orphans are too, since their calls may be.
+        """
+        weight = sum(weights)
+        if weight <= room:
+            return list(range(len(self.messages)))
+        weight -= sum(weights[place] for place in self.orphans if place not in self.protected)
+        cuts = set(self.cuts)
+        for start in range(len(self.messages) + 1):
+            if weight <= room and start in cuts:
+                return self.shown_from(start)
+            if start < len(weights) and start not in self.protected and start not in self.orphans:
+                weight -= weights[start]
+        return None
+
+    def tail_within(self, weights: Sequence[int], room: int, *, limit: str) -> list[int]:
+        """Return what `tail` does. Raises WindowTooSmallError, with the sums, where it returns none.
+
+        limit: the name of what gives the room, for the error.
+        """
+        kept = self.tail(weights, room)
+        if kept is not None:
+            return kept
+        need = self.protected_sums(weights)
+        least = sum(need.values())
+        sums = ", ".join(f"{reason} {weight}" for reason, weight in need.items())
+        raise WindowTooSmallError(
+            f"{limit} leaves {room} for messages, and the protected ones alone take {least} ({sums}); "
+            f"raise it by {least - room}, unpin or shorten some, or answer open calls",
+            need=need,
+        )
+
+    def shown_from(self, start: int) -> list[int]:
+        """Return the positions of what is protected and of all else from `start` on but orphans."""
+        return [
+            place
+            for place in range(len(self.messages))
+            if place in self.protected or (place >= start and place not in self.orphans)
+        ]
+
+    def at(self, positions: Iterable[int]) -> list[ChatMessage]:
+        """Return the messages at positions."""
+        return [self.messages[place] for place in positions]
+
+    def protected_sums(self, weights: Sequence[int]) -> dict[str, int]:
+        """Return what the protected messages weigh, by what protects them."""
+        sums: Counter[str] = Counter()
+        for place, reason in self.protected.items():
+            sums[reason] += weights[place]
+        return dict(sums)

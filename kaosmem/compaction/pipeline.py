@@ -1,0 +1,34 @@
+"""Strategies one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kaosmem.compaction.strategy import CompactionStrategy
+from kaosmem.types import ChatMessage
+
+
+class CompactionPipeline:
+    """A strategy that gives a history to each of its strategies in turn; without any it returns all of it.
+
+    strategies: several, one, or another pipeline, of which it has the strategies.
+    """
+
+    def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
+        self.strategies: tuple[CompactionStrategy, ...]
+        if isinstance(strategies, CompactionPipeline):
+            self.strategies = strategies.strategies
+        elif isinstance(strategies, CompactionStrategy):
+            self.strategies = (strategies,)
+        else:
+            self.strategies = tuple(strategies)
+
+    def __repr__(self) -> str:
+        return f"CompactionPipeline({list(self.strategies)})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return what the last strategy leaves."""
+        left = list(history)
+        for strategy in self.strategies:
+            left = await strategy.compact(left)
+        return left
