@@ -33,6 +33,7 @@ from kaosmem.errors import (
     UnknownEncodingError,
     UnknownFormatError,
     UnknownItemError,
+    UnknownModelError,
     UnknownScopeError,
     UnknownSectionError,
     UnknownSessionError,
@@ -48,7 +49,7 @@ from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
-from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
+from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, context_length, get_counter
 from kaosmem.types import (
     ChatMessage,
     DocumentBlock,
@@ -71,7 +72,16 @@ if TYPE_CHECKING:
         TaskSource,
         VectorSource,
     )
-    from kaosmem.compaction import CompactionPipeline, CompactionStrategy, Summarizer
+    from kaosmem.compaction import (
+        CompactionPipeline,
+        CompactionStrategy,
+        SelectiveToolCallCompactionStrategy,
+        SlidingWindowCompaction,
+        Summarizer,
+        TokenBudgetComposedStrategy,
+        ToolResultCompactionStrategy,
+        TruncationStrategy,
+    )
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -174,8 +184,10 @@ __all__ = [
     "SectionFullError",
     "SectionSpec",
     "SectionUse",
+    "SelectiveToolCallCompactionStrategy",
     "SessionMemory",
     "ShortTermMemory",
+    "SlidingWindowCompaction",
     "Source",
     "SourceReport",
     "SourceStatus",
@@ -193,16 +205,20 @@ __all__ = [
     "TextBlock",
     "ThinkingBlock",
     "TiktokenCounter",
+    "TokenBudgetComposedStrategy",
     "TokenCounter",
     "ToktokCounter",
     "ToolResultBlock",
+    "ToolResultCompactionStrategy",
     "ToolUseBlock",
+    "TruncationStrategy",
     "Trust",
     "UnknownAssemblerError",
     "UnknownBlobError",
     "UnknownEncodingError",
     "UnknownFormatError",
     "UnknownItemError",
+    "UnknownModelError",
     "UnknownScopeError",
     "UnknownSectionError",
     "UnknownSessionError",
@@ -213,6 +229,7 @@ __all__ = [
     "VectorStore",
     "WindowTooSmallError",
     "agent_scope",
+    "context_length",
     "count_messages",
     "current_agent_id",
     "current_agent_label",
