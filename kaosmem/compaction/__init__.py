@@ -4,6 +4,7 @@ from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.pipeline import CompactionPipeline
 from kaosmem.compaction.sliding_window import SlidingWindowCompaction
 from kaosmem.compaction.strategy import CompactionStrategy
+from kaosmem.compaction.summarization import SummarizationCompaction
 from kaosmem.compaction.summarizer import SUMMARY_TEMPLATE, Summarizer
 from kaosmem.compaction.token_budget import TokenBudgetComposedStrategy
 from kaosmem.compaction.tool_calls import SelectiveToolCallCompactionStrategy
@@ -18,6 +19,7 @@ __all__ = [
     "Outline",
     "SelectiveToolCallCompactionStrategy",
     "SlidingWindowCompaction",
+    "SummarizationCompaction",
     "Summarizer",
     "TokenBudgetComposedStrategy",
     "ToolResultCompactionStrategy",
