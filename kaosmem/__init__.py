@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         ToolResultCompactionStrategy,
         TruncationStrategy,
     )
+    from kaosmem.context import AgentContext, AgentContextProtocol, ContextConfig, HistoryRetention
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -118,6 +119,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DEFAULT_SECTIONS",
+    "AgentContext",
+    "AgentContextProtocol",
     "BM25Ranker",
     "BlobHandle",
     "BlobSource",
@@ -127,6 +130,7 @@ __all__ = [
     "CompactionStrategy",
     "ConflictError",
     "Context",
+    "ContextConfig",
     "CorruptionError",
     "CypherCapable",
     "Decision",
@@ -148,6 +152,7 @@ __all__ = [
     "GraphSource",
     "GraphStore",
     "HistoryProvider",
+    "HistoryRetention",
     "ImageBlock",
     "InMemoryFileStore",
     "InMemoryGraphStore",
@@ -247,9 +252,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The stores, what shows them and what shortens a conversation, which not every program needs.
+    # The stores, what shows them, what shortens a conversation and an agent's context, which not every program needs.
     if name in __all__:
-        packages = (import_module(f"kaosmem.{package}") for package in ("compaction", "stores", "adapters"))
+        packages = (import_module(f"kaosmem.{package}") for package in ("compaction", "stores", "context", "adapters"))
         return getattr(next(package for package in packages if name in package.__all__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
