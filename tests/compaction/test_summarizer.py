@@ -97,7 +97,7 @@ async def test_what_users_said_is_kept_before_what_tools_said() -> None:
         said("user-2"),
     ]
     assert (await summary_of(*messages)).text.endswith(":\nuser-2; user-1; assistant-1; tool-1; 7")
-    short = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=12).summarize(messages)
+    short = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=16).summarize(messages)
     assert short.text.endswith(":\nuser-2; user-1")
     none = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=0).summarize(messages)
     assert none.text == "."
