@@ -287,6 +287,21 @@ async def test_what_is_cleared_while_the_model_thinks_stays_cleared() -> None:
     assert texts(await history.get_messages("agent", session_id="s")) == texts(said("new"))
 
 
+async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought() -> None:
+    """Beside the summary either, which stands for what is still there."""
+    context, history = context_of()
+
+    async def clear_run() -> None:
+        await history.clear_run("agent", session_id="s", run_id="late")
+
+    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(clear_run), 200, 200)), "agent")
+    await context.append(numbered(20), "s")
+    await context.append(said("late"), "s", "late")
+    window = await thinking.get_prompt_window("s")
+    assert "summary" in [message.role for message in window]
+    assert window[-1].text.startswith("fact-19 ")
+
+
 async def test_a_history_that_never_stays_the_same_is_a_conflict() -> None:
     context, history = context_of()
 

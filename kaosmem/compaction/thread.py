@@ -66,7 +66,7 @@ class Thread:
                 for entry in replaced:
                     del self._in_view[entry.message.id]
                 self._add(_Entry(message, number, replaced))
-            else:
+            elif message.id not in self._entries:  # the same record again says nothing new, and goes with the first
                 self.void.append(message)
 
     def __contains__(self, message_id: str) -> bool:
