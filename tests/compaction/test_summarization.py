@@ -40,7 +40,8 @@ def said(name: str, role: str = "user") -> ChatMessage:
 
 
 def summing_up(llm: ScriptedLLM | None = None, **options: object) -> SummarizationCompaction:
-    return SummarizationCompaction(llm or ScriptedLLM(shortened), 150, 100, max_summary_tokens=100, **options)  # type: ignore[arg-type]
+    options = {"max_summary_tokens": 40, **options}
+    return SummarizationCompaction(llm or ScriptedLLM(shortened), 150, 100, **options)  # type: ignore[arg-type]
 
 
 TALK = [said(f"m{number}", "user" if number % 2 else "assistant") for number in range(1, 21)]
@@ -52,6 +53,7 @@ async def test_what_is_old_becomes_one_message_in_its_place() -> None:
     assert left[0] == TALK[0] and left[2:] == TALK[-len(left) + 2 :]
     assert (left[1].role, left[1].sources) == ("summary", tuple(m.id for m in TALK[1 : len(TALK) - len(left) + 2]))
     sizes = MessageSizes()
+    assert sizes(left[1]) <= 40 < sizes((await summing_up(max_summary_tokens=200).compact(TALK))[1])
     tail = sum(map(sizes, left[2:]))
     assert tail <= 150 < tail + sizes(TALK[0])
 
