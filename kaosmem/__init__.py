@@ -26,6 +26,7 @@ from kaosmem.errors import (
     ReadOnlyError,
     SectionFullError,
     SourceUnavailableError,
+    SummaryError,
     TestIsolationError,
     UnknownAssemblerError,
     UnknownBlobError,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
         TaskSource,
         VectorSource,
     )
-    from kaosmem.compaction import CompactionPipeline, CompactionStrategy
+    from kaosmem.compaction import CompactionPipeline, CompactionStrategy, Summarizer
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -181,6 +182,8 @@ __all__ = [
     "SourceUnavailableError",
     "StateSource",
     "SubGraph",
+    "Summarizer",
+    "SummaryError",
     "Task",
     "TaskList",
     "TaskSource",
