@@ -44,7 +44,7 @@ class Outline:
     units: in the order of their first entries.
     """
 
-    def __init__(self, view: View, *, sizes: MessageSizes) -> None:
+    def __init__(self, view: View, *, sizes: MessageSizes | None = None) -> None:
         self.view = view
         self._sizes = sizes
         self._held = Units()
@@ -59,7 +59,8 @@ class Outline:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """What each entry takes, in tokens."""
-        return tuple(self._sizes(event.message) for event in self.view)
+        sizes = self._sizes or MessageSizes()
+        return tuple(sizes(event.message) for event in self.view)
 
     @property
     def tokens(self) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import ClassVar, NamedTuple
 
 from kaosmem.arguments import check_count
 from kaosmem.compaction import MessageSizes
-from kaosmem.conversation.condensation import Condensation
+from kaosmem.conversation.condensation import Condensation, Summary
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import Outline, Standing, Unit
 from kaosmem.conversation.view import View
@@ -45,26 +46,25 @@ class Need(Enum):
 class RollingConfig:
     """When a view is condensed, and to what.
 
-    max_size: entries above which it is condensed, to half of them. max_tokens: likewise, None for no limit.
+    max_size: entries above which it is condensed, to half of them, None for no limit. max_tokens: likewise.
     keep_first: entries at its start that stay, beside those that always do. minimum_progress: the share of the view
     that a condensation frees at least, above 0 and below 1.
     Raises InvalidArgumentError, also where `keep_first` leaves no room for a summary and one entry more.
     """
 
-    max_size: int = 100
+    max_size: int | None = 100
     keep_first: int = 0
     max_tokens: int | None = None
     minimum_progress: float = 0.1
 
     def __post_init__(self) -> None:
-        check_count(self.max_size, "max_size", least=1)
         check_count(self.keep_first, "keep_first")
         if self.max_tokens is not None:
             check_count(self.max_tokens, "max_tokens", least=1)
-        if self.max_size // 2 - self.keep_first < 2:
+        if self.max_size is not None and check_count(self.max_size, "max_size", least=1) // 2 < self.keep_first + 2:
             raise InvalidArgumentError(
-                f"keep_first is {self.keep_first} and half of max_size {self.max_size // 2}, which leaves no room for a "
-                f"summary and one entry more; raise max_size to {2 * (self.keep_first + 2)} or keep fewer"
+                f"keep_first is {self.keep_first} and max_size {self.max_size}, of which half leaves no room for a summary "
+                f"and an entry more; raise max_size to {2 * self.keep_first + 4} or keep fewer"
             )
         given = self.minimum_progress
         if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
@@ -78,6 +78,9 @@ class RollingCondenser(Condenser):
 
     counter: of tokens; None is the default one.
     """
+
+    forgets_users: ClassVar[bool] = True
+    """Whether it forgets what users said where nothing else frees enough."""
 
     def __init__(self, config: RollingConfig, *, counter: TokenCounter | Callable[[str], int] | str | None = None) -> None:
         self.config = config
@@ -94,7 +97,7 @@ class RollingCondenser(Condenser):
         """Return why a view has to be condensed: none of them if it need not."""
         limits = [tokens for tokens in (self.config.max_tokens, limit) if tokens is not None]
         reasons = {
-            Reason.SIZE: len(view) > self.config.max_size,
+            Reason.SIZE: self.config.max_size is not None and len(view) > self.config.max_size,
             Reason.TOKENS: bool(limits) and self._sizes.total(event.message for event in view) > min(limits),
             Reason.REQUEST: view.unhandled_condensation_request,
         }
@@ -131,3 +134,70 @@ class RollingCondenser(Condenser):
                 return view
             return await self.hard_reset(view, error)
 
+
+    def choice(self, outline: Outline, *, limit: int | None = None, replaced: int = 0) -> list[Unit]:
+        """Return the units to forget so that about half of what the view may have is left, oldest first.
+
+        They are the agent's or, where these free too little, the user's: the longest message alone where it is tokens
+        that are too many, else as few as will do. The unit with the newest entry stays.
+        replaced: entries that come in their place. Raises NoCondensationError where nothing frees enough.
+        """
+        surplus = self._surplus(outline, limit=limit, replaced=replaced)
+        agents = outline.forgettable(Standing.AGENT, keep_first=self.config.keep_first)
+        users = outline.forgettable(Standing.USER, keep_first=self.config.keep_first) if self.forgets_users else []
+        messages = [unit for unit in users if not isinstance(outline.view[unit.positions[0]], Summary)]
+        longest = sorted(messages, key=outline.tokens_of, reverse=True)[:1] if surplus.tokens else []
+        for units in (agents, longest, users):
+            chosen = outline.fewest(units, entries=surplus.entries, tokens=surplus.tokens)
+            if self._frees_enough(outline, chosen, surplus, replaced=replaced):
+                return chosen
+        raise NoCondensationError(
+            f"of {len(outline.view)} entries {sum(len(unit.positions) for unit in (*agents, *users))} may be left out, "
+            f"which frees less than a share of {self.config.minimum_progress}; raise the limits of {type(self).__name__}, "
+            "lower its minimum_progress, or shorten what it has to keep"
+        )
+
+    def record(
+        self, outline: Outline, units: Iterable[Unit], *, limit: int | None = None, summary: str | None = None
+    ) -> Condensation:
+        """Return the record that forgets units of a view, for a summary if there is one."""
+        forgotten = sorted(position for unit in units for position in unit.positions)
+        return Condensation(
+            forgotten_ids=tuple(outline.view[position].id for position in forgotten),
+            summary=summary,
+            summary_offset=None if summary is None else outline.place(forgotten),
+            metadata={
+                "condenser": type(self).__name__,
+                "reasons": sorted(self.reasons(outline.view, limit=limit)),
+                "entries": len(outline.view),
+                "tokens": outline.tokens,
+            },
+        )
+
+    def _surplus(self, outline: Outline, *, limit: int | None, replaced: int) -> _Surplus:
+        reasons = self.reasons(outline.view, limit=limit)
+        count = len(outline.view)
+        entries = [count // 2] if Reason.REQUEST in reasons else []
+        if Reason.SIZE in reasons:
+            entries.append((self.config.max_size or 0) // 2)
+        if not reasons - {Reason.SIZE}:
+            return _Surplus(count + replaced - min(entries, default=count), 0)
+        tokens = [tokens // 2 for tokens in (self.config.max_tokens, limit) if tokens is not None]
+        if Reason.REQUEST in reasons:
+            tokens.append(outline.tokens // 2)
+        return _Surplus(count + replaced - min(entries) if entries else 0, outline.tokens - min(tokens))
+
+    def _frees_enough(self, outline: Outline, units: Sequence[Unit], surplus: _Surplus, *, replaced: int) -> bool:
+        share = self.config.minimum_progress
+        entries = sum(len(unit.positions) for unit in units) - replaced
+        if surplus.entries > 0 and entries >= max(1, share * len(outline.view)):
+            return True
+        # A summary is at most half as long as what it stands for.
+        return surplus.tokens > 0 and sum(map(outline.tokens_of, units)) // (1 + replaced) >= share * outline.tokens > 0
+
+
+class _Surplus(NamedTuple):
+    """How much has to go from a view: at least so many entries and more than so many tokens, 0 for none."""
+
+    entries: int
+    tokens: int
