@@ -72,6 +72,18 @@ if TYPE_CHECKING:
         VectorSource,
     )
     from kaosmem.compaction import CompactionPipeline, CompactionStrategy, Summarizer
+    from kaosmem.conversation import (
+        Action,
+        Condensation,
+        CondensationRequest,
+        Event,
+        EventLog,
+        EventSource,
+        Knowledge,
+        Observation,
+        Summary,
+        View,
+    )
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -107,6 +119,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DEFAULT_SECTIONS",
+    "Action",
     "BM25Ranker",
     "BlobHandle",
     "BlobSource",
@@ -114,6 +127,8 @@ __all__ = [
     "ChatMessage",
     "CompactionPipeline",
     "CompactionStrategy",
+    "Condensation",
+    "CondensationRequest",
     "ConflictError",
     "Context",
     "CorruptionError",
@@ -128,6 +143,9 @@ __all__ = [
     "Embedder",
     "EmbeddingClient",
     "Entity",
+    "Event",
+    "EventLog",
+    "EventSource",
     "EvictionPolicy",
     "FactSource",
     "ForgetIncompleteError",
@@ -155,6 +173,7 @@ __all__ = [
     "Item",
     "ItemTooLargeError",
     "KaosmemError",
+    "Knowledge",
     "LLMClient",
     "LinearRanker",
     "LongTermMemory",
@@ -162,6 +181,7 @@ __all__ = [
     "MissingExtraError",
     "NamedSource",
     "NothingToIngestError",
+    "Observation",
     "Proposal",
     "RankBM25Ranker",
     "Ranker",
@@ -183,6 +203,7 @@ __all__ = [
     "StateSource",
     "SubGraph",
     "Summarizer",
+    "Summary",
     "SummaryError",
     "Task",
     "TaskList",
@@ -211,6 +232,7 @@ __all__ = [
     "UnusableDumpError",
     "VectorSource",
     "VectorStore",
+    "View",
     "WindowTooSmallError",
     "agent_scope",
     "count_messages",
@@ -230,7 +252,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # The stores, what shows them and what shortens a conversation, which not every program needs.
     if name in __all__:
-        packages = (import_module(f"kaosmem.{package}") for package in ("compaction", "stores", "adapters"))
+        packages = (
+            import_module(f"kaosmem.{package}") for package in ("compaction", "conversation", "stores", "adapters")
+        )
         return getattr(next(package for package in packages if name in package.__all__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
 from kaosmem.types import ChatMessage, ContentBlock, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
@@ -314,6 +315,14 @@ def cut_points(links: Sequence[Link]) -> list[int]:
             cuts.append(position)
         reach = max(reach, units.last(position))
     return [*cuts, len(links)]
+
+
+def next_cut(cuts: Sequence[int], position: int) -> int:
+    """Return the first of the cut points, ascending, from `position` on. Raises InvalidArgumentError past the last."""
+    place = bisect_left(cuts, position)
+    if place == len(cuts):
+        raise InvalidArgumentError(f"no cut from {position} on: the last is {cuts[-1]}; cut there, or before it")
+    return cuts[place]
 
 
 def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
