@@ -11,7 +11,7 @@ from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError
 
 MAX_IN_A_ROW = 10
-"""How many condensations may follow each other before something else happens: what is left then is not theirs to free."""
+"""How many condensations may follow each other before something else happens: what is left is not theirs to free."""
 
 
 class Condenser(ABC):

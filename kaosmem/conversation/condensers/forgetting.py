@@ -14,17 +14,12 @@ from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.tokens import TokenCounter
 
+ON_REQUEST = RollingConfig(max_size=None)
+"""However long the view is, it is not condensed until somebody asks."""
+
 
 class AmortizedForgettingCondenser(RollingCondenser):
     """Forgets the older half when the view has grown too large: what agents did first, what users said last."""
-
-    def __init__(
-        self,
-        config: RollingConfig = RollingConfig(),  # noqa: B008 - frozen
-        *,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
-    ) -> None:
-        super().__init__(config, counter=counter)
 
     async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
         """Return the record that forgets. Raises NoCondensationError."""
@@ -39,7 +34,7 @@ class ConversationWindowCondenser(AmortizedForgettingCondenser):
 
     def __init__(
         self,
-        config: RollingConfig = RollingConfig(max_size=None),  # noqa: B008 - frozen
+        config: RollingConfig = ON_REQUEST,
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
@@ -68,7 +63,7 @@ class RecentEventsConfig:
 class RecentEventsCondenser(Condenser):
     """Shows the first entries and the newest ones, beside what is protected, and appends no record."""
 
-    def __init__(self, config: RecentEventsConfig = RecentEventsConfig()) -> None:  # noqa: B008 - frozen
+    def __init__(self, config: RecentEventsConfig = RecentEventsConfig()) -> None:
         self.config = config
 
     def __repr__(self) -> str:
@@ -84,7 +79,9 @@ class RecentEventsCondenser(Condenser):
             position
             for unit in outline.units
             for position in unit.positions
-            if unit.standing is Standing.PROTECTED or not head <= unit.positions[0] < tail or unit.positions[-1] == newest
+            if unit.standing is Standing.PROTECTED
+            or not head <= unit.positions[0] < tail
+            or unit.positions[-1] == newest
         }
         events = (event for position, event in enumerate(view) if position in kept)
         return View(events, view.unhandled_condensation_request)

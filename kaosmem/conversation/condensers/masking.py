@@ -68,7 +68,7 @@ class MaskingCondenser(Condenser):
             if isinstance(event, Observation) and position not in protected:
                 origin, masked = known.get(event.id, (None, event))
                 if origin is not event:
-                    masked = replace(event, content=self.config.placeholder.format(id=event.id), entries=())
+                    masked = replace(event, content=self.config.placeholder.format(id=event.id), recalled=())
                 self._masked[event.id] = event, masked
                 events[position] = masked
         return View(events, view.unhandled_condensation_request)
@@ -77,7 +77,7 @@ class MaskingCondenser(Condenser):
 class ObservationMaskingCondenser(MaskingCondenser):
     """Masks the observations before the newest entries."""
 
-    def __init__(self, config: MaskingConfig = MaskingConfig()) -> None:  # noqa: B008 - frozen
+    def __init__(self, config: MaskingConfig = MaskingConfig()) -> None:
         super().__init__(config)
 
     def masked(self, view: View) -> Iterator[int]:
@@ -88,7 +88,7 @@ class ObservationMaskingCondenser(MaskingCondenser):
 class BrowserOutputCondenser(MaskingCondenser):
     """Masks what browsers showed, but for the newest of it: pages are large, and old ones soon untrue."""
 
-    def __init__(self, config: MaskingConfig = MaskingConfig(window=1)) -> None:  # noqa: B008 - frozen
+    def __init__(self, config: MaskingConfig = MaskingConfig(window=1)) -> None:
         super().__init__(config)
 
     def masked(self, view: View) -> Iterator[int]:

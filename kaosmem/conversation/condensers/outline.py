@@ -9,10 +9,10 @@ from enum import Enum
 from functools import cached_property
 from itertools import accumulate
 
-from kaosmem.compaction import MessageSizes
 from kaosmem.conversation.condensation import Summary
 from kaosmem.conversation.events import Action, Event, EventSource
 from kaosmem.conversation.view import View
+from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Trust
 from kaosmem.units import Units
 
@@ -44,9 +44,9 @@ class Outline:
     units: in the order of their first entries.
     """
 
-    def __init__(self, view: View, *, sizes: MessageSizes | None = None) -> None:
+    def __init__(self, view: View, *, counter: TokenCounter | None = None) -> None:
         self.view = view
-        self._sizes = sizes
+        self._counter = counter
         self._held = Units()
         for position, event in enumerate(view):
             self._held.add(position, event.link)
@@ -59,8 +59,8 @@ class Outline:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """What each entry takes, in tokens."""
-        sizes = self._sizes or MessageSizes()
-        return tuple(sizes(event.message) for event in self.view)
+        counter = self._counter or get_counter()
+        return tuple(event.tokens(counter) for event in self.view)
 
     @property
     def tokens(self) -> int:
@@ -163,8 +163,9 @@ def _is_agent_speaking(event: Event) -> bool:
     """Return whether the agent speaks to the user, or a summary stands for what it did, and may have said."""
     if isinstance(event, Summary):
         return not _is_of_user(event)
-    is_of_agent = isinstance(event, Action) and event.source is EventSource.AGENT
-    return is_of_agent and event.kind == "message" and event.call is None
+    if not isinstance(event, Action) or event.call is not None:
+        return False
+    return event.source is EventSource.AGENT and event.kind == "message"
 
 
 def _names_of(event: Event) -> Iterator[str]:

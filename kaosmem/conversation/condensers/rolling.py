@@ -9,17 +9,16 @@ from enum import Enum, StrEnum
 from typing import ClassVar, NamedTuple
 
 from kaosmem.arguments import check_count
-from kaosmem.compaction import MessageSizes
 from kaosmem.conversation.condensation import Condensation, Summary
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import Outline, Standing, Unit
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.names import shown_name
-from kaosmem.tokens import TokenCounter
+from kaosmem.tokens import TokenCounter, get_counter
 
 
-class Reason(StrEnum):
+class CondensationReason(StrEnum):
     """Why a view has to be condensed."""
 
     SIZE = "size"
@@ -35,11 +34,11 @@ class Need(Enum):
     HARD = "hard"
 
     @classmethod
-    def of(cls, reasons: frozenset[Reason]) -> Need:
+    def of(cls, reasons: frozenset[CondensationReason]) -> Need:
         """Return the need that reasons make: size alone can wait."""
         if not reasons:
             return cls.NONE
-        return cls.SOFT if reasons == {Reason.SIZE} else cls.HARD
+        return cls.SOFT if reasons == {CondensationReason.SIZE} else cls.HARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +62,21 @@ class RollingConfig:
             check_count(self.max_tokens, "max_tokens", least=1)
         if self.max_size is not None and check_count(self.max_size, "max_size", least=1) // 2 < self.keep_first + 2:
             raise InvalidArgumentError(
-                f"keep_first is {self.keep_first} and max_size {self.max_size}, of which half leaves no room for a summary "
-                f"and an entry more; raise max_size to {2 * self.keep_first + 4} or keep fewer"
+                f"keep_first is {self.keep_first} and max_size {self.max_size}, of which half leaves no room for a "
+                f"summary and an entry more; raise max_size to {2 * self.keep_first + 4} or keep fewer"
             )
         given = self.minimum_progress
         if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
             raise InvalidArgumentError(
                 f"minimum_progress is {shown_name(given)}; give a share of the view, above 0 and below 1"
             )
+
+
+class Surplus(NamedTuple):
+    """How much has to go from a view: at least so many entries and more than so many tokens, 0 for none."""
+
+    entries: int
+    tokens: int
 
 
 class RollingCondenser(Condenser):
@@ -82,24 +88,29 @@ class RollingCondenser(Condenser):
     forgets_users: ClassVar[bool] = True
     """Whether it forgets what users said where nothing else frees enough."""
 
-    def __init__(self, config: RollingConfig, *, counter: TokenCounter | Callable[[str], int] | str | None = None) -> None:
+    def __init__(
+        self,
+        config: RollingConfig = RollingConfig(),
+        *,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+    ) -> None:
         self.config = config
-        self._sizes = MessageSizes(counter)
+        self._counter = get_counter(counter)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"
 
     def outline(self, view: View) -> Outline:
         """Return the units of a view, and what protects them."""
-        return Outline(view, sizes=self._sizes)
+        return Outline(view, counter=self._counter)
 
-    def reasons(self, view: View, *, limit: int | None = None) -> frozenset[Reason]:
+    def reasons(self, view: View, *, limit: int | None = None) -> frozenset[CondensationReason]:
         """Return why a view has to be condensed: none of them if it need not."""
         limits = [tokens for tokens in (self.config.max_tokens, limit) if tokens is not None]
         reasons = {
-            Reason.SIZE: self.config.max_size is not None and len(view) > self.config.max_size,
-            Reason.TOKENS: bool(limits) and self._sizes.total(event.message for event in view) > min(limits),
-            Reason.REQUEST: view.unhandled_condensation_request,
+            CondensationReason.SIZE: self.config.max_size is not None and len(view) > self.config.max_size,
+            CondensationReason.TOKENS: bool(limits) and self._tokens(view) > min(limits),
+            CondensationReason.REQUEST: view.unhandled_condensation_request,
         }
         return frozenset(reason for reason, holds in reasons.items() if holds)
 
@@ -112,7 +123,7 @@ class RollingCondenser(Condenser):
         """Return the record that condenses a view. Raises NoCondensationError where there is none."""
         ...
 
-    async def hard_reset(self, view: View, error: NoCondensationError) -> Condensation:
+    async def hard_reset(self, view: View, error: NoCondensationError, *, limit: int | None = None) -> Condensation:
         """Return the record that leaves as little as can be, where the view has to be condensed and could not be.
 
         Raises NoCondensationError: this one has no such record.
@@ -132,8 +143,7 @@ class RollingCondenser(Condenser):
         except NoCondensationError as error:
             if need is Need.SOFT:
                 return view
-            return await self.hard_reset(view, error)
-
+            return await self.hard_reset(view, error, limit=limit)
 
     def choice(self, outline: Outline, *, limit: int | None = None, replaced: int = 0) -> list[Unit]:
         """Return the units to forget so that about half of what the view may have is left, oldest first.
@@ -142,7 +152,7 @@ class RollingCondenser(Condenser):
         that are too many, else as few as will do. The unit with the newest entry stays.
         replaced: entries that come in their place. Raises NoCondensationError where nothing frees enough.
         """
-        surplus = self._surplus(outline, limit=limit, replaced=replaced)
+        surplus = self.surplus(outline, limit=limit, replaced=replaced)
         agents = outline.forgettable(Standing.AGENT, keep_first=self.config.keep_first)
         users = outline.forgettable(Standing.USER, keep_first=self.config.keep_first) if self.forgets_users else []
         messages = [unit for unit in users if not isinstance(outline.view[unit.positions[0]], Summary)]
@@ -153,8 +163,8 @@ class RollingCondenser(Condenser):
                 return chosen
         raise NoCondensationError(
             f"of {len(outline.view)} entries {sum(len(unit.positions) for unit in (*agents, *users))} may be left out, "
-            f"which frees less than a share of {self.config.minimum_progress}; raise the limits of {type(self).__name__}, "
-            "lower its minimum_progress, or shorten what it has to keep"
+            f"which frees less than a share of {self.config.minimum_progress}; raise the limits of "
+            f"{type(self).__name__}, lower its minimum_progress, or shorten what it has to keep"
         )
 
     def record(
@@ -174,30 +184,27 @@ class RollingCondenser(Condenser):
             },
         )
 
-    def _surplus(self, outline: Outline, *, limit: int | None, replaced: int) -> _Surplus:
+    def _tokens(self, view: View) -> int:
+        return sum(event.tokens(self._counter) for event in view)
+
+    def surplus(self, outline: Outline, *, limit: int | None = None, replaced: int = 0) -> Surplus:
+        """Return how much has to go from a view so that about half of what it may have is left."""
         reasons = self.reasons(outline.view, limit=limit)
         count = len(outline.view)
-        entries = [count // 2] if Reason.REQUEST in reasons else []
-        if Reason.SIZE in reasons:
+        entries = [count // 2] if CondensationReason.REQUEST in reasons else []
+        if CondensationReason.SIZE in reasons:
             entries.append((self.config.max_size or 0) // 2)
-        if not reasons - {Reason.SIZE}:
-            return _Surplus(count + replaced - min(entries, default=count), 0)
+        if not reasons - {CondensationReason.SIZE}:
+            return Surplus(count + replaced - min(entries, default=count), 0)
         tokens = [tokens // 2 for tokens in (self.config.max_tokens, limit) if tokens is not None]
-        if Reason.REQUEST in reasons:
+        if CondensationReason.REQUEST in reasons:
             tokens.append(outline.tokens // 2)
-        return _Surplus(count + replaced - min(entries) if entries else 0, outline.tokens - min(tokens))
+        return Surplus(count + replaced - min(entries) if entries else 0, outline.tokens - min(tokens))
 
-    def _frees_enough(self, outline: Outline, units: Sequence[Unit], surplus: _Surplus, *, replaced: int) -> bool:
+    def _frees_enough(self, outline: Outline, units: Sequence[Unit], surplus: Surplus, *, replaced: int) -> bool:
         share = self.config.minimum_progress
         entries = sum(len(unit.positions) for unit in units) - replaced
         if surplus.entries > 0 and entries >= max(1, share * len(outline.view)):
             return True
         # A summary is at most half as long as what it stands for.
         return surplus.tokens > 0 and sum(map(outline.tokens_of, units)) // (1 + replaced) >= share * outline.tokens > 0
-
-
-class _Surplus(NamedTuple):
-    """How much has to go from a view: at least so many entries and more than so many tokens, 0 for none."""
-
-    entries: int
-    tokens: int

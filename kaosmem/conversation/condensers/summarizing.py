@@ -20,6 +20,7 @@ from kaosmem.types import content_text
 
 RESULTS_HEADING = "Newest results, verbatim from where they are cut:"
 _MIN_SUMMARY_TOKENS = 256
+_RESULTS_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class LLMSummarizingCondenser(RollingCondenser):
     def __init__(
         self,
         llm: LLMClient,
-        config: SummarizingConfig = SummarizingConfig(),  # noqa: B008 - frozen
+        config: SummarizingConfig = SummarizingConfig(),
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
@@ -91,7 +92,8 @@ class LLMSummarizingCondenser(RollingCondenser):
         if all(isinstance(event, Summary) for event in events):
             raise error
         summary = await self._summary(outline, units, self._last_resort, limit=limit)
-        results = "\n\n".join(reversed(list(_tails(events, self._result_chars))))
+        room = min(self._result_chars, sum(len(event.text) for event in events) // _RESULTS_SHARE)
+        results = "\n\n".join(reversed(list(_tails(events, room))))
         if results:
             summary = f"{summary}\n\n{RESULTS_HEADING}\n{results}"
         return self.record(outline, units, limit=limit, summary=summary)
@@ -117,7 +119,7 @@ class StructuredSummaryCondenser(LLMSummarizingCondenser):
     def __init__(
         self,
         llm: LLMClient,
-        config: SummarizingConfig = SummarizingConfig(template=STATE_TEMPLATE),  # noqa: B008 - frozen
+        config: SummarizingConfig = SummarizingConfig(template=STATE_TEMPLATE),
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
