@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kaosmem.adapters import (
         BlobHandle,
         BlobSource,
+        ConversationSource,
         FactSource,
         GraphSource,
         StateSource,
@@ -157,6 +158,7 @@ __all__ = [
     "CondenserPipeline",
     "ConflictError",
     "Context",
+    "ConversationSource",
     "ConversationWindowCondenser",
     "CorruptionError",
     "CypherCapable",

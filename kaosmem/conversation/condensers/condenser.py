@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from itertools import islice, takewhile
 
 from kaosmem.conversation.condensation import Condensation
+from kaosmem.conversation.events import Event
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError
@@ -36,39 +38,42 @@ class Condenser(ABC):
         Raises NoCondensationError where it has to be shorter and can't be, also where a record frees nothing, and where
         `MAX_IN_A_ROW` of them were appended and it still has to be.
         """
-        view = state.view
-        condensed = await self.condense(view, limit=limit)
+        entries = tuple(state.view)  # as they are now, whatever is appended while a model thinks
+        condensed = await self.condense(state.view, limit=limit)
         if isinstance(condensed, View):
             return condensed
         newest = islice(reversed(state), MAX_IN_A_ROW)
         if sum(1 for _ in takewhile(lambda event: isinstance(event, Condensation), newest)) == MAX_IN_A_ROW:
             raise NoCondensationError(
-                f"{MAX_IN_A_ROW} condensations in a row leave {len(view)} entries, which are still too much; raise the "
-                f"limits of {type(self).__name__}, or shorten what it has to keep"
+                f"{MAX_IN_A_ROW} condensations in a row leave {len(entries)} entries, which is still too much; raise "
+                f"the limits of {type(self).__name__}, or shorten what it has to keep"
             )
-        check_progress(condensed, view)
+        check_progress(condensed, entries)
         return condensed
 
     async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> View:
         """Return the view of a log as short as it has to be, having appended the records that it takes.
 
-        A record for what somebody else has condensed meanwhile is dropped. Raises NoCondensationError.
+        A record is dropped where somebody else has condensed the view meanwhile. Raises NoCondensationError.
         """
-        while isinstance(condensed := await self.condensed_history(log, limit=limit), Condensation):
-            present = {event.id for event in log.view}
-            if present.issuperset(condensed.forgotten_ids or ()):
+        while True:
+            known = len(log)
+            condensed = await self.condensed_history(log, limit=limit)
+            if isinstance(condensed, View):
+                return condensed
+            if not any(isinstance(event, Condensation) for event in log[known:]):
                 log.append(condensed)
-        return condensed
 
 
-def check_progress(record: Condensation, view: View) -> None:
-    """Raise NoCondensationError for a record that leaves a view with as many entries and as much text as it has."""
-    forgotten = [event for event in view if event.id in record.forgets]
-    entries = len(forgotten) - (record.summary is not None)
-    chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
-    if entries < 0 or (entries == 0 and chars <= 0):
+def check_progress(record: Condensation, entries: Sequence[Event]) -> None:
+    """Raise NoCondensationError for a record that leaves a view of as many entries and as much text as it had."""
+    forgets = record.forgets
+    forgotten = [event for event in entries if event.id in forgets]
+    freed = len(forgotten) - (record.summary is not None)
+    freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
+    if freed < 0 or (freed == 0 and freed_chars <= 0):
         raise NoCondensationError(
-            f"a condensation frees nothing: it forgets {len(forgotten)} of {len(view)} entries for a summary of "
+            f"a condensation frees nothing: it forgets {len(forgotten)} of {len(entries)} entries for a summary of "
             f"{len(record.summary or '')} characters; forget more, or summarise it in less"
         )
 

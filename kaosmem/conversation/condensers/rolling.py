@@ -101,8 +101,8 @@ class RollingCondenser(Condenser):
         return f"{type(self).__name__}({self.config})"
 
     def outline(self, view: View) -> Outline:
-        """Return the units of a view, and what protects them."""
-        return Outline(view, counter=self._counter)
+        """Return the units of a view as it is now, whatever is appended to its log meanwhile."""
+        return Outline(View(view, view.unhandled_condensation_request), counter=self._counter)
 
     def reasons(self, view: View, *, limit: int | None = None) -> frozenset[CondensationReason]:
         """Return why a view has to be condensed: none of them if it need not."""
