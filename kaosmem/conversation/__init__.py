@@ -24,6 +24,9 @@ from kaosmem.conversation.condensers import (
 )
 from kaosmem.conversation.events import Action, Event, EventSource, Knowledge, Observation
 from kaosmem.conversation.log import EventLog
+from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
+from kaosmem.conversation.messages import ConversationConfig, ConversationMemory
+from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.conversation.view import View
 
 __all__ = [
@@ -36,6 +39,8 @@ __all__ = [
     "CondensationRequest",
     "Condenser",
     "CondenserPipeline",
+    "ConversationConfig",
+    "ConversationMemory",
     "ConversationWindowCondenser",
     "Event",
     "EventLog",
@@ -44,10 +49,12 @@ __all__ = [
     "LLMAttentionCondenser",
     "LLMSummarizingCondenser",
     "MaskingConfig",
+    "MemoryTier",
     "Need",
     "NoOpCondenser",
     "Observation",
     "ObservationMaskingCondenser",
+    "PromptTemplates",
     "RecentEventsCondenser",
     "RecentEventsConfig",
     "RollingCondenser",
@@ -56,4 +63,5 @@ __all__ = [
     "SummarizingConfig",
     "Summary",
     "View",
+    "fitted_tiers",
 ]

@@ -100,5 +100,5 @@ class Summary(Event):
 
     def _made_message(self) -> ChatMessage:
         return ChatMessage(
-            "summary", self.content, id=str(self.id), sources=tuple(map(str, self.sources)), trust=self.trust
+            "summary", self.content, id=self.name, sources=tuple(map(str, self.sources)), trust=self.trust
         )

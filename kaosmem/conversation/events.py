@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidContentError
 from kaosmem.formats import FORMATS
@@ -50,12 +50,18 @@ ACTION_KINDS = (
     "tool_call",
 )
 OBSERVATION_KINDS = ("agent_state", "browser_output", "error", "knowledge", "rejection", "result", "workspace")
+SPOKEN_KINDS = frozenset({"message", "system_message", "think"})
+"""Actions that are what they say. What another than the agent does otherwise, without a call, is shown as its kind."""
 HIDDEN_KINDS = frozenset({"null", "recall_request", "agent_state"})
 ERROR_KINDS = frozenset({"error", "rejection"})
 RECALL_KINDS = frozenset({"knowledge", "workspace"})
 
 UNLOGGED = -1
 """The id of an event that no log has taken yet."""
+
+
+B = TypeVar("B", bound=ContentBlock)
+Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
 
 
 class EventSource(StrEnum):
@@ -90,6 +96,11 @@ class Event:
         return f"<{type(self).__name__} {self.id}>"
 
     @property
+    def name(self) -> str:
+        """Return its id as messages name it, "" where no log has taken it."""
+        return "" if self.id == UNLOGGED else str(self.id)
+
+    @property
     def is_shown(self) -> bool:
         """Return whether a model may see it."""
         return False
@@ -120,14 +131,18 @@ class Event:
         return self._size[1]
 
     def as_logged(self, event_id: int, timestamp: datetime) -> Self:
-        """Return a copy as a log takes it, not checked again."""
-        taken = copy(self)
-        for name, value in (("id", event_id), ("timestamp", timestamp), ("_message", None)):
-            object.__setattr__(taken, name, value)
-        return taken
+        """Return a copy as a log takes it."""
+        return self.changed(id=event_id, timestamp=timestamp)
+
+    def changed(self, **values: object) -> Self:
+        """Return a copy with other values, not checked again."""
+        changed = copy(self)
+        for name, value in {**values, "_message": None, "_size": None}.items():
+            object.__setattr__(changed, name, value)
+        return changed
 
     def _made_message(self) -> ChatMessage:
-        return ChatMessage(str(self.source), "", id=str(self.id))
+        return ChatMessage(str(self.source), "", id=self.name)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -168,9 +183,11 @@ class Action(Event):
     @property
     def role(self) -> str:
         """Return the role that it is shown under."""
+        if self.call is not None:
+            return "assistant"
         if self.kind == "system_message":
             return "system"
-        return "assistant" if self.call is not None or self.source is EventSource.AGENT else str(self.source)
+        return "assistant" if self.source is EventSource.AGENT else str(self.source)
 
     @property
     def has_words(self) -> bool:
@@ -194,12 +211,18 @@ class Action(Event):
             return Link(role=self.role, loop=sealed)
         return Link(calls=(self.call.id,), batch=self.response or None, loop=sealed, role=self.role)
 
+    def without_call(self) -> Action:
+        """Return a copy that only says what it says beside its call."""
+        return self.changed(call=None, response="")
+
     def _made_message(self) -> ChatMessage:
         content = self.content
         if self.call is not None:
             content = (*said_blocks(content), self.call)
+        elif self.source is not EventSource.AGENT and self.kind not in SPOKEN_KINDS:
+            content = labelled(self.kind, content)
         trust = Trust.TOOL if self.source is EventSource.ENVIRONMENT and self.role != "system" else None
-        return ChatMessage(self.role, content, id=str(self.id), trust=trust)
+        return ChatMessage(self.role, content, id=self.name, trust=trust)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +248,7 @@ class Observation(Event):
 
     type: ClassVar[str] = "observation"
     kind: str
-    content: str | tuple[TextBlock | ImageBlock, ...] = ""
+    content: Observed = ""
     call_id: str = ""
     recalled: tuple[Knowledge, ...] = ()
 
@@ -256,7 +279,9 @@ class Observation(Event):
     @property
     def role(self) -> str:
         """Return the role that it is shown under."""
-        return "tool" if self.call_id else "environment"
+        if self.call_id:
+            return "tool"
+        return self.kind if self.kind in OBSERVATION_KINDS else "environment"
 
     @property
     def link(self) -> Link:
@@ -269,14 +294,19 @@ class Observation(Event):
             content = (*said_blocks(content), *(TextBlock(each.text) for each in self.recalled))
         if self.call_id:
             content = (ToolResultBlock(self.call_id, content, is_error=self.is_error),)  # type: ignore[arg-type]
-        return ChatMessage(self.role, content, id=str(self.id), trust=Trust.TOOL)
+        return ChatMessage(self.role, content, id=self.name, trust=Trust.TOOL)
 
 
-def said_blocks(content: Content) -> tuple[ContentBlock, ...]:
+def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
     """Return content as blocks, no text as none."""
     if isinstance(content, str):
         return (TextBlock(content),) if content else ()
     return content
+
+
+def labelled(label: str, content: Content) -> Content:
+    """Return content with a label in front of it."""
+    return f"[{label}]\n{content}" if isinstance(content, str) else (TextBlock(f"[{label}]"), *content)
 
 
 def _source(given: object) -> EventSource:

@@ -62,7 +62,8 @@ class View(Sequence[Event]):
         self._entries: list[Event] = []
         self._answers = Units()  # by ordinals in `_entries`: the calls of an answer, with their results
         self._answered: set[int] = set()  # the answers with a result, by their first ordinal
-        self._pending: set[int] = set()  # ordinals of calls that are not shown: their answer has no result
+        self._pending: set[int] = set()  # ordinals of calls whose answer has no result
+        self._words: dict[int, Event] = {}  # what is shown of these, where it is known already
         self._shown: list[int] = []  # ordinals of what is shown, known as far as `_known`
         self._known = 0
         for event in entries:
@@ -79,7 +80,7 @@ class View(Sequence[Event]):
                 self._answered.add(answer)
                 self._known = min(self._known, answer)
                 self._pending.difference_update(self._answers.members(answer))
-            elif answer not in self._answered and not (isinstance(event, Action) and event.has_words):
+            elif answer not in self._answered:
                 self._pending.add(ordinal)
         self._entries.append(event)
 
@@ -121,15 +122,28 @@ class View(Sequence[Event]):
         """Return the ordinals of what is shown, ascending."""
         if self._known < len(self._entries):
             del self._shown[bisect_left(self._shown, self._known) :]
-            self._shown += [o for o in range(self._known, len(self._entries)) if o not in self._pending]
+            self._shown += [o for o in range(self._known, len(self._entries)) if self._has_something(o)]
             self._known = len(self._entries)
         return self._shown
+
+    def _has_something(self, ordinal: int) -> bool:
+        """Say whether something of an event is shown."""
+        if ordinal not in self._pending:
+            return True
+        action = self._entries[ordinal]
+        if not isinstance(action, Action) or not action.has_words:
+            return False
+        self._words.setdefault(ordinal, action.without_call())
+        return True
+
+    def _at(self, ordinal: int) -> Event:
+        return self._words[ordinal] if ordinal in self._pending else self._entries[ordinal]
 
     def __len__(self) -> int:
         return len(self._ordinals())
 
     def __iter__(self) -> Iterator[Event]:
-        return map(self._entries.__getitem__, self._ordinals())
+        return map(self._at, self._ordinals())
 
     @overload
     def __getitem__(self, position: int) -> Event: ...
@@ -137,7 +151,7 @@ class View(Sequence[Event]):
     def __getitem__(self, position: slice) -> list[Event]: ...
     def __getitem__(self, position: int | slice) -> Event | list[Event]:
         ordinals = self._ordinals()[position]
-        return self._entries[ordinals] if isinstance(ordinals, int) else [self._entries[each] for each in ordinals]
+        return self._at(ordinals) if isinstance(ordinals, int) else list(map(self._at, ordinals))
 
     def __repr__(self) -> str:
         return f"<View of {len(self):,} events>"

@@ -188,7 +188,11 @@ def test_a_call_is_shown_at_its_place_as_soon_as_its_result_comes() -> None:
 
 
 def test_words_beside_a_call_without_a_result_stay() -> None:
-    assert shown(view_of(call("1", says="I look"), call("2", "r", reasons=True))) == ["A1"]
+    """They are what is shown of it, until the result comes."""
+    view = view_of(call("1", says="I look"), call("2", "r", reasons=True))
+    assert shown(view) == ["I look"]
+    view.append(result("1"))
+    assert shown(view) == ["A1", "O1"]
 
 
 def test_a_loop_goes_on_from_the_next_reasoning_after_what_it_lost() -> None:
