@@ -81,4 +81,4 @@ async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() 
     assert not any(log.get(event_id).source == "user" for event_id in forgotten)
     (summary,) = (item for item in context.items if item.role == "summary")
     fetched = [await memory.fetch(source) for source in summary.sources]
-    assert [item.text for item in fetched if item.role != "summary"][0] in {event.text for event in log}
+    assert next(item.text for item in fetched if item.role != "summary") in {event.text for event in log}

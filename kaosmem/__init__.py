@@ -34,6 +34,7 @@ from kaosmem.errors import (
     UnknownEncodingError,
     UnknownFormatError,
     UnknownItemError,
+    UnknownModelError,
     UnknownScopeError,
     UnknownSectionError,
     UnknownSessionError,
@@ -49,7 +50,7 @@ from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
-from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
+from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, context_length, get_counter
 from kaosmem.types import (
     ChatMessage,
     DocumentBlock,
@@ -73,7 +74,18 @@ if TYPE_CHECKING:
         TaskSource,
         VectorSource,
     )
-    from kaosmem.compaction import CompactionPipeline, CompactionStrategy, Summarizer
+    from kaosmem.compaction import (
+        CompactionPipeline,
+        CompactionStrategy,
+        SelectiveToolCallCompactionStrategy,
+        SlidingWindowCompaction,
+        SummarizationCompaction,
+        Summarizer,
+        TokenBudgetComposedStrategy,
+        ToolResultCompactionStrategy,
+        TruncationStrategy,
+    )
+    from kaosmem.context import AgentContext, AgentContextProtocol, ContextConfig, HistoryRetention
     from kaosmem.conversation import (
         Action,
         AmortizedForgettingCondenser,
@@ -146,6 +158,8 @@ __version__ = "0.1.0"
 __all__ = [
     "DEFAULT_SECTIONS",
     "Action",
+    "AgentContext",
+    "AgentContextProtocol",
     "AmortizedForgettingCondenser",
     "AttentionConfig",
     "BM25Ranker",
@@ -163,6 +177,7 @@ __all__ = [
     "CondenserPipeline",
     "ConflictError",
     "Context",
+    "ContextConfig",
     "ConversationConfig",
     "ConversationMemory",
     "ConversationSource",
@@ -191,6 +206,7 @@ __all__ = [
     "GraphSource",
     "GraphStore",
     "HistoryProvider",
+    "HistoryRetention",
     "ImageBlock",
     "InMemoryFileStore",
     "InMemoryGraphStore",
@@ -243,8 +259,10 @@ __all__ = [
     "SectionFullError",
     "SectionSpec",
     "SectionUse",
+    "SelectiveToolCallCompactionStrategy",
     "SessionMemory",
     "ShortTermMemory",
+    "SlidingWindowCompaction",
     "Source",
     "SourceReport",
     "SourceStatus",
@@ -252,6 +270,7 @@ __all__ = [
     "StateSource",
     "StructuredSummaryCondenser",
     "SubGraph",
+    "SummarizationCompaction",
     "Summarizer",
     "SummarizingConfig",
     "Summary",
@@ -265,16 +284,20 @@ __all__ = [
     "TextBlock",
     "ThinkingBlock",
     "TiktokenCounter",
+    "TokenBudgetComposedStrategy",
     "TokenCounter",
     "ToktokCounter",
     "ToolResultBlock",
+    "ToolResultCompactionStrategy",
     "ToolUseBlock",
+    "TruncationStrategy",
     "Trust",
     "UnknownAssemblerError",
     "UnknownBlobError",
     "UnknownEncodingError",
     "UnknownFormatError",
     "UnknownItemError",
+    "UnknownModelError",
     "UnknownScopeError",
     "UnknownSectionError",
     "UnknownSessionError",
@@ -286,6 +309,7 @@ __all__ = [
     "View",
     "WindowTooSmallError",
     "agent_scope",
+    "context_length",
     "count_messages",
     "current_agent_id",
     "current_agent_label",
@@ -302,11 +326,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The stores, what shows them and what shortens a conversation, which not every program needs.
+    # The stores, what shows them, what shortens a conversation and an agent's context, which not every program needs.
     if name in __all__:
-        packages = (
-            import_module(f"kaosmem.{package}") for package in ("compaction", "conversation", "stores", "adapters")
-        )
+        names = ("compaction", "conversation", "stores", "context", "adapters")
+        packages = (import_module(f"kaosmem.{package}") for package in names)
         return getattr(next(package for package in packages if name in package.__all__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

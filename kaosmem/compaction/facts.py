@@ -23,16 +23,17 @@ MAX_FACT_CHARS = 200
 """What is longer is data."""
 
 _SCHEME = "://"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+-]{1,20}://[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
 _LIST_MARKER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
 # Runs without white space, quotes, brackets and signs; a comma belongs to a number. Each is classified as a whole, so
 # that a long run costs no more than its length.
 _NOT_IN_RUN = rf"\s\"'`<>|(){{}}\[\];=*!?^&\\\u2010-\u205f\u00ab\u00bb\u3000-\u3004\u3008-\u303f\uff00-\uff65{UNSPACED}"
+_DRIVE_PATH = rf"[A-Za-z]:\\(?:[^,{_NOT_IN_RUN}]|\\)+"
+_PLAIN = re.compile(rf"{_DRIVE_PATH}|[^,{_NOT_IN_RUN}]+")
 # A path with blanks is told by its quotes.
 _RUN = re.compile(
     rf"(?<=[\"'`])(?:~?/|\.{{1,2}}/|[A-Za-z]:\\)[^\"'`\n]{{1,{MAX_FACT_CHARS}}}(?=[\"'`])"
-    rf"|[A-Za-z]:\\[^\s\"'<>|*?;,]+"
-    rf"|(?:[^,{_NOT_IN_RUN}]|(?<=\d),(?=\d))+"
+    rf"|{_DRIVE_PATH}|(?:[^,{_NOT_IN_RUN}]|(?<=\d),(?=\d))+"
 )
 
 _PATH_BEGIN = re.compile(r"[./~]|[A-Za-z]:\\")
@@ -93,16 +94,14 @@ def facts_of(message: ChatMessage) -> Iterator[tuple[ContentBlock, Fact]]:
 
 def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
     for run in _RUN.finditer(text, begin, end):
-        fact = run[0].lstrip(":").rstrip(".,:-+~#@" if run[0].endswith("%") else ".,:-+~#@%")
+        fact = run[0].lstrip(",:").rstrip(".,:-+~#@" if run[0].endswith("%") else ".,:-+~#@%")
         if not 0 < len(fact) <= MAX_FACT_CHARS:
             continue
         if _NUMBER.fullmatch(fact):
             rank = 1 if sum(map(str.isdigit, fact)) > 1 else 2
             yield Fact(fact, _with_words(text, text.index(fact, run.start()), fact), rank)
-        elif " " in fact:
-            yield Fact(fact, f'"{fact}"', 0)
         elif _is_path(fact) or _IDENTIFIER.fullmatch(fact):
-            yield Fact(fact, fact, 0)
+            yield Fact(fact, fact if _PLAIN.fullmatch(fact) else f'"{fact}"', 0)
 
 
 def _is_path(run: str) -> bool:

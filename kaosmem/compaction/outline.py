@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
+from kaosmem.errors import WindowTooSmallError
 from kaosmem.formats import FORMATS
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.tokens import TokenCounter, get_counter
@@ -133,6 +134,23 @@ class Outline:
             if start < len(weights) and start not in self.protected and start not in self.orphans:
                 weight -= weights[start]
         return None
+
+    def tail_within(self, weights: Sequence[int], room: int, *, limit: str) -> list[int]:
+        """Return what `tail` does. Raises WindowTooSmallError, with the sums, where it returns none.
+
+        limit: the name of what gives the room, for the error.
+        """
+        kept = self.tail(weights, room)
+        if kept is not None:
+            return kept
+        need = self.protected_sums(weights)
+        least = sum(need.values())
+        sums = ", ".join(f"{reason} {weight}" for reason, weight in need.items())
+        raise WindowTooSmallError(
+            f"{limit} leaves {room} for messages, and the protected ones alone take {least} ({sums}); "
+            f"raise it by {least - room}, unpin or shorten some, or answer open calls",
+            need=need,
+        )
 
     def shown_from(self, start: int) -> list[int]:
         """Return the positions of what is protected and of all else from `start` on but orphans."""

@@ -15,6 +15,7 @@ from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
 
 if TYPE_CHECKING:
     from kaosmem.testing.blob_contract import BlobContract
+    from kaosmem.testing.compaction_contract import CompactionContract
     from kaosmem.testing.graph_contract import GraphContract
     from kaosmem.testing.history_contract import HistoryContract
     from kaosmem.testing.long_term_contract import LongTermContract
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from kaosmem.testing.storage_machine import StorageMachine
     from kaosmem.testing.store_contract import Clock
     from kaosmem.testing.task_contract import TaskContract
+    from kaosmem.testing.tool_conversations import conversations
     from kaosmem.testing.vector_contract import VectorContract
 
 __all__ = [
     "BlobContract",
     "Clock",
+    "CompactionContract",
     "GraphContract",
     "HistoryContract",
     "LongTermContract",
@@ -41,11 +44,13 @@ __all__ = [
     "VectorContract",
     "check_anthropic_messages",
     "check_openai_messages",
+    "conversations",
 ]
 
 _MODULES = {
     "BlobContract": "blob_contract",
     "Clock": "store_contract",
+    "CompactionContract": "compaction_contract",
     "GraphContract": "graph_contract",
     "HistoryContract": "history_contract",
     "LongTermContract": "long_term_contract",
@@ -54,6 +59,7 @@ _MODULES = {
     "StorageMachine": "storage_machine",
     "TaskContract": "task_contract",
     "VectorContract": "vector_contract",
+    "conversations": "tool_conversations",
 }
 
 
