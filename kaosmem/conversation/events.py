@@ -329,4 +329,4 @@ def _set_content(event: Action | Observation) -> None:
     content = check_content(event.content)
     if not isinstance(content, str) and any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in content):
         raise InvalidContentError("an event's content holds a call or a result; give them as its call or call_id")
-    object.__setattr__(event, "content", content)
+    object.__setattr__(event, "content", content or "")

@@ -158,7 +158,13 @@ def _names(messages: Iterable[ChatMessage]) -> tuple[str, ...]:
 
 
 def _is_users(event: Event) -> bool:
-    return isinstance(event, Action) and event.kind == "message" and event.source is EventSource.USER
+    return (
+        isinstance(event, Action)
+        and event.kind == "message"
+        and event.source is EventSource.USER
+        and event.call is None
+        and event.has_words
+    )
 
 
 def _is_system(event: Event) -> bool:

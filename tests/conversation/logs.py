@@ -139,4 +139,6 @@ SUMMARIES = st.one_of(
 )
 CONDENSATIONS = st.builds(lambda forgotten, summary: Condensation(**forgotten, **summary), FORGOTTEN, SUMMARIES)
 EVENTS = st.one_of(CALLS, CALLS, RESULTS, RESULTS, WORDS, REST, CONDENSATIONS)
-LOGS = st.lists(EVENTS, max_size=20).map(lambda events: logged(*events))
+PAIRS = st.builds(lambda action, answer: [action, answer.changed(call_id=action.call.id)], CALLS, RESULTS)
+RUNS = st.one_of(EVENTS.map(lambda event: [event]), PAIRS)
+LOGS = st.lists(RUNS, max_size=15).map(lambda runs: logged(*(event for run in runs for event in run)))
