@@ -3,6 +3,7 @@
 from kaosmem.adapters.blob import BlobHandle, BlobSource
 from kaosmem.adapters.conversation import ConversationSource
 from kaosmem.adapters.graph import GraphSource
+from kaosmem.adapters.history import HistorySource
 from kaosmem.adapters.memory import FactSource, StateSource
 from kaosmem.adapters.tasks import TaskSource
 from kaosmem.adapters.vector import VectorSource
@@ -13,6 +14,7 @@ __all__ = [
     "ConversationSource",
     "FactSource",
     "GraphSource",
+    "HistorySource",
     "StateSource",
     "TaskSource",
     "VectorSource",

@@ -33,11 +33,12 @@ class SelectiveToolCallCompactionStrategy:
         left_out = {place for unit in old if unit[0] not in outline.protected for place in unit}
         if not left_out:
             return list(history)
+        second_results = outline.orphans - outline.protected.keys()  # maybe of calls that are left out
         kept: list[ChatMessage] = []
         for place, message in enumerate(outline.messages):
             if place in left_out:
                 kept += _said(message)
-            elif place not in outline.orphans:  # a result may be a second one of a call that is left out
+            elif place not in second_results:
                 kept.append(message)
         return kept
 
