@@ -28,7 +28,7 @@ from kaosmem import (
     View,
 )
 from kaosmem.conversation.condensers.condenser import MAX_IN_A_ROW
-from kaosmem.conversation.condensers.outline import Outline, Standing
+from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_json, event_of
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, condensers, rolling
@@ -46,8 +46,7 @@ async def shown_of(condenser: Condenser, log: EventLog) -> View:
 
 
 def protected(view: View) -> set[int]:
-    units = (unit for unit in Outline(view).units if unit.standing is Standing.PROTECTED)
-    return {view[position].id for unit in units for position in unit.positions}
+    return {view[place].id for place in ViewOutline(view).kept}
 
 
 @given(condensers(), st.lists(EVENTS, max_size=40))
@@ -62,8 +61,8 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
             view = await shown_of(condenser, log)
             left = set(ids(view))
             assert protected(before) <= left
-            for unit in Outline(before).units:
-                assert len({before[position].id for position in unit.positions} & left) in (0, len(unit.positions))
+            for unit in ViewOutline(before).units:
+                assert len({before[place].id for place in unit} & left) in (0, len(unit))
             assert ids(View.from_events(view)) == ids(view)
             assert list(log)[: len(taken)] == taken
             assert all(isinstance(event, Condensation) for event in log[len(taken) :])

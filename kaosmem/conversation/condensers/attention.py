@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
 from kaosmem.conversation.condensation import Condensation
-from kaosmem.conversation.condensers.outline import Outline, Standing, Unit
+from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
 from kaosmem.conversation.events import Event
 from kaosmem.conversation.view import View
@@ -72,18 +72,18 @@ class LLMAttentionCondenser(RollingCondenser):
         """Return the record that forgets. Raises NoCondensationError."""
         outline = self.outline(view)
         chosen = self.choice(outline, limit=limit)
-        if any(unit.standing is Standing.USER for unit in chosen):
+        agents = self.old(outline)
+        if not set(agents).issuperset(chosen):
             return self.record(outline, chosen, limit=limit)  # nothing of the agent's is left to choose from
-        agents = outline.forgettable(Standing.AGENT, keep_first=self.config.keep_first)
         ranked = await self._ranked(outline, agents)
         surplus = self.surplus(outline, limit=limit)
         unneeded = outline.fewest(ranked[::-1], entries=surplus.entries, tokens=surplus.tokens)
         return self.record(outline, unneeded, limit=limit)
 
-    async def _ranked(self, outline: Outline, units: Sequence[Unit]) -> list[Unit]:
+    async def _ranked(self, outline: ViewOutline, units: Sequence[Unit]) -> list[Unit]:
         """Return units by what the model says, then the others, the newest first."""
-        units_of = {outline.view[position].id: unit for unit in units for position in unit.positions}
-        events = (outline.view[position] for position in sorted(p for unit in units for p in unit.positions))
+        units_of = {outline.view[position].id: unit for unit in units for position in unit}
+        events = (outline.view[position] for position in sorted(place for unit in units for place in unit))
         shown = "".join(self._shown(event) for event in events)
         request = (ChatMessage("system", self._template), ChatMessage("user", shown))
         try:

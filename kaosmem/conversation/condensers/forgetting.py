@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kaosmem.arguments import check_count
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
-from kaosmem.conversation.condensers.outline import Outline, Standing
+from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError
@@ -71,17 +71,15 @@ class RecentEventsCondenser(Condenser):
 
     async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
         """Return the entries that are shown; a unit of several is shown whole or not."""
-        outline = Outline(view)
+        outline = ViewOutline(view)
         head = outline.next_cut(self.config.keep_first)
         tail = outline.next_cut(max(head, len(view) - (self.config.max_events - self.config.keep_first)))
         newest = len(view) - 1
         kept = {
-            position
+            place
             for unit in outline.units
-            for position in unit.positions
-            if unit.standing is Standing.PROTECTED
-            or not head <= unit.positions[0] < tail
-            or unit.positions[-1] == newest
+            for place in unit
+            if place in outline.kept or unit[-1] == newest or not head <= unit[0] < tail
         }
-        events = (event for position, event in enumerate(view) if position in kept)
+        events = (event for place, event in enumerate(view) if place in kept)
         return View(events, view.unhandled_condensation_request)

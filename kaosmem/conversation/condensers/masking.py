@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kaosmem.arguments import check_count
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
-from kaosmem.conversation.condensers.outline import Outline, Standing
+from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.events import Event, Observation
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError
@@ -55,17 +55,12 @@ class MaskingCondenser(Condenser):
 
     async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
         """Return the view with placeholders; what is protected stays."""
-        protected = {
-            position
-            for unit in Outline(view).units
-            if unit.standing is Standing.PROTECTED
-            for position in unit.positions
-        }
+        kept = ViewOutline(view).kept
         events = list(view)
         known, self._masked = self._masked, {}
         for position in self.masked(view):
             event = events[position]
-            if isinstance(event, Observation) and position not in protected:
+            if isinstance(event, Observation) and position not in kept:
                 origin, masked = known.get(event.id, (None, event))
                 if origin is not event:
                     masked = replace(event, content=self.config.placeholder.format(id=event.id), recalled=())

@@ -4,57 +4,44 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from itertools import accumulate
+from typing import TypeAlias
 
+from kaosmem.compaction import Outline
 from kaosmem.conversation.condensation import Summary
 from kaosmem.conversation.events import Action, Event, EventSource
 from kaosmem.conversation.view import View
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Trust
-from kaosmem.units import Units
 
 STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
-"""Kinds of events, and names of tools, that say how things stand: of each the newest is protected."""
+"""Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
+
+Unit: TypeAlias = tuple[int, ...]
+"""The positions of entries that stay together, ascending."""
 
 
-class Standing(Enum):
-    """Whose a unit is, as far as it may be forgotten; `PROTECTED` ones never are."""
+class ViewOutline(Outline):
+    """A view's units, which of them are kept by their role, and what each entry takes.
 
-    PROTECTED = "protected"
-    AGENT = "agent"
-    USER = "user"
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Entries that stay together: their positions, ascending."""
-
-    positions: tuple[int, ...]
-    standing: Standing
-
-
-class Outline:
-    """A view's units, whose they are and what they take: found once, in linear time.
-
-    Protected by role are system messages, the newest list of tasks, calls without a result and the user's open
-    instructions: the first one, the newest, and all since the agent last spoke.
-    units: in the order of their first entries.
+    counter: None is the default one.
     """
 
     def __init__(self, view: View, *, counter: TokenCounter | None = None) -> None:
+        super().__init__((event.message for event in view), links=(event.link for event in view))
         self.view = view
         self._counter = counter
-        self._held = Units()
-        for position, event in enumerate(view):
-            self._held.add(position, event.link)
-        members: dict[int, list[int]] = {}
-        for position, first in enumerate(self._held.firsts(range(len(view)))):
-            members.setdefault(first, []).append(position)
-        protected = set(_protected(view))
-        self.units = tuple(self._unit(positions, protected) for positions in members.values())
+
+    @cached_property
+    def kept(self) -> frozenset[int]:
+        """The positions of what no condenser forgets, whole units of it.
+
+        They are the protected ones (the system prompt, the first and the newest user message, calls without a result),
+        what users said since the agent last spoke to them, and the newest list of tasks.
+        """
+        kept = {*self.protected, *_unanswered(self.view), *_newest_lists(self.view)}
+        return frozenset(place for unit in self.units if not kept.isdisjoint(unit) for place in unit)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -62,59 +49,46 @@ class Outline:
         counter = self._counter or get_counter()
         return tuple(event.tokens(counter) for event in self.view)
 
-    @property
-    def tokens(self) -> int:
-        """What all entries take together."""
-        return sum(self.sizes)
-
     def tokens_of(self, unit: Unit) -> int:
         """Return what a unit takes."""
-        return sum(self.sizes[position] for position in unit.positions)
+        return sum(self.sizes[place] for place in unit)
 
-    @cached_property
-    def cuts(self) -> tuple[int, ...]:
-        """The positions, 0 to n, with no unit on both sides."""
-        cuts, reach = [], -1
-        for position in range(len(self.view)):
-            if reach < position:
-                cuts.append(position)
-            reach = max(reach, self._held.last(position))
-        return (*cuts, len(self.view))
+    def agents(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units to forget first, oldest first: all but those of users.
+
+        keep_first: from the first cut on that leaves so many entries before it.
+        """
+        return [unit for unit in self._forgettable(keep_first) if not self._is_users(unit)]
+
+    def users(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units to forget last, oldest first: what users said, and what summarises nothing else."""
+        return [unit for unit in self._forgettable(keep_first) if self._is_users(unit)]
 
     def next_cut(self, position: int) -> int:
-        """Return the first cut at or after a position, the end after all of them."""
-        return self.cuts[min(bisect_left(self.cuts, position), len(self.cuts) - 1)]
-
-    def forgettable(self, standing: Standing, *, keep_first: int = 0, keep_newest: bool = True) -> list[Unit]:
-        """Return the units of a standing, oldest first, from the first cut on that leaves so many entries before it.
-
-        keep_newest: without the unit of the newest entry.
-        """
-        start, newest = self.next_cut(keep_first), len(self.view) - 1
-        return [
-            unit
-            for unit in self.units
-            if unit.standing is standing
-            and unit.positions[0] >= start
-            and not (keep_newest and unit.positions[-1] == newest)
-        ]
+        """Return the first position from `position` on with no unit on both sides."""
+        return self._cuts[min(bisect_left(self._cuts, position), len(self._cuts) - 1)]
 
     def place(self, forgotten: Collection[int]) -> int:
         """Return where a summary of entries goes, counted without them: where the last of them was."""
-        cut = self.cuts[bisect_right(self.cuts, max(forgotten) + 1) - 1]
-        return cut - sum(position < cut for position in forgotten)
+        cut = self._cuts[bisect_right(self._cuts, max(forgotten) + 1) - 1]
+        return cut - sum(place < cut for place in forgotten)
 
     def fewest(self, units: Sequence[Unit], *, entries: int, tokens: int) -> list[Unit]:
         """Return the fewest first units with at least so many entries and more than so many tokens, or all."""
-        of_entries = shortest_prefix((len(unit.positions) for unit in units), entries - 1)
+        of_entries = shortest_prefix(map(len, units), entries - 1)
         of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
         return list(units[: max(of_entries, of_tokens)])
 
-    def _unit(self, positions: Sequence[int], protected: Collection[int]) -> Unit:
-        if self._held.is_open(positions[0]) or any(position in protected for position in positions):
-            return Unit(tuple(positions), Standing.PROTECTED)
-        is_user = any(_is_of_user(self.view[position]) for position in positions)
-        return Unit(tuple(positions), Standing.USER if is_user else Standing.AGENT)
+    @cached_property
+    def _cuts(self) -> tuple[int, ...]:
+        return self.cuts_beside(())
+
+    def _forgettable(self, keep_first: int) -> Iterator[Unit]:
+        start = self.next_cut(keep_first)
+        yield from (unit for unit in self.units if unit[0] >= start and unit[0] not in self.kept)
+
+    def _is_users(self, unit: Unit) -> bool:
+        return any(_is_of_user(self.view[place]) for place in unit)
 
 
 def shortest_prefix(sizes: Iterable[int], above: int) -> int:
@@ -134,22 +108,22 @@ def longest_tail(sizes: Sequence[int], freed: int) -> int:
     return len(sizes) - shortest_prefix(sizes, freed)
 
 
-def _protected(view: View) -> Iterator[int]:
-    questions: list[int] = []
-    newest: dict[str, int] = {}
-    spoken = -1
-    for position, event in enumerate(view):
-        if event.message.role == "system":
-            yield position
+def _unanswered(view: View) -> list[int]:
+    """Return the positions of what users said since the agent spoke, or since a summary of what it did."""
+    places: list[int] = []
+    for place, event in enumerate(view):
+        if _is_spoken_by_agent(event) or (isinstance(event, Summary) and not _is_of_user(event)):
+            places.clear()
         elif isinstance(event, Action) and event.source is EventSource.USER:
-            questions.append(position)
-        elif _is_agent_speaking(event):
-            spoken = position
-        newest |= dict.fromkeys(STANDING_LISTS.intersection(_names_of(event)), position)
-    yield from newest.values()
-    yield from questions[:1]
-    yield from questions[-1:]
-    yield from (position for position in questions if position > spoken)
+            places.append(place)
+    return places
+
+
+def _newest_lists(view: View) -> Iterable[int]:
+    newest: dict[str, int] = {}
+    for place, event in enumerate(view):
+        newest |= dict.fromkeys(STANDING_LISTS.intersection(_names_of(event)), place)
+    return newest.values()
 
 
 def _is_of_user(event: Event) -> bool:
@@ -159,10 +133,7 @@ def _is_of_user(event: Event) -> bool:
     return isinstance(event, Action) and event.source is EventSource.USER
 
 
-def _is_agent_speaking(event: Event) -> bool:
-    """Return whether the agent speaks to the user, or a summary stands for what it did, and may have said."""
-    if isinstance(event, Summary):
-        return not _is_of_user(event)
+def _is_spoken_by_agent(event: Event) -> bool:
     if not isinstance(event, Action) or event.call is not None:
         return False
     return event.source is EventSource.AGENT and event.kind == "message"

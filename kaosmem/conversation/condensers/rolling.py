@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 from kaosmem.arguments import check_count
 from kaosmem.conversation.condensation import Condensation, Summary
 from kaosmem.conversation.condensers.condenser import Condenser
-from kaosmem.conversation.condensers.outline import Outline, Standing, Unit
+from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.names import shown_name
@@ -100,9 +100,9 @@ class RollingCondenser(Condenser):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"
 
-    def outline(self, view: View) -> Outline:
+    def outline(self, view: View) -> ViewOutline:
         """Return the units of a view as it is now, whatever is appended to its log meanwhile."""
-        return Outline(View(view, view.unhandled_condensation_request), counter=self._counter)
+        return ViewOutline(View(view, view.unhandled_condensation_request), counter=self._counter)
 
     def reasons(self, view: View, *, limit: int | None = None) -> frozenset[CondensationReason]:
         """Return why a view has to be condensed: none of them if it need not."""
@@ -145,7 +145,7 @@ class RollingCondenser(Condenser):
                 return view
             return await self.hard_reset(view, error, limit=limit)
 
-    def choice(self, outline: Outline, *, limit: int | None = None, replaced: int = 0) -> list[Unit]:
+    def choice(self, outline: ViewOutline, *, limit: int | None = None, replaced: int = 0) -> list[Unit]:
         """Return the units to forget so that about half of what the view may have is left, oldest first.
 
         They are the agent's or, where these free too little, the user's: the longest message alone where it is tokens
@@ -153,27 +153,32 @@ class RollingCondenser(Condenser):
         replaced: entries that come in their place. Raises NoCondensationError where nothing frees enough.
         """
         surplus = self.surplus(outline, limit=limit, replaced=replaced)
-        agents = outline.forgettable(Standing.AGENT, keep_first=self.config.keep_first)
-        users = outline.forgettable(Standing.USER, keep_first=self.config.keep_first) if self.forgets_users else []
-        messages = [unit for unit in users if not isinstance(outline.view[unit.positions[0]], Summary)]
+        agents = self.old(outline)
+        users = outline.users(keep_first=self.config.keep_first) if self.forgets_users else []
+        messages = [unit for unit in users if not isinstance(outline.view[unit[0]], Summary)]
         longest = sorted(messages, key=outline.tokens_of, reverse=True)[:1] if surplus.tokens else []
         for units in (agents, longest, users):
             chosen = outline.fewest(units, entries=surplus.entries, tokens=surplus.tokens)
             if self._frees_enough(outline, chosen, surplus, replaced=replaced):
                 return chosen
         raise NoCondensationError(
-            f"of {len(outline.view)} entries {sum(len(unit.positions) for unit in (*agents, *users))} may be left out, "
+            f"of {len(outline.view)} entries {sum(map(len, (*agents, *users)))} may be left out, "
             f"which frees less than a share of {self.config.minimum_progress}; raise the limits of "
             f"{type(self).__name__}, lower its minimum_progress, or shorten what it has to keep"
         )
 
+    def old(self, outline: ViewOutline) -> list[Unit]:
+        """Return the agent's units that may be forgotten, oldest first, without that of the newest entry."""
+        newest = len(outline.view) - 1
+        return [unit for unit in outline.agents(keep_first=self.config.keep_first) if unit[-1] != newest]
+
     def record(
-        self, outline: Outline, units: Iterable[Unit], *, limit: int | None = None, summary: str | None = None
+        self, outline: ViewOutline, units: Iterable[Unit], *, limit: int | None = None, summary: str | None = None
     ) -> Condensation:
         """Return the record that forgets units of a view, for a summary if there is one."""
-        forgotten = sorted(position for unit in units for position in unit.positions)
+        forgotten = sorted(place for unit in units for place in unit)
         return Condensation(
-            forgotten_ids=tuple(outline.view[position].id for position in forgotten),
+            forgotten_ids=tuple(outline.view[place].id for place in forgotten),
             summary=summary,
             summary_offset=None if summary is None else outline.place(forgotten),
             metadata={
@@ -187,7 +192,7 @@ class RollingCondenser(Condenser):
     def _tokens(self, view: View) -> int:
         return sum(event.tokens(self._counter) for event in view)
 
-    def surplus(self, outline: Outline, *, limit: int | None = None, replaced: int = 0) -> Surplus:
+    def surplus(self, outline: ViewOutline, *, limit: int | None = None, replaced: int = 0) -> Surplus:
         """Return how much has to go from a view so that about half of what it may have is left."""
         reasons = self.reasons(outline.view, limit=limit)
         count = len(outline.view)
@@ -201,9 +206,9 @@ class RollingCondenser(Condenser):
             tokens.append(outline.tokens // 2)
         return Surplus(count + replaced - min(entries) if entries else 0, outline.tokens - min(tokens))
 
-    def _frees_enough(self, outline: Outline, units: Sequence[Unit], surplus: Surplus, *, replaced: int) -> bool:
+    def _frees_enough(self, outline: ViewOutline, units: Sequence[Unit], surplus: Surplus, *, replaced: int) -> bool:
         share = self.config.minimum_progress
-        entries = sum(len(unit.positions) for unit in units) - replaced
+        entries = sum(map(len, units)) - replaced
         if surplus.entries > 0 and entries >= max(1, share * len(outline.view)):
             return True
         # A summary is at most half as long as what it stands for.

@@ -9,7 +9,7 @@ from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import SUMMARY_TEMPLATE, Summarizer
 from kaosmem.conversation.condensation import Condensation, Summary
-from kaosmem.conversation.condensers.outline import Outline, Standing, Unit
+from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
 from kaosmem.conversation.condensers.state_summary import STATE_TEMPLATE, StateClient
 from kaosmem.conversation.events import Event, Observation
@@ -87,7 +87,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         Raises NoCondensationError, `error` itself where there is nothing beside one summary.
         """
         outline = self.outline(view)
-        units = outline.forgettable(Standing.AGENT, keep_newest=False)
+        units = outline.agents()
         events = _events(outline, units)
         if all(isinstance(event, Summary) for event in events):
             raise error
@@ -99,7 +99,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         return self.record(outline, units, limit=limit, summary=summary)
 
     async def _summary(
-        self, outline: Outline, units: Sequence[Unit], summarizer: Summarizer, *, limit: int | None
+        self, outline: ViewOutline, units: Sequence[Unit], summarizer: Summarizer, *, limit: int | None
     ) -> str:
         """Return the summary of units; where it is tokens that are too many, of half of theirs at most."""
         messages = [event.message for event in _events(outline, units)]
@@ -126,8 +126,8 @@ class StructuredSummaryCondenser(LLMSummarizingCondenser):
         super().__init__(StateClient(llm), config, counter=counter)
 
 
-def _events(outline: Outline, units: Sequence[Unit]) -> list[Event]:
-    return [outline.view[position] for position in sorted(p for unit in units for p in unit.positions)]
+def _events(outline: ViewOutline, units: Sequence[Unit]) -> list[Event]:
+    return [outline.view[place] for place in sorted(place for unit in units for place in unit)]
 
 
 def _tails(events: Sequence[Event], max_chars: int) -> Iterator[str]:
