@@ -17,6 +17,7 @@ from kaosmem import (
     ForgetIncompleteError,
     LLMSummarizingCondenser,
     MaskingConfig,
+    Observation,
     ObservationMaskingCondenser,
     Reason,
     SectionSpec,
@@ -155,9 +156,17 @@ async def test_appending_leaves_the_prefix() -> None:
 
 async def test_what_no_model_sees_is_not_fetched() -> None:
     """Nor an event that is not there, nor one of another source; and a log is never forgotten."""
-    log = logged(user("hello"), Condensation(()))
+    log = logged(user("hello"), Condensation(()), Observation("agent_state", "finished"))
     memory = await remembering(log)
-    for item_id in ("conversation/1", "conversation/9", "conversation/x", "conversation/", "conversation/²", "other/0"):
+    for item_id in (
+        "conversation/1",
+        "conversation/2",
+        "conversation/9",
+        "conversation/x",
+        "conversation/",
+        "conversation/²",
+        "other/0",
+    ):
         with pytest.raises(UnknownItemError):
             await memory.fetch(item_id)
     with pytest.raises(ForgetIncompleteError, match="conversation"):
@@ -175,6 +184,19 @@ async def test_two_conversations_have_ids_of_their_own() -> None:
         "conversation/0": "one",
         f"{name}/0": "two",
     }
+    again = await memory.attach(source, name="again")
+    context = await memory.assemble_context(budget=500, format="openai", sections=[again])
+    assert [item.id for item in context.items] == ["again/0"]
+
+
+async def test_the_newest_result_is_shown_or_it_is_said_that_it_does_not_fit() -> None:
+    """A window that can't hold it is too small, unless it may be cut."""
+    memory = await remembering(logged(user(), call("1"), result("1", "found " * 500)))
+    with pytest.raises(WindowTooSmallError):
+        await memory.assemble_context(budget=300, format="openai")
+    context = await memory.assemble_context(budget=300, format="openai", overflow="cut")
+    assert context.decision("conversation/2").reason is Reason.SHORTENED
+    assert (await memory.fetch("conversation/2")).text == "found " * 500
 
 
 @pytest.mark.parametrize("given", [{"spec": SectionSpec("c")}, {"share": 0}, {"share": 1.5}])

@@ -16,23 +16,30 @@ from kaosmem import (
     Condensation,
     CondensationRequest,
     Condenser,
+    ConversationWindowCondenser,
     Event,
     EventLog,
     LLMSummarizingCondenser,
+    MaskingConfig,
     NoCondensationError,
+    Observation,
+    ObservationMaskingCondenser,
+    RecentEventsCondenser,
+    RecentEventsConfig,
     RollingConfig,
     SummarizingConfig,
     Summary,
     ToolUseBlock,
     Trust,
     View,
+    get_counter,
 )
 from kaosmem.conversation.condensers.condenser import MAX_IN_A_ROW
 from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_json, event_of
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, condensers, rolling
-from tests.conversation.logs import EVENTS, agent, call, ids, logged, result, shown, system, user
+from tests.conversation.logs import EVENTS, agent, call, ids, logged, loop, result, shown, system, user, view_of
 
 REQUEST = CondensationRequest()
 
@@ -147,10 +154,10 @@ async def test_users_words_go_last_and_apart_and_keep_their_authority() -> None:
             view = await condenser.condensed_view(log)
             assert len(view) <= 20
             assert shown(view)[:2] == ["S", "use 0 spaces"]
+            trusts = {event.trust for event in view if isinstance(event, Summary)}
             if number < 15:
                 assert {f"use {each} spaces" for each in range(number + 1)} <= set(shown(view))
-    by_trust = {event.trust: event for event in view if isinstance(event, Summary)}
-    assert by_trust.keys() == {Trust.USER, Trust.MODEL}
+            assert number < 18 or trusts == {Trust.USER, Trust.MODEL}
     for record in (event for event in log if isinstance(event, Condensation)):
         forgotten = [log.get(event_id) for event_id in record.forgotten_ids or ()]
         said_by = {event.source for event in forgotten if isinstance(event, Action)}
@@ -184,6 +191,41 @@ async def test_the_newest_list_of_tasks_stays() -> None:
     log = logged(system("S"), user("U1"), *tasks, REQUEST)
     view = await AmortizedForgettingCondenser(RollingConfig(max_size=12)).condensed_view(log)
     assert [text for text in shown(view) if text[0] in "AO"] == ["A19", "O19"]
+
+
+async def test_open_instructions_are_kept_wherever_they_stand() -> None:
+    """What users said since the agent spoke to them is open; and a window forgets nothing that they said."""
+    for log in (logged(user("U1"), user("U2"), user("U3"), REQUEST), logged(user("U1"), user("U2"), agent(), REQUEST)):
+        with pytest.raises(NoCondensationError):
+            await ConversationWindowCondenser().condensed_view(log)
+    log = logged(user("U1"), user("U2"), user("U3"), REQUEST)
+    with pytest.raises(NoCondensationError):
+        await AmortizedForgettingCondenser().condensed_view(log)
+    log = logged(user("U1"), user("U2"), agent(), user("U3"), REQUEST)
+    assert shown(await AmortizedForgettingCondenser().condensed_view(log)) == ["U1", "U2", "U3"]
+
+
+async def test_views_without_records_keep_what_is_protected() -> None:
+    """A list of tasks is not masked, and neither an instruction nor the newest unit is left out of the newest."""
+    tasks = Action("tool_call", "", ToolUseBlock("t", "task_tracker", "{}"), "rt")
+    view = view_of(
+        user("U1"), tasks, result("t", "TASK-17 is open"), call("1"), result("1"), user("U2"), *loop(4, first=2)
+    )
+    masked = await ObservationMaskingCondenser(MaskingConfig(window=0)).condense(view)
+    assert [event.text for event in masked if isinstance(event, Observation)][0] == "TASK-17 is open"
+    assert "left out" in masked[4].text
+    recent = await RecentEventsCondenser(RecentEventsConfig(0, 3)).condense(view)
+    assert shown(recent) == ["U1", "At", "Ot", "U2", "A2", "O2", "A3", "O3", "A4", "O4", "A5", "O5"]
+
+
+def test_an_event_is_counted_once_for_a_counter() -> None:
+    """A copy that says something else is counted anew."""
+    counted: list[str] = []
+    counter = get_counter(lambda text: counted.append(text) or len(text))
+    event = call("1", says="look")
+    assert event.tokens(counter) == event.tokens(counter)
+    assert len(counted) == len(set(counted))
+    assert event.without_call().tokens(counter) < event.tokens(counter)
 
 
 async def test_what_is_said_while_the_model_thinks_stays() -> None:

@@ -283,15 +283,15 @@ async def test_x03_a_reset_never_forgets_the_open_instruction() -> None:
 async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[Event, ...]) -> None:
     """At the size limit the loop, which is one unit, stays whole; where it has to go, its newest results are quoted."""
     pairs = [
-        result(event.call_id, f"found {event.call_id}") if isinstance(event, Observation) else event
-        for event in loop(60)
+        result(event.call_id, f"in the {word} end") if isinstance(event, Observation) else event
+        for word, event in zip([*["very"] * 110, *"abcdefghij"], loop(60), strict=True)
     ]
     condenser, _ = summarizing()
     log = logged(system("S"), user("U1"), *pairs, *asked)
     view = await condenser.condensed_view(log)
     assert shown(view)[:2] == ["S", "U1"]
     assert len(view) == (3 if asked else 122)
-    assert all(any(f"found {number}" in event.text for event in view) for number in range(55, 61))
+    assert all(any(f"in the {word} end" in event.text for event in view) for word in "bdfhj")
 
 
 @pytest.mark.parametrize(
@@ -303,6 +303,7 @@ async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[Event, ..
         ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", '["USER_CONTEXT"]'),)),
         ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", '{"USER_CONTEXT": 3}'),)),
         ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", '{"USER_CONTEXT": " "}'),)),
+        ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", '{"TESTS": "they pass"}'),)),
         ChatMessage("assistant", (ToolUseBlock("c", "other", "{}"),)),
     ],
 )
