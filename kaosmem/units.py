@@ -140,6 +140,8 @@ class Units:
         if joined or not link.is_plain:
             unit = self._merged([*joined, _Unit(ordinal, link)])
             self._units[ordinal] = unit
+            if link.batch is not None:
+                self._batches[link.batch] = unit
             answered = _answer(self._waiting, ordinal, link)
             unit.unanswered += len(set(link.calls)) - len(answered)
             unit.unmatched += len(set(link.answers)) - len(answered)
@@ -250,9 +252,9 @@ class Units:
                 kept.orphans |= unit.orphans
                 kept.batches |= unit.batches
                 self._units |= dict.fromkeys(unit.links, kept)
+                self._batches |= dict.fromkeys(unit.batches, kept)
                 if unit is self._loop:
                     self._loop = kept
-        self._batches |= dict.fromkeys(kept.batches, kept)
         return kept
 
     def _match(self, unit: _Unit) -> None:

@@ -70,11 +70,11 @@ class View(Sequence[Event]):
             self._add(event)
 
     def _add(self, event: Event) -> None:
-        ordinal, link = len(self._entries), replace(event.link, loop=False)
+        ordinal, link = len(self._entries), event.link
         if not link.is_plain:
             if link.answers and not self._answers.joins(ordinal, link):
                 return
-            self._answers.add(ordinal, link)
+            self._answers.add(ordinal, replace(link, loop=False) if link.loop else link)
             answer = self._answers.first(ordinal)
             if link.answers and answer not in self._answered:
                 self._answered.add(answer)

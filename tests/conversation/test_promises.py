@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kaosmem import Action, ChatMessage, ConversationConfig, ConversationMemory, Event, EventLog, Observation, View
@@ -29,7 +29,6 @@ def checked(messages: list[ChatMessage]) -> None:
 
 
 @given(LOGS, st.booleans(), st.sampled_from([None, 1, 50]), st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_every_provider_takes_the_messages_at_every_step(
     log: EventLog, calls: bool, most: int | None, vision: bool
 ) -> None:
@@ -43,7 +42,6 @@ def test_every_provider_takes_the_messages_at_every_step(
 
 
 @given(LOGS)
-@settings(max_examples=100, deadline=None)
 def test_the_messages_begin_as_the_design_says(log: EventLog) -> None:
     messages = ConversationMemory().process_events(log, FIRST)
     roles = [message.role for message in messages if message.role != "system"]
@@ -53,7 +51,6 @@ def test_the_messages_begin_as_the_design_says(log: EventLog) -> None:
 
 
 @given(LOGS)
-@settings(max_examples=150, deadline=None)
 def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> None:
     """Both sides of a cut are views as they are, and their messages lack no result that the whole has."""
     view = View.from_events(log)
@@ -71,7 +68,6 @@ def stated_as_missing(events: list[Event] | View) -> int:
 
 
 @given(LOGS)
-@settings(max_examples=150, deadline=None)
 def test_each_result_stands_under_the_call_that_was_waiting_for_it(log: EventLog) -> None:
     """A result answers the latest call with its id that had none: told apart by texts that no two calls share."""
     events = [numbered(event, place) for place, event in enumerate(log)]
@@ -107,7 +103,6 @@ def pairs(events: list[Event]) -> Iterator[tuple[str, str]]:
 
 
 @given(LOGS, st.data())
-@settings(max_examples=100, deadline=None)
 def test_a_result_that_never_came_costs_no_other_event(log: EventLog, data: st.DataObject) -> None:
     """Repair is local: without one result, what is shown lacks that result and calls of its answer at most."""
     events = [event for event in log if event.type in ("action", "observation")]
@@ -130,7 +125,6 @@ def is_called(event: Event, call_id: str) -> bool:
 
 
 @given(LOGS)
-@settings(max_examples=150, deadline=None)
 def test_a_log_is_the_same_after_a_round_trip_through_json(log: EventLog) -> None:
     lines = list(log.lines())
     again = EventLog.from_lines(lines)
@@ -141,7 +135,6 @@ def test_a_log_is_the_same_after_a_round_trip_through_json(log: EventLog) -> Non
 
 
 @given(LOGS)
-@settings(max_examples=100, deadline=None)
 def test_nothing_gains_authority(log: EventLog) -> None:
     """What came from outside is never shown as the user's, the agent's or the application's own word."""
     for message in ConversationMemory().process_events(log, FIRST):

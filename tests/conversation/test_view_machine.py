@@ -110,5 +110,5 @@ class ViewMachine(RuleBasedStateMachine):
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
 
 
-ViewMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=12, deadline=None)
+ViewMachine.TestCase.settings = settings(stateful_step_count=12)
 TestViewMachine = ViewMachine.TestCase
