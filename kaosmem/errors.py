@@ -28,8 +28,10 @@
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── UnusableDumpError (ValueError)           a stored index of another kind or version, or damaged
     ├── DurabilityError (OSError)                a write could not be made durable
+    ├── SummaryError (RuntimeError)              a model made no summary that could be taken
     ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
     ├── SourceUnavailableError (RuntimeError)    a source failed or is late, and nothing else will do
+    ├── NoCondensationError (RuntimeError)       a conversation has to be shortened, and can't be
     ├── NothingToIngestError (FileNotFoundError)
     ├── TestIsolationError (RuntimeError)
     └── MissingExtraError (ImportError)
@@ -182,6 +184,10 @@ class DurabilityError(KaosmemError, OSError):
     """A write could not be made durable, so it is not acknowledged."""
 
 
+class SummaryError(KaosmemError, RuntimeError):
+    """A model failed, and its error is the cause of this one, or its answers were no summaries. Nothing has changed."""
+
+
 class ForgetIncompleteError(KaosmemError, RuntimeError):
     """What was to be forgotten is forgotten, but for sources that hold it and can't.
 
@@ -202,6 +208,10 @@ class SourceUnavailableError(KaosmemError, RuntimeError):
     def __init__(self, message: str, *, source: str = "", late: bool = False) -> None:
         super().__init__(message)
         self.source, self.late = source, late
+
+
+class NoCondensationError(KaosmemError, RuntimeError):
+    """A conversation can't be shortened: nothing may be left out, no summary could be made, or none helps."""
 
 
 class NothingToIngestError(KaosmemError, FileNotFoundError):
