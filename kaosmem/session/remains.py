@@ -59,6 +59,12 @@ class Remains:
                 return self._add(data)
             case "remove":
                 self._archive([data.get("id")])
+            case "evict":
+                self._archive(data.get("ids"), evicted=True)
+            case "compact":
+                return self._substitute(data.get("replaced"), data.get("items"))
+            case "expand":
+                return self._substitute(data.get("ids"), data.get("versions"))
             case "use":
                 self._use(data.get("ids"))
             case "replace":
@@ -128,6 +134,19 @@ class Remains:
             versions = [Archived(item, position, firsts[position]) for position, item in placed]
         self.archived += versions
 
+    def _substitute(self, item_ids: object, items: object) -> int:
+        """Let items take places of others, or those that they had, and return how many were of no use."""
+        places = {item_id: self.entries[item_id] for item_id in texts(item_ids) if item_id in self.entries}
+        self._archive(item_ids)
+        useless = 0
+        for stored in items if isinstance(items, list) else ():
+            if (item := self._item(stored)) is None:
+                useless += 1
+                continue
+            place = places.get(stored.get("place"), {"position": _position(stored)})
+            self._put(item, {name: place[name] for name in ("position", "offset") if place.get(name) is not None})
+        return useless
+
     def _use(self, item_ids: object) -> None:
         self.clock += 1
         for item_id in texts(item_ids):
@@ -191,6 +210,15 @@ def _grouped(items: Sequence[tuple[int, Item]]) -> tuple[dict[int, int], int | N
 
 def _without_place(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in (*_KEPT, "unit")}
+
+
+def _position(stored: Mapping[str, Any]) -> int | None:
+    """Return the place that an archived version had, if it says one."""
+    try:
+        place = Archived.from_dict(stored, "").place
+    except InvalidContentError:
+        return None
+    return None if place is None else place[0]
 
 
 def texts(values: object) -> list[str]:
