@@ -222,8 +222,9 @@ class Holdings:
             self._enter_key(item, ordinal)
             self.used += item.tokens
         self._held = OrderedDict(sorted(self._held.items()))
-        firsts = {ordinal: self.units.first(ordinal) for ordinal in self._held}
-        firsts |= {ordinal: first for ordinal, (first, _) in items.items()}
+        firsts = {ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items}
+        for ordinal, (first, _) in sorted(items.items()):
+            firsts[ordinal] = firsts.setdefault(first, ordinal)  # where the first is gone, another begins the unit
         places = [(at, Link.of(holding.item), firsts[at]) for at, holding in self._held.items()]
         self.units = Units.restore(places, loop=self.units.loop)
         self._reckon_all()

@@ -55,6 +55,7 @@ class Section:
         self._policy = POLICIES[spec.eviction]
         self._ranker = ranker
         self._unloaded = 0  # evicted items that archive files hold, and of which nothing is known to recall them by
+        self._returned: set[int] = set()  # ordinals of what files say was evicted, and came back since
         self.lost: list[CorruptionError] = []
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
@@ -206,6 +207,7 @@ class Section:
             if shared:
                 other._inherit(self, shared)
             self.archive, self.journal, self._unloaded = other.archive, other.journal, other._unloaded
+            self._returned = other._returned
             self._held, self._proposer = other._held, other._proposer
 
     def add(self, item: Item) -> None:
@@ -306,7 +308,7 @@ class Section:
         evicted = past.ordinals(wanted)
         known = {item_id for item_id in wanted if item_id in self._held} | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
-        evicted |= {version.position for version in versions if version.position is not None}
+        evicted |= {version.position for version in versions if version.position is not None} - self._returned
         self._forget(known, archived=len(versions), evicted=len(evicted))
         return {"ids": sorted(known), "archived": len(versions), "evicted": len(evicted)}
 
@@ -406,17 +408,15 @@ class Section:
         updated: dict[int, int] = {}
         for version in versions:
             at, first = version.position, version.unit
-            if at is not None and first is not None and at not in past:
+            if at is not None and first is not None and at not in past and at not in self._returned:
                 items[at] = version.item
                 if version.updated:
                     updated[at] = version.updated
                 if first != at:
                     firsts[at] = first
-        if any(at >= self._held.taken for at in items):
+        # The first of its unit may be forgotten.
+        if any(at >= self._held.taken or self._held.holds(at) for at in items):
             raise InvalidContentError("an evicted item is out of its place")
-        # It may have come back, or another one to its place; and the first of its unit may be forgotten.
-        items = {at: item for at, item in items.items() if not self._held.holds(at)}
-        firsts = {at: first for at, first in firsts.items() if at in items}
         self._held.note_updated(updated)
         units: dict[int, list[int]] = {}
         for at, first in firsts.items():
@@ -430,7 +430,8 @@ class Section:
     def state(self) -> dict[str, JSONValue]:
         """Return what `restore` needs beside the entries, as JSON values."""
         evicted = self._unloaded + len(self._held.past)
-        return self._held.state() | {"archived": len(self.archive), "evicted": evicted}
+        returned = {"returned": sorted(self._returned)} if self._returned else {}
+        return self._held.state() | {"archived": len(self.archive), "evicted": evicted} | returned
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the live items as JSON values, as they are now, each with what must survive of its place and use."""
@@ -451,10 +452,12 @@ class Section:
         archive: what has left it and is in memory still; without it, archive files hold all.
         Raises InvalidContentError, KeyError, TypeError for what no section gave.
         """
-        state = {"updates": 0, **state}  # which were not counted at first
-        if not all(type(state[name]) is int and state[name] >= 0 for name in _COUNTS):
+        state = {"updates": 0, "returned": [], **state}  # which were not kept at first
+        counts = *(state[name] for name in _COUNTS), *state["returned"]
+        if not all(type(count) is int and count >= 0 for count in counts):
             raise InvalidContentError("a section's state has a count that is none")
         section = cls(spec, ranker=ranker)
+        section._returned = {*state["returned"]}
         section.archive = Archive(on_disk=state["archived"]) if archive is None else archive
         if spec.placement != "query":  # of which more is asked at once
             entries = (entry.entry() if isinstance(entry, UnreadItem) else entry for entry in entries)
@@ -469,7 +472,8 @@ class Section:
         """Take from another what need not be loaded and indexed again."""
         if self.spec.recalls and self._unloaded:
             for unit in other._held.past.units():
-                if all(at < shared and at not in self._held.past and not self._held.holds(at) for at in unit):
+                known = {at for at in unit if at in self._held.past or self._held.holds(at) or at in self._returned}
+                if max(unit) < shared and not known:
                     self._held.past.put(unit)
                     self._unloaded -= len(unit)
         self._proposer.inherit(other._proposer, shared)
@@ -553,6 +557,7 @@ class Section:
             firsts = self._held.units.firsts(ordinals)
             for ordinal, first, item in zip(ordinals, firsts, self._held.evict(ordinals), strict=True):
                 self.archive.put(Archived(item, ordinal, first, self._held.updated(ordinal)))
+                self._returned.discard(ordinal)
                 self._proposer.evicted(ordinal)
         else:
             for ordinal, item in zip(ordinals, self._held.take(ordinals), strict=True):
@@ -602,6 +607,7 @@ class Section:
         past.forget(recalled)
         recallable = sum(version.position is not None for version in versions)
         self._unloaded = max(0, self._unloaded - (recallable - len(recalled)))
+        self._returned |= items.keys()
         held.bring_back(items)
         for ordinal in items:
             self._proposer.added(ordinal)

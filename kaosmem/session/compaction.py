@@ -156,9 +156,10 @@ class Compactor:
         except CorruptionError:  # whoever asks for what is archived is told
             return []
         are_own = all(version.item.section == section.spec.name for version in found.values())
-        if found.keys() < wanted or not are_own or any(self._live(wanted)):
+        have_places = all(version.place for version in found.values())
+        if found.keys() < wanted or not are_own or not have_places or any(self._live(wanted)):
             return []
-        return [version for version in found.values() if version.place]
+        return [*found.values()]
 
     def _live(self, item_ids: Iterable[str]) -> Iterator[Item]:
         sections = self._sections.values()

@@ -23,7 +23,7 @@ class Remains:
 
     entries: live ones by id, as `Section.entries` has them. archived: what has left it since the newest snapshot.
     taken, total, clock: as Holdings has them, at least. stored, evicted: how many versions archive files hold, and how
-    many of them were evicted.
+    many of them were evicted. returned: places of what was evicted and came back.
     """
 
     spec: SectionSpec
@@ -34,12 +34,15 @@ class Remains:
     clock: int = 0
     stored: int = 0
     evicted: int = 0
+    returned: set[int] = field(default_factory=set)
 
     def find(self, state: Mapping[str, JSONValue] | None, entries: Iterable[Any]) -> int:
         """Take in a state and the entries that are left of it, and return how many of these were of no use."""
         for name, own in (("taken", "taken"), ("total", "total"), ("clock", "clock"), ("archived", "stored")):
             setattr(self, own, max(getattr(self, own), _count(state, name)))
         self.evicted = max(self.evicted, _count(state, "evicted"))
+        returned = state.get("returned") if isinstance(state, dict) else None
+        self.returned |= {at for at in returned if type(at) is int and at >= 0} if isinstance(returned, list) else set()
         useless = 0
         for entry in entries:
             if (item := self._item(entry)) is None:
@@ -97,8 +100,8 @@ class Remains:
             archive.put(version)
         archive.drain()  # the log has them
         loop = self._group(entries)
-        state = {"taken": self.taken, "total": self.total, "clock": self.clock, "loop": loop}
-        state |= {"archived": len(archive), "evicted": self.evicted + placed}
+        state: dict[str, JSONValue] = {"taken": self.taken, "total": self.total, "clock": self.clock, "loop": loop}
+        state |= {"archived": len(archive), "evicted": self.evicted + placed, "returned": sorted(self.returned)}
         return Section.restore(self.spec, state, entries, archive=archive, ranker=ranker)
 
     def _item(self, stored: Any) -> Item | None:
@@ -143,8 +146,11 @@ class Remains:
             if (item := self._item(stored)) is None:
                 useless += 1
                 continue
-            place = places.get(stored.get("place"), {"position": _position(stored)})
-            self._put(item, {name: place[name] for name in ("position", "offset") if place.get(name) is not None})
+            place = places.get(stored.get("place"), {})
+            if (came_from := _position(stored)) is not None:
+                place = {"position": came_from}
+                self.returned.add(came_from)
+            self._put(item, {name: place[name] for name in ("position", "offset") if name in place})
         return useless
 
     def _use(self, item_ids: object) -> None:
