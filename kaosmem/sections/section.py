@@ -575,10 +575,10 @@ class Section:
         replaced = {held.ordinal(item_id): self.peek(item_id) for item_id in change.replaced}
         taken_over = {held.ordinal(place): item for place, item in change.items}
         leaving = replaced.keys() - taken_over
-        units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(leaving))))
-        # Whole units may be recalled; what stands for others is not recalled beside them.
-        recallable = {at for unit in units if leaving.issuperset(unit) for at in unit} if self.spec.recalls else set()
-        recallable = {at for at in recallable if COMPACTED not in replaced[at].metadata}
+        # Whole units may be recalled, but not what stands for others beside these.
+        original = {at for at in leaving if COMPACTED not in replaced[at].metadata and self.spec.recalls}
+        units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
+        recallable = {at for unit in units if original.issuperset(unit) for at in unit}
         for ordinal, item in replaced.items():
             if ordinal not in recallable:
                 self.archive.put(Archived(item, replaced_at=(ordinal, held.units.first(ordinal))))
