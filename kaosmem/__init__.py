@@ -32,6 +32,7 @@ from kaosmem.errors import (
     UnknownEncodingError,
     UnknownFormatError,
     UnknownItemError,
+    UnknownModelError,
     UnknownScopeError,
     UnknownSectionError,
     UnknownSessionError,
@@ -47,7 +48,7 @@ from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
-from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
+from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, context_length, get_counter
 from kaosmem.types import (
     ChatMessage,
     DocumentBlock,
@@ -66,11 +67,20 @@ if TYPE_CHECKING:
         BlobSource,
         FactSource,
         GraphSource,
+        HistorySource,
         StateSource,
         TaskSource,
         VectorSource,
     )
-    from kaosmem.compaction import CompactionPipeline, CompactionStrategy
+    from kaosmem.compaction import (
+        CompactionPipeline,
+        CompactionStrategy,
+        SelectiveToolCallCompactionStrategy,
+        SlidingWindowCompaction,
+        TokenBudgetComposedStrategy,
+        ToolResultCompactionStrategy,
+        TruncationStrategy,
+    )
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -136,6 +146,7 @@ __all__ = [
     "GraphSource",
     "GraphStore",
     "HistoryProvider",
+    "HistorySource",
     "ImageBlock",
     "InMemoryFileStore",
     "InMemoryGraphStore",
@@ -173,8 +184,10 @@ __all__ = [
     "SectionFullError",
     "SectionSpec",
     "SectionUse",
+    "SelectiveToolCallCompactionStrategy",
     "SessionMemory",
     "ShortTermMemory",
+    "SlidingWindowCompaction",
     "Source",
     "SourceReport",
     "SourceStatus",
@@ -190,16 +203,20 @@ __all__ = [
     "TextBlock",
     "ThinkingBlock",
     "TiktokenCounter",
+    "TokenBudgetComposedStrategy",
     "TokenCounter",
     "ToktokCounter",
     "ToolResultBlock",
+    "ToolResultCompactionStrategy",
     "ToolUseBlock",
+    "TruncationStrategy",
     "Trust",
     "UnknownAssemblerError",
     "UnknownBlobError",
     "UnknownEncodingError",
     "UnknownFormatError",
     "UnknownItemError",
+    "UnknownModelError",
     "UnknownScopeError",
     "UnknownSectionError",
     "UnknownSessionError",
@@ -210,6 +227,7 @@ __all__ = [
     "VectorStore",
     "WindowTooSmallError",
     "agent_scope",
+    "context_length",
     "count_messages",
     "current_agent_id",
     "current_agent_label",

@@ -12,6 +12,7 @@
     ├── UnknownSessionError (KeyError)           nothing is stored under this id
     ├── UnknownEncodingError (ValueError)        no token counter of that name
     ├── UnknownFormatError (ValueError)          no format of that name
+    ├── UnknownModelError (ValueError)           no model of that name whose context length is known
     ├── UnknownAssemblerError (ValueError)       nothing to compare of that name
     ├── UnknownTaskError (KeyError)              no board, or no task on it, of that id
     ├── UnknownBlobError (FileNotFoundError)     no bytes are stored under this key
@@ -93,6 +94,10 @@ class UnknownFormatError(KaosmemError, ValueError):
     """No format has this name."""
 
 
+class UnknownModelError(KaosmemError, ValueError):
+    """How much a model of this name can read is not known."""
+
+
 class UnknownAssemblerError(KaosmemError, ValueError):
     """No assembler has this name."""
 
@@ -128,7 +133,8 @@ class ItemTooLargeError(KaosmemError, ValueError):
 class WindowTooSmallError(KaosmemError, ValueError):
     """The window cannot hold what must be shown.
 
-    need: tokens by section, "(frame)" for what belongs to none, empty when the sums are not known.
+    need: tokens by section, "(frame)" for what belongs to none, empty when the sums are not known. Of a history that
+    is compacted, what its messages take by what protects them, in the unit of the limit.
     """
 
     def __init__(self, message: str, *, need: Mapping[str, int] | None = None) -> None:

@@ -316,6 +316,15 @@ def cut_points(links: Sequence[Link]) -> list[int]:
     return [*cuts, len(links)]
 
 
+def roundness(position: int) -> int:
+    """Return how often a position can be halved; that of 0 is above all others.
+
+    Of the positions in a range that moves on, the roundest stays the roundest for long, whoever looks and however much
+    came before.
+    """
+    return (position & -position).bit_length() if position else 64
+
+
 def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return messages in which each call is directly followed by its one result, in the order of the calls.
 

@@ -2,8 +2,18 @@
 
 from kaosmem.adapters.blob import BlobHandle, BlobSource
 from kaosmem.adapters.graph import GraphSource
+from kaosmem.adapters.history import HistorySource
 from kaosmem.adapters.memory import FactSource, StateSource
 from kaosmem.adapters.tasks import TaskSource
 from kaosmem.adapters.vector import VectorSource
 
-__all__ = ["BlobHandle", "BlobSource", "FactSource", "GraphSource", "StateSource", "TaskSource", "VectorSource"]
+__all__ = [
+    "BlobHandle",
+    "BlobSource",
+    "FactSource",
+    "GraphSource",
+    "HistorySource",
+    "StateSource",
+    "TaskSource",
+    "VectorSource",
+]

@@ -1,4 +1,4 @@
-"""What tests of code that uses kaosmem need: checkers of messages, state machines, and the contracts of stores.
+"""What tests of code that uses kaosmem need: checkers of messages, state machines, contracts of stores and strategies.
 
 State machines and contracts take Hypothesis and pytest, which the extra `test` installs.
 """
@@ -14,6 +14,7 @@ from kaosmem.testing.messages import MessageRuleError, check_anthropic_messages,
 
 if TYPE_CHECKING:
     from kaosmem.testing.blob_contract import BlobContract
+    from kaosmem.testing.compaction_contract import CompactionContract
     from kaosmem.testing.graph_contract import GraphContract
     from kaosmem.testing.history_contract import HistoryContract
     from kaosmem.testing.long_term_contract import LongTermContract
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from kaosmem.testing.storage_machine import StorageMachine
     from kaosmem.testing.store_contract import Clock
     from kaosmem.testing.task_contract import TaskContract
+    from kaosmem.testing.tool_conversations import conversations
     from kaosmem.testing.vector_contract import VectorContract
 
 __all__ = [
     "BlobContract",
     "Clock",
+    "CompactionContract",
     "GraphContract",
     "HistoryContract",
     "LongTermContract",
@@ -38,11 +41,13 @@ __all__ = [
     "VectorContract",
     "check_anthropic_messages",
     "check_openai_messages",
+    "conversations",
 ]
 
 _MODULES = {
     "BlobContract": "blob_contract",
     "Clock": "store_contract",
+    "CompactionContract": "compaction_contract",
     "GraphContract": "graph_contract",
     "HistoryContract": "history_contract",
     "LongTermContract": "long_term_contract",
@@ -51,6 +56,7 @@ _MODULES = {
     "StorageMachine": "storage_machine",
     "TaskContract": "task_contract",
     "VectorContract": "vector_contract",
+    "conversations": "tool_conversations",
 }
 
 
