@@ -26,6 +26,7 @@ from kaosmem.errors import (
     ReadOnlyError,
     SectionFullError,
     SourceUnavailableError,
+    SummaryError,
     TestIsolationError,
     UnknownAssemblerError,
     UnknownBlobError,
@@ -77,10 +78,13 @@ if TYPE_CHECKING:
         CompactionStrategy,
         SelectiveToolCallCompactionStrategy,
         SlidingWindowCompaction,
+        SummarizationCompaction,
+        Summarizer,
         TokenBudgetComposedStrategy,
         ToolResultCompactionStrategy,
         TruncationStrategy,
     )
+    from kaosmem.context import AgentContext, AgentContextProtocol, ContextConfig, HistoryRetention
     from kaosmem.stores import (
         BlobStore,
         CypherCapable,
@@ -116,6 +120,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DEFAULT_SECTIONS",
+    "AgentContext",
+    "AgentContextProtocol",
     "BM25Ranker",
     "BlobHandle",
     "BlobSource",
@@ -125,6 +131,7 @@ __all__ = [
     "CompactionStrategy",
     "ConflictError",
     "Context",
+    "ContextConfig",
     "CorruptionError",
     "CypherCapable",
     "Decision",
@@ -146,6 +153,7 @@ __all__ = [
     "GraphSource",
     "GraphStore",
     "HistoryProvider",
+    "HistoryRetention",
     "HistorySource",
     "ImageBlock",
     "InMemoryFileStore",
@@ -194,6 +202,9 @@ __all__ = [
     "SourceUnavailableError",
     "StateSource",
     "SubGraph",
+    "SummarizationCompaction",
+    "Summarizer",
+    "SummaryError",
     "Task",
     "TaskList",
     "TaskSource",
@@ -243,9 +254,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The stores, what shows them and what shortens a conversation, which not every program needs.
+    # The stores, what shows them, what shortens a conversation and an agent's context, which not every program needs.
     if name in __all__:
-        packages = (import_module(f"kaosmem.{package}") for package in ("compaction", "stores", "adapters"))
+        packages = (import_module(f"kaosmem.{package}") for package in ("compaction", "stores", "context", "adapters"))
         return getattr(next(package for package in packages if name in package.__all__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

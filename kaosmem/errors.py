@@ -28,6 +28,7 @@
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── UnusableDumpError (ValueError)           a stored index of another kind or version, or damaged
     ├── DurabilityError (OSError)                a write could not be made durable
+    ├── SummaryError (RuntimeError)              a model made no summary that could be taken
     ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
     ├── SourceUnavailableError (RuntimeError)    a source failed or is late, and nothing else will do
     ├── NothingToIngestError (FileNotFoundError)
@@ -180,6 +181,10 @@ class UnusableDumpError(KaosmemError, ValueError):
 
 class DurabilityError(KaosmemError, OSError):
     """A write could not be made durable, so it is not acknowledged."""
+
+
+class SummaryError(KaosmemError, RuntimeError):
+    """A model failed, and its error is the cause of this one, or its answers were no summaries. Nothing has changed."""
 
 
 class ForgetIncompleteError(KaosmemError, RuntimeError):

@@ -152,7 +152,7 @@ class PlainSection:
             self.loop = None
 
     def compact(self, replaced: list[Row], items: list[tuple[Row, Item]], *, recalls: bool) -> None:
-        """Let items take the places of rows; whole units that leave altogether, and stand for none, are archived last."""
+        """Let items take the places of rows; what leaves in whole units, and stands for none, is archived last."""
         owners = [row for row, _ in items]
         leaving = [row for row in replaced if row not in owners and COMPACTED not in row.item.metadata]
         parted = {row.group for row in self.rows if row not in leaving}

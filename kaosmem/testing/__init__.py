@@ -1,4 +1,4 @@
-"""What tests of code that uses kaosmem need: checkers of messages, state machines, contracts of stores and strategies.
+"""What tests of code that uses kaosmem need: checkers of messages, a scripted model, state machines, contracts.
 
 State machines and contracts take Hypothesis and pytest, which the extra `test` installs.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import MissingExtraError
 from kaosmem.testing.messages import MessageRuleError, check_anthropic_messages, check_openai_messages
+from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
 
 if TYPE_CHECKING:
     from kaosmem.testing.blob_contract import BlobContract
@@ -34,6 +35,8 @@ __all__ = [
     "HistoryContract",
     "LongTermContract",
     "MessageRuleError",
+    "ScriptExhaustedError",
+    "ScriptedLLM",
     "SessionLogMachine",
     "ShortTermContract",
     "StorageMachine",
