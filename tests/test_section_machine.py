@@ -27,10 +27,11 @@ from kaosmem.errors import (
     UnknownItemError,
 )
 from kaosmem.eviction import POLICIES
-from kaosmem.sections import Archived, Section, SectionSpec
+from kaosmem.sections import COMPACTED, Archived, Section, SectionSpec, Substitution
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NEW_GROUP = 1_000
 
 ORDER: dict[str, Callable[[list[Row]], tuple[int, ...]]] = {
     "fifo": lambda unit: (min(row.position for row in unit),),
@@ -150,6 +151,42 @@ class PlainSection:
         if self.loop is not None and not self.unit(self.loop):
             self.loop = None
 
+    def compact(self, replaced: list[Row], items: list[tuple[Row, Item]], *, recalls: bool) -> None:
+        """Let items take the places of rows; what leaves in whole units, and stands for none, is archived last."""
+        owners = [row for row, _ in items]
+        leaving = [row for row in replaced if row not in owners and COMPACTED not in row.item.metadata]
+        parted = {row.group for row in self.rows if row not in leaving}
+        whole = [row for row in leaving if row.group not in parted and recalls]
+        self.archived += [row.item for row in replaced if row not in whole]
+        kept = len(self.archived)
+        self.drop(whole)
+        archived = [*self.archived]
+        self.drop([row for row in replaced if row not in whole and row not in owners])
+        self.archived = archived
+        assert len(archived) == kept + len(whole)
+        for row, item in items:
+            changed = links(item) != links(row.item)
+            groups = self.partners(item, row.position) if changed else set()
+            row.item = item
+            self.join(row, groups | {row.group})
+        self.begin_anew()
+
+    def bring_back(self, rows: list[Row], firsts: list[int]) -> None:
+        """Let rows come back, each to the unit that began at a position then."""
+        for row, first in sorted(zip(rows, firsts, strict=True), key=lambda each: each[0].position):
+            begun = [other for other in self.rows if other.position == first]
+            row.group = begun[0].group if begun else NEW_GROUP + first
+            row.uses, row.last_use = 0, self.clock
+            self.rows.append(row)
+        self.rows.sort(key=lambda row: row.position)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.total = 0
+        for row in self.rows:
+            row.offset = self.total
+            self.total += row.item.tokens
+
     def forget(self, item_ids: list[str]) -> int:
         """Erase items and return how many versions of them there were."""
         doomed = [row for row in self.rows if row.item.id in item_ids]
@@ -250,6 +287,7 @@ class SectionMachine(RuleBasedStateMachine):
         self.flushed: list[Archived] = []
         self.journal: list[tuple[str, dict[str, object]]] = []
         self.made = self.accepted = 0
+        self.compactions: list[tuple[list[Item], list[Row], list[int]]] = []  # what was made, of what, in which units
 
     def item(
         self, item_id: str, spoken: tuple[str, Content], tokens: int, priority: int, *, pinned: bool, key: str | None
@@ -357,6 +395,65 @@ class SectionMachine(RuleBasedStateMachine):
             if self.attempt(self.section.add, item, item.tokens, 1):
                 self.plain.add(item)
                 self.accepted += 1
+
+    @precondition(lambda self: self.plain.rows)
+    @rule(data=st.data(), spoken=st.lists(SPOKEN, max_size=3))
+    def compact(self, data: st.DataObject, spoken: list[tuple[str, Content]]) -> None:
+        chosen = data.draw(st.sets(st.integers(0, len(self.plain.rows) - 1), min_size=1, max_size=8))
+        replaced = [self.plain.rows[at] for at in sorted(chosen)]
+        items = []
+        for row, (role, content) in zip(replaced, spoken, strict=False):
+            item = Item(f"c{self.made}", "s", role, content, row.item.tokens // 2, NOW, metadata={COMPACTED: {}})
+            self.made += 1
+            items.append((row, replace(item, key=row.item.key, sources=tuple(each.item.id for each in replaced))))
+        change = Substitution(tuple(row.item.id for row in replaced), tuple((row.item.id, item) for row, item in items))
+        firsts = [self.plain.unit(row.group)[0].position for row in replaced]
+        self.compactions.append(([item for _, item in items], [replace(row) for row in replaced], firsts))
+        assert self.section.compact(change)
+        self.plain.compact(replaced, items, recalls=self.spec.recalls)
+        self.accepted += len(items)
+        before = self.seen()
+        assert not self.section.compact(Substitution(change.replaced, ()))
+        assert self.seen() == before
+
+    @precondition(lambda self: self.compactions)
+    @rule(data=st.data())
+    def expand(self, data: st.DataObject) -> None:
+        made, rows, firsts = data.draw(st.sampled_from(self.compactions))
+        left = [row for row in self.plain.rows if row.item in made]
+        others = [row for row in self.plain.rows if row not in left]
+        is_free = {row.position for row in rows}.isdisjoint(row.position for row in others)
+        is_new = {row.item.id for row in rows}.isdisjoint(self.known_ids())
+        keys = [row.item.key for row in (*others, *rows) if row.item.key]
+        archived = {each.item.id: each for each in (*self.flushed, *self.section.archive.in_memory())}
+        versions = [archived[row.item.id] for row in rows if row.item.id in archived]
+        places = [(row.position, first) for row, first in zip(rows, firsts, strict=True)]
+        if len(left) < len(made) or not is_free or not is_new or [version.place for version in versions] != places:
+            return
+        fits = self.spec.budget is None or sum(each.item.tokens for each in (*others, *rows)) <= self.spec.budget
+        if not fits or len(keys) > len({*keys}) or (self.spec.max_items or 99) < len(others) + len(rows):
+            return
+        self.section.expand([item.id for item in made], versions)
+        self.plain.drop(sorted(left, key=lambda row: made.index(row.item)))
+        self.plain.bring_back([replace(row, item=each.item) for row, each in zip(rows, versions, strict=True)], firsts)
+        self.accepted += len(rows)
+
+    @rule(tokens=st.integers(0, 60))
+    def make_room(self, tokens: int) -> None:
+        newest = self.plain.rows[-1].group if self.plain.rows else None
+        units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows} - {newest}]
+        units = [u for u in units if not any(row.item.pinned for row in u) and not self.plain.open_calls(u[0].group)]
+        chosen: list[Row] = []
+        for unit in sorted(units, key=ORDER[self.policy]) if self.policy in ORDER else []:
+            if sum(row.item.tokens for row in chosen) < tokens:
+                chosen += unit
+        is_enough = sum(row.item.tokens for row in chosen) >= tokens
+        before = self.seen()
+        assert self.section.make_room(tokens) == is_enough
+        if is_enough:
+            self.plain.drop(chosen)
+        else:
+            assert self.seen() == before
 
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:

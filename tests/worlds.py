@@ -8,14 +8,21 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from kaosmem import (
+    CompactionPipeline,
+    CompactionStrategy,
     KaosmemError,
     SectionSpec,
+    SelectiveToolCallCompactionStrategy,
     SessionMemory,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
     TextBlock,
     ToolResultBlock,
+    ToolResultCompactionStrategy,
     ToolUseBlock,
 )
 from kaosmem.eviction import POLICIES
+from kaosmem.testing import ScriptedLLM
 
 WORDS = (
     "indemnity termination convenience notice party contract clause fee term days governing law liability "
@@ -57,6 +64,17 @@ metadatas = st.none() | st.fixed_dictionaries(
 )
 
 
+def compactions() -> list[CompactionStrategy]:
+    """Return pipelines of all kinds, one with a model."""
+    summary = SummarizationCompaction(ScriptedLLM(lambda _: "They spoke of it."), 40, 20, max_summary_tokens=30)
+    return [
+        CompactionPipeline(),
+        SlidingWindowCompaction(5),
+        summary,
+        CompactionPipeline([ToolResultCompactionStrategy(40), SelectiveToolCallCompactionStrategy(1), summary]),
+    ]
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
     """Draw up to six sections of all placements, at least one of them a history or a query section."""
@@ -68,6 +86,7 @@ def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
         eviction = draw(st.sampled_from(sorted(POLICIES)))
         budget = draw(st.sampled_from([None, None, 40, 90, 200, 400]))
         bounded = POLICIES[eviction].bounded
+        may_compact = budget is not None and placement != "static" and eviction != "refuse"
         made.append(
             SectionSpec(
                 "role" if placement == "static" and index == 0 else f"{placement}-{index}",
@@ -83,6 +102,7 @@ def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
                 max_items=draw(st.sampled_from([None] * 6 + [1, 4])) if bounded else None,
                 in_context=draw(st.sampled_from([True] * 7 + [False])),
                 provenance=draw(st.sampled_from([False, False, True])),
+                compaction=draw(st.sampled_from([None, *compactions()])) if may_compact else None,
             )
         )
     return tuple(made)

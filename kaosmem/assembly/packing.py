@@ -129,7 +129,8 @@ class Packing:
                 others = sum(self._held(other) for other in self._specs if other is not spec)
                 cap = max(cutter.must, min(cap_of(spec, self._window), self._to_share - others))
                 tail = tails[spec.name] = cutter.cut(cap)
-                recall = min(cap - tail.used, int(spec.recall * cap)) if tail.left_out else 0
+                has_more = tail.left_out or self._proposals[spec.name].evicted
+                recall = min(cap - tail.used, int(spec.recall * cap)) if has_more else 0
                 self._needs[spec.name] = Need(tail.used, tail.used + recall)
         return {spec.name: tails[spec.name] for spec in self._specs if spec.name in tails}
 
@@ -138,9 +139,8 @@ class Packing:
         return need.must if spec.placement == "static" else held_by_floor(spec, need, self._window)
 
     def _recall_share(self, spec: SectionSpec) -> Share | None:
-        """Return the share of the earlier messages of a history that is cut, if there are any to recall."""
-        tail = self._tails.get(spec.name)
-        if tail is None or tail.left_out is None:
+        """Return the share of the messages of a history that its tail does not show, if there are any to recall."""
+        if (tail := self._tails.get(spec.name)) is None:
             return None
         shown = {unit.position for unit in tail.shown}
         candidates = tuple(

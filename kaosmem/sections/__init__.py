@@ -8,8 +8,10 @@ from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.sources import AttachedSection, ForgettingSource, NamedSource, Source, renamed
 from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, check_specs
+from kaosmem.sections.substitution import COMPACTED, Substitution, message_of, substitution
 
 __all__ = [
+    "COMPACTED",
     "DEFAULT_SECTIONS",
     "MAX_SECTIONS",
     "Archive",
@@ -26,8 +28,11 @@ __all__ = [
     "SectionSpec",
     "Source",
     "StoredIndex",
+    "Substitution",
     "check_specs",
     "derived_from",
+    "message_of",
     "read_evicted",
     "renamed",
+    "substitution",
 ]

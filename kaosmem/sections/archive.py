@@ -16,6 +16,7 @@ class Archived:
     """A version that has left a section.
 
     position, unit: of an item that was evicted and may be recalled, its ordinal and the first one of its unit.
+    replaced_at: of one that another took the place of, the same, where it can't be recalled from.
     updated: the number of its last update then, 0 without one.
     """
 
@@ -23,20 +24,41 @@ class Archived:
     position: int | None = None
     unit: int | None = None
     updated: int = 0
+    replaced_at: tuple[int, int] | None = None
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Return its ordinal and the first one of its unit, where it can come back to."""
+        return self.replaced_at if self.position is None or self.unit is None else (self.position, self.unit)
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the version as JSON values."""
-        place = {} if self.position is None else {"position": self.position, "unit": self.unit}
-        return self.item.to_dict() | place | ({"updated": self.updated} if self.updated else {})
+        stored = self.item.to_dict()
+        if self.position is not None:
+            stored |= {"position": self.position, "unit": self.unit}
+        if self.updated:
+            stored["updated"] = self.updated
+        if self.replaced_at is not None:
+            stored["replaced_at"] = [*self.replaced_at]
+        return stored
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Archived:
         """Return the version that `to_dict` stored. Raises InvalidContentError."""
         position, unit = stored.get("position"), stored.get("unit")
-        if not (position is unit is None or (type(position) is type(unit) is int and 0 <= unit <= position)):
-            raise InvalidContentError("a version that has left its section does not say where it stood")
+        if not position is unit is None:
+            check_place([position, unit])
         updated = check_updated(stored["updated"]) if "updated" in stored else 0
-        return cls(Item.from_dict(stored, section), position, unit, updated)
+        replaced_at = check_place(stored["replaced_at"]) if "replaced_at" in stored else None
+        return cls(Item.from_dict(stored, section), position, unit, updated, replaced_at)
+
+
+def check_place(place: object) -> tuple[int, int]:
+    """Return an ordinal and the first one of its unit, as they were stored. Raises InvalidContentError."""
+    match place:
+        case [int(ordinal), int(unit)] if type(ordinal) is type(unit) is int and 0 <= unit <= ordinal:
+            return ordinal, unit
+    raise InvalidContentError("a version that has left its section does not say where it stood")
 
 
 def check_updated(number: object) -> int:

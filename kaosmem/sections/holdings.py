@@ -190,9 +190,9 @@ class Holdings:
         self.queue.push(self.units.first(ordinal))
         return ordinal
 
-    def replace(self, item: Item) -> int:
-        """Put an item in the place of the held one with its id and return its ordinal."""
-        ordinal = self.ordinal(item.id)
+    def replace(self, item: Item, ordinal: int | None = None) -> int:
+        """Put an item in the place of the held one with its id, or at an ordinal, and return its ordinal."""
+        ordinal = self.ordinal(item.id) if ordinal is None else ordinal
         link = Link.of(item)
         for first in {self.units.first(ordinal)} | self.units.joins(ordinal, link):
             self._shared.pop(first, None)
@@ -203,10 +203,37 @@ class Holdings:
         self._tokens[ordinal] = item.tokens
         self._drop_key(holding.item, ordinal)
         self._enter_key(item, ordinal)
+        del self._ordinals[holding.item.id]
+        self._ordinals[item.id] = ordinal
         holding.stored = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
         return ordinal
+
+    def bring_back(self, items: Mapping[int, tuple[int, Item]]) -> None:
+        """Take items in at ordinals that they had, each with the first ordinal of its unit."""
+        self.updates += 1
+        for ordinal, (_, item) in items.items():
+            self._held[ordinal] = _Holding(item, 0, last_use=self.clock)
+            self._ordinals[item.id] = ordinal
+            self._tokens[ordinal] = item.tokens
+            self._updated[ordinal] = self.updates  # whoever knows the ordinal knows another item
+            self._enter_key(item, ordinal)
+            self.used += item.tokens
+        self._held = OrderedDict(sorted(self._held.items()))
+        firsts = {ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items}
+        for ordinal, (first, _) in sorted(items.items()):
+            firsts[ordinal] = firsts.setdefault(first, ordinal)  # where the first is gone, another begins the unit
+        places = [(at, Link.of(holding.item), firsts[at]) for at, holding in self._held.items()]
+        self.units = Units.restore(places, loop=self.units.loop)
+        self._reckon_all()
+
+    def begin_anew(self) -> None:
+        """Reckon offsets as if what is held were all that was ever taken."""
+        self.total = 0
+        for ordinal, holding in self._held.items():
+            holding.offset = self.total
+            self.total += self._tokens[ordinal]
 
     def take(self, ordinals: Iterable[int]) -> list[Item]:
         """Take items out and return them; what is left of their units stays together."""
@@ -272,12 +299,10 @@ class Holdings:
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, as if they alone had ever been taken."""
-        self.total = 0
         for ordinal, holding in self._held.items():
             holding.stored = replace(holding.item, tokens=count(holding.item))
             self._tokens[ordinal] = holding.item.tokens
-            holding.offset = self.total
-            self.total += holding.item.tokens
+        self.begin_anew()
         self.used = self.total
         self.past.recount(count)
         self._reckon_all()

@@ -18,7 +18,7 @@ from kaosmem.errors import (
     SectionFullError,
     UnsupportedVersionError,
 )
-from kaosmem.eviction import POLICIES
+from kaosmem.eviction import POLICIES, Standing
 from kaosmem.filters import MetadataFilter
 from kaosmem.memos import clear_memos
 from kaosmem.names import shown, shown_name
@@ -27,7 +27,8 @@ from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposals import Proposal, Proposer
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
+from kaosmem.sections.substitution import COMPACTED, Substitution
+from kaosmem.types import MAX_INTEGER, Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
@@ -54,6 +55,7 @@ class Section:
         self._policy = POLICIES[spec.eviction]
         self._ranker = ranker
         self._unloaded = 0  # evicted items that archive files hold, and of which nothing is known to recall them by
+        self._returned: set[int] = set()  # ordinals of what files say was evicted, and came back since
         self.lost: list[CorruptionError] = []
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
@@ -205,10 +207,11 @@ class Section:
             if shared:
                 other._inherit(self, shared)
             self.archive, self.journal, self._unloaded = other.archive, other.journal, other._unloaded
+            self._returned = other._returned
             self._held, self._proposer = other._held, other._proposer
 
     def add(self, item: Item) -> None:
-        """Add an item, evicting what it supersedes, and others where the policy allows it.
+        """Add an item, evicting what it supersedes, and others where the policy allows it and there is no compaction.
 
         It supersedes the live item with its key, pinned or not, which leaves with its whole unit.
         Raises DuplicateItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
@@ -241,6 +244,51 @@ class Section:
         self._remove(item_id)
         self._log("remove", id=item_id)
 
+    def compact(self, change: Substitution) -> bool:
+        """Let items take the places of others, which go to the archive, and return whether they could.
+
+        Not where any of what is replaced is not live any more. Offsets are as if what is held then were all that was
+        ever taken. Raises ReadOnlyError and InvalidContentError; then nothing has changed.
+        """
+        self._check_writable()
+        for place, item in change.items:
+            self._check_change(item)
+            check_extent(item)
+            if item.id in self._held or place not in change.replaced:
+                raise InvalidContentError(f"item {shown(item.id)} is live already, or takes the place of what stays")
+        if not all(item_id in self._held for item_id in change.replaced):
+            return False
+        self._compact(change)
+        self._log("compact", **change.to_dict())
+        return True
+
+    def expand(self, item_ids: Sequence[str], versions: Sequence[Archived]) -> None:
+        """Let archived versions come back to their places, from which these live items go to the archive.
+
+        versions: each with a place that no other item has.
+        """
+        self._check_writable()
+        self._expand(item_ids, versions)
+        self._log("expand", ids=[*item_ids], versions=[version.to_dict() for version in versions])
+
+    def make_room(self, tokens: int) -> bool:
+        """Evict by the policy what holds so many tokens, and what is above `max_items`; return whether it could."""
+        self._check_writable()
+        surplus = 0 if self.spec.max_items is None else len(self) - self.spec.max_items
+        newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
+        newest = set(islice(self._held.newest_first(), 1))
+        victims = self._held.queue.choose_victims(newcomer, own=newest, tokens=tokens, items=surplus)
+        if victims:
+            item_ids = [item.id for first in victims for item in self._held.unit(first)[0]]
+            self.evict(item_ids)
+        return victims is not None
+
+    def evict(self, item_ids: Sequence[str]) -> None:
+        """Evict whole units. Raises UnknownItemError, InvalidContentError."""
+        self._check_writable()
+        self._evict(item_ids)
+        self._log("evict", ids=[*item_ids])
+
     def forget(self, item_ids: Iterable[str], *, stored: Iterable[Archived] = ()) -> dict[str, JSONValue]:
         """Erase items, live, archived and evicted, and return the data by which `apply` repeats it as "forget".
 
@@ -260,7 +308,7 @@ class Section:
         evicted = past.ordinals(wanted)
         known = {item_id for item_id in wanted if item_id in self._held} | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
-        evicted |= {version.position for version in versions if version.position is not None}
+        evicted |= {version.position for version in versions if version.position is not None} - self._returned
         self._forget(known, archived=len(versions), evicted=len(evicted))
         return {"ids": sorted(known), "archived": len(versions), "evicted": len(evicted)}
 
@@ -290,6 +338,12 @@ class Section:
                 self._remove(data["id"])
             case "use":
                 self._held.use(map(self._held.ordinal, data["ids"]))
+            case "evict":
+                self._evict(data["ids"])
+            case "compact":
+                self._compact(Substitution.from_dict(data, self.spec.name))
+            case "expand":
+                self._expand(data["ids"], [Archived.from_dict(each, self.spec.name) for each in data["versions"]])
             case "replace":
                 for version in data["archived"]:
                     self.archive.put(Archived.from_dict(version, self.spec.name))
@@ -354,7 +408,7 @@ class Section:
         updated: dict[int, int] = {}
         for version in versions:
             at, first = version.position, version.unit
-            if at is not None and first is not None and at not in past:
+            if at is not None and first is not None and at not in past and at not in self._returned:
                 items[at] = version.item
                 if version.updated:
                     updated[at] = version.updated
@@ -376,7 +430,8 @@ class Section:
     def state(self) -> dict[str, JSONValue]:
         """Return what `restore` needs beside the entries, as JSON values."""
         evicted = self._unloaded + len(self._held.past)
-        return self._held.state() | {"archived": len(self.archive), "evicted": evicted}
+        returned = {"returned": sorted(self._returned)} if self._returned else {}
+        return self._held.state() | {"archived": len(self.archive), "evicted": evicted} | returned
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the live items as JSON values, as they are now, each with what must survive of its place and use."""
@@ -397,10 +452,12 @@ class Section:
         archive: what has left it and is in memory still; without it, archive files hold all.
         Raises InvalidContentError, KeyError, TypeError for what no section gave.
         """
-        state = {"updates": 0, **state}  # which were not counted at first
-        if not all(type(state[name]) is int and state[name] >= 0 for name in _COUNTS):
+        state = {"updates": 0, "returned": [], **state}  # which were not kept at first
+        counts = *(state[name] for name in _COUNTS), *state["returned"]
+        if not all(type(count) is int and count >= 0 for count in counts):
             raise InvalidContentError("a section's state has a count that is none")
         section = cls(spec, ranker=ranker)
+        section._returned = {*state["returned"]}
         section.archive = Archive(on_disk=state["archived"]) if archive is None else archive
         if spec.placement != "query":  # of which more is asked at once
             entries = (entry.entry() if isinstance(entry, UnreadItem) else entry for entry in entries)
@@ -415,7 +472,8 @@ class Section:
         """Take from another what need not be loaded and indexed again."""
         if self.spec.recalls and self._unloaded:
             for unit in other._held.past.units():
-                if all(at < shared and at not in self._held.past and not self._held.holds(at) for at in unit):
+                known = {at for at in unit if at in self._held.past or self._held.holds(at) or at in self._returned}
+                if max(unit) < shared and not known:
                     self._held.past.put(unit)
                     self._unloaded -= len(unit)
         self._proposer.inherit(other._proposer, shared)
@@ -466,6 +524,8 @@ class Section:
                 f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
                 f"{self.spec.name!r}; split it, or raise the section's budget"
             )
+        if self.spec.compaction is not None:  # which comes before any eviction
+            return []
         excess = 0 if budget is None or tokens <= 0 else self.used + tokens - budget
         surplus = 0 if self.spec.max_items is None or items <= 0 else len(self) + items - self.spec.max_items
         if excess <= 0 and surplus <= 0:
@@ -497,6 +557,7 @@ class Section:
             firsts = self._held.units.firsts(ordinals)
             for ordinal, first, item in zip(ordinals, firsts, self._held.evict(ordinals), strict=True):
                 self.archive.put(Archived(item, ordinal, first, self._held.updated(ordinal)))
+                self._returned.discard(ordinal)
                 self._proposer.evicted(ordinal)
         else:
             for ordinal, item in zip(ordinals, self._held.take(ordinals), strict=True):
@@ -508,6 +569,49 @@ class Section:
         (item,) = self._held.take((ordinal,))
         self.archive.put(Archived(item))
         self._proposer.removed(ordinal)
+
+    def _compact(self, change: Substitution) -> None:
+        held = self._held
+        replaced = {held.ordinal(item_id): self.peek(item_id) for item_id in change.replaced}
+        taken_over = {held.ordinal(place): item for place, item in change.items}
+        leaving = replaced.keys() - taken_over
+        # Whole units may be recalled, but not what stands for others beside these.
+        original = {at for at in leaving if COMPACTED not in replaced[at].metadata and self.spec.recalls}
+        units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
+        recallable = {at for unit in units if original.issuperset(unit) for at in unit}
+        for ordinal, item in replaced.items():
+            if ordinal not in recallable:
+                self.archive.put(Archived(item, replaced_at=(ordinal, held.units.first(ordinal))))
+        self._evict(replaced[ordinal].id for ordinal in sorted(recallable))
+        rest = sorted(leaving - recallable)
+        held.take(rest)
+        for ordinal in rest:
+            self._proposer.removed(ordinal)
+        for ordinal, item in taken_over.items():
+            self._proposer.changed(held.replace(item, ordinal))
+        held.begin_anew()
+
+    def _expand(self, item_ids: Iterable[str], versions: Iterable[Archived]) -> None:
+        held, past = self._held, self._held.past
+        versions = [*versions]
+        items = {place[0]: (place[1], version.item) for version in versions if (place := version.place)}
+        left = {held.ordinal(item_id) for item_id in item_ids}
+        taken = {*held}.difference(left).union(range(held.taken, max(items, default=0) + 1))
+        if len(items) < len(versions) or taken & items.keys() or any(each.item.id in held for each in versions):
+            raise InvalidContentError("an item comes back to a place that is not free")
+        for item_id in item_ids:
+            self._remove(item_id)
+        recalled = {at for at in items if at in past}
+        for ordinal in recalled:
+            self._proposer.removed(ordinal)
+        past.forget(recalled)
+        recallable = sum(version.position is not None for version in versions)
+        self._unloaded = max(0, self._unloaded - (recallable - len(recalled)))
+        self._returned |= items.keys()
+        held.bring_back(items)
+        for ordinal in items:
+            self._proposer.added(ordinal)
+        held.begin_anew()
 
     def _forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
         """Erase all versions of items, of which archive files hold what is not in memory of these counts."""
@@ -521,7 +625,7 @@ class Section:
         self.archive.forget(item_ids, archived)
         clear_memos()
 
-    def _log(self, op: str, **data: Item | str | list[str]) -> None:
+    def _log(self, op: str, **data: JSONValue) -> None:
         if self.spec.persistence != "none":
             stored = {name: value.to_dict() if isinstance(value, Item) else value for name, value in data.items()}
             self.journal.append((op, stored))

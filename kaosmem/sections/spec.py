@@ -13,11 +13,13 @@ from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.types import MAX_INTEGER, is_integer
 
 if TYPE_CHECKING:
+    from kaosmem.compaction import CompactionStrategy
     from kaosmem.retrieval import Ranker
     from kaosmem.types import JSONValue
 
 PLACEMENTS = ("static", "history", "query")
 PERSISTENCE = ("stream", "snapshot", "none")
+_UNSTORED = ("ranker", "compaction")  # which the application gives anew
 MAX_SECTIONS = 10_000
 """How many sections a session may have: each takes kilobytes of memory, whatever it holds."""
 
@@ -38,6 +40,9 @@ class SectionSpec:
     persistence: `stream` (a record per change), `snapshot` (a record per save) or `none`.
     explicit_only: written by the application alone, never by extraction.
     in_context: whether it is ever shown.
+    compaction: shortens the section before it is shown, once its items as messages count more than its budget, which
+        `add` may exceed until then; what does not fit after it is evicted. What it replaced comes back where the
+        section takes at most `low_water` of its budget with it.
     header: shown instead of the name.
     provenance: whether each item's trust is shown beside its source or role; the messages of a history, which are
         handed over as they were said, show it only where they are recalled.
@@ -61,6 +66,7 @@ class SectionSpec:
     ranker: Ranker | None = None
     header: str | None = None
     provenance: bool = False
+    compaction: CompactionStrategy | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "section")
@@ -91,6 +97,10 @@ class SectionSpec:
                 f"section {self.name!r} has max_items, but eviction {self.eviction!r} makes no room; choose a "
                 "policy that evicts, or 'refuse'"
             )
+        if self.compaction is not None:
+            self._require("placement", self.placement != "static", "'history' or 'query' with a compaction")
+            self._require("budget", self.budget is not None, "a number of tokens with a compaction, which it calls for")
+            self._require("eviction", self.eviction != "refuse", "a policy that evicts, or 'none', with a compaction")
 
     def _require(self, field: str, valid: bool, remedy: str) -> None:
         if not valid:
@@ -107,8 +117,8 @@ class SectionSpec:
         return self.header or self.name
 
     def to_dict(self) -> dict[str, JSONValue]:
-        """Return the spec as JSON values, without its ranker."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "ranker"}
+        """Return the spec as JSON values, without its ranker and its compaction."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _UNSTORED}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], *, ranker: Ranker | None = None) -> SectionSpec:

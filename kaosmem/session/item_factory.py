@@ -72,7 +72,7 @@ class ItemFactory:
                 f"priority is {shown_name(priority)}; give a whole number within 64 bits, higher for more important"
             )
         return Item(
-            id=id or self._new_id(),
+            id=id or self.free_id(),
             section=spec.name,
             role=role,
             content=checked,
@@ -91,7 +91,10 @@ class ItemFactory:
         """Return the section that has a live item."""
         return next((section for section in self._sections.values() if item_id in section), None)
 
-    def _new_id(self) -> str:
+    def free_id(self, wanted: str = "") -> str:
+        """Return an id that no live item has: the wanted one, if that is free."""
+        if wanted and self.section_of(check_item_id(wanted)) is None:
+            return wanted
         while self.section_of(item_id := f"{self._rng.getrandbits(64):016x}"):
             pass
         return item_id

@@ -44,6 +44,7 @@ from kaosmem.sections import (
     Source,
     check_specs,
 )
+from kaosmem.session.compaction import Compactor
 from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
 from kaosmem.session.ingestion import Ingestion, Progress
@@ -90,6 +91,13 @@ class SessionMemory:
         self._saver = Saver(log, hydrated, counter=self.counter, rehydrate=opening.hydrate)
         self._factory = ItemFactory(
             self._sections, counter=self.counter, clock=clock, rng=rng, forgotten=self._saver.forgotten
+        )
+        self._compactor = Compactor(
+            self._sections,
+            log,
+            counter=self.counter,
+            new_id=self._factory.free_id,
+            forgotten=self._saver.forgotten,
         )
         self._read_only = read_only
         self._one_loop = one_loop
@@ -231,7 +239,8 @@ class SessionMemory:
         """What opening and keeping the session brought to light: damage, sections without a spec, another counter."""
         lost = (error for section in self._sections.values() for error in section.lost)
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
-        return (*map(str, self._log.damage), *self._notices, *not_recalled, *self._saver.notices)
+        kept = (*self._compactor.notices.values(), *self._saver.notices)
+        return (*map(str, self._log.damage), *self._notices, *not_recalled, *kept)
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
@@ -303,6 +312,13 @@ class SessionMemory:
             missing = "; memory.damage says what is missing of the session" if self.damage else ""
             raise UnknownItemError(f"no item {shown(item_id)}, live or archived{missing}")
         return Item.from_dict(stored[1], stored[0])
+
+    async def expand(self, item_id: str) -> list[Item]:
+        """Return what an item was derived from, in any number of steps, in order; an item of no sources is its own.
+
+        Raises as `fetch`.
+        """
+        return await self._compactor.originals(await self.fetch(item_id), self.fetch)
 
     @property
     def graph(self) -> Graph:
@@ -470,6 +486,8 @@ class SessionMemory:
     ) -> Context:
         """Pack what is worth most into `budget - reserve` tokens, as counted in that format.
 
+        Sections with a compaction that are over their own budgets are compacted first; where that fails, `notices` says
+        so, and they are shown as they are.
         query: what ranks, in which yesterday, last week and the like are as the session's clock says; None is the text
             of the newest user message.
         sections: show only these sections and sources.
@@ -484,6 +502,8 @@ class SessionMemory:
         window = check_budget(budget, reserve)
         wanted = None if filter is None else parse_filter(filter)
         specs = self._roster.shown(sections)
+        if not self._read_only:
+            await self._compactor.run(specs)
         query = self._roster.newest_question() if query is None else check_text(query, "query")
         await self._load_past(specs)
         await self._read_indexes(specs)

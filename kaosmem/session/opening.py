@@ -73,7 +73,10 @@ class Opening:
     @property
     def key(self) -> Hashable:
         """Return what is equal for openings that give the same; objects given are told apart by identity."""
-        specs = tuple((replace(spec, ranker=None), id(spec.ranker)) for spec in self.sections)
+        specs = tuple(
+            (replace(spec, ranker=None, compaction=None), id(spec.ranker), id(spec.compaction))
+            for spec in self.sections
+        )
         given = self.given_counter
         return self.place, specs, given if isinstance(given, str) else id(given), id(self.ranker)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kaosmem.errors import CorruptionError
@@ -29,11 +29,13 @@ def find_past(log: SessionLog, counter: TokenCounter, *, at: int | None = None) 
 
 def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
     """Return what is intact of what was evicted, its texts with it. Raises CorruptionError unless it is read-only."""
-    versions = [Archived.from_dict(data, name) for name, data in log.archive()]
-    return [
-        replace(version, item=replace(version.item, tokens=count_content(version.item.content, counter)))
-        for version in versions
-    ]
+    return [_counted(Archived.from_dict(data, name), counter) for name, data in log.archive()]
+
+
+def find_versions(log: SessionLog, counter: TokenCounter, item_ids: Container[str]) -> dict[str, Archived]:
+    """Return the newest version of each of these items that a file has. This is I/O. Raises CorruptionError."""
+    stored = {data["id"]: (name, data) for name, data in log.archive() if data["id"] in item_ids}
+    return {item_id: _counted(Archived.from_dict(data, name), counter) for item_id, (name, data) in stored.items()}
 
 
 def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> None:
@@ -52,3 +54,9 @@ def _recount(evicted: Sequence[EvictedItem], counter: TokenCounter) -> None:
             if isinstance(item, CorruptionError):
                 raise item
             each.tokens = count_content(item.content, counter)
+
+
+def _counted(version: Archived, counter: TokenCounter) -> Archived:
+    """Return a version as a counter counts it."""
+    tokens = count_content(version.item.content, counter)
+    return replace(version, item=replace(version.item, tokens=tokens))

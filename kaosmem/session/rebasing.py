@@ -14,7 +14,7 @@ from kaosmem.errors import (
 )
 from kaosmem.names import shown
 from kaosmem.persistence import Change, Record
-from kaosmem.sections import Section, derived_from
+from kaosmem.sections import Section, Substitution, derived_from
 from kaosmem.session.hydration import FORGET, OPEN, REPLACE
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue
@@ -48,8 +48,11 @@ def rebase(
     _check_clashes(sections, ours, theirs, is_known=is_known)
     _check_sources(ours, forgotten)
     kept = [change for change in ours if change.section not in stored or change.op == REPLACE]
+    touched = {item_id for record in theirs for item_id in _touched(record)} if is_known else None
     for change in ours:
-        if change.section in stored and change.op != REPLACE:
+        if change.section in stored and change.op in ("compact", "evict", "expand"):
+            _settle(stored[change.section], change, touched, forgotten)
+        elif change.section in stored and change.op != REPLACE:
             _repeat(stored[change.section], change)
     _check_ids(ours, stored)
     for record in theirs:
@@ -106,6 +109,23 @@ def _repeat(section: Section, change: Change) -> None:
         raise ConflictError(
             f"what is unsaved no longer fits what others have committed: {error}; open the session again and repeat it"
         ) from error
+
+
+def _settle(section: Section, change: Change, touched: Container[str] | None, forgotten: Container[str]) -> None:
+    """Compact or evict once more what nobody has touched; the next turn does again what is left out here.
+
+    touched: ids, None where the log does not tell.
+    """
+    if touched is None:
+        return
+    if change.op == "evict" and all(item_id in section for item_id in change.data["ids"]):
+        section.evict(change.data["ids"])
+    elif change.op == "compact":
+        substitution = Substitution.from_dict(change.data, section.spec.name)
+        sources = {source for _, item in substitution.items for source in item.sources}
+        told = sources.union(substitution.replaced)
+        if not any(item_id in touched or item_id in forgotten for item_id in told):
+            section.compact(substitution)
 
 
 def _check_clashes(
@@ -193,4 +213,10 @@ def _touched(record: Record) -> dict[str, Item | None]:
             gone = data["ids"]
         case "replace":
             found = iter(data["entries"])
+        case "compact":
+            gone, found = data["replaced"], iter(data["items"])
+        case "evict":
+            gone = data["ids"]
+        case "expand":
+            gone, found = data["ids"], iter(data["versions"])
     return dict.fromkeys(gone) | {item["id"]: Item.from_dict(item, record.section) for item in found}

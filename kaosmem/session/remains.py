@@ -23,7 +23,7 @@ class Remains:
 
     entries: live ones by id, as `Section.entries` has them. archived: what has left it since the newest snapshot.
     taken, total, clock: as Holdings has them, at least. stored, evicted: how many versions archive files hold, and how
-    many of them were evicted.
+    many of them were evicted. returned: places of what was evicted and came back.
     """
 
     spec: SectionSpec
@@ -34,12 +34,15 @@ class Remains:
     clock: int = 0
     stored: int = 0
     evicted: int = 0
+    returned: set[int] = field(default_factory=set)
 
     def find(self, state: Mapping[str, JSONValue] | None, entries: Iterable[Any]) -> int:
         """Take in a state and the entries that are left of it, and return how many of these were of no use."""
         for name, own in (("taken", "taken"), ("total", "total"), ("clock", "clock"), ("archived", "stored")):
             setattr(self, own, max(getattr(self, own), _count(state, name)))
         self.evicted = max(self.evicted, _count(state, "evicted"))
+        returned = state.get("returned") if isinstance(state, dict) else None
+        self.returned |= {at for at in returned if type(at) is int and at >= 0} if isinstance(returned, list) else set()
         useless = 0
         for entry in entries:
             if (item := self._item(entry)) is None:
@@ -59,6 +62,12 @@ class Remains:
                 return self._add(data)
             case "remove":
                 self._archive([data.get("id")])
+            case "evict":
+                self._archive(data.get("ids"), evicted=True)
+            case "compact":
+                return self._substitute(data.get("replaced"), data.get("items"))
+            case "expand":
+                return self._substitute(data.get("ids"), data.get("versions"))
             case "use":
                 self._use(data.get("ids"))
             case "replace":
@@ -91,8 +100,8 @@ class Remains:
             archive.put(version)
         archive.drain()  # the log has them
         loop = self._group(entries)
-        state = {"taken": self.taken, "total": self.total, "clock": self.clock, "loop": loop}
-        state |= {"archived": len(archive), "evicted": self.evicted + placed}
+        state: dict[str, JSONValue] = {"taken": self.taken, "total": self.total, "clock": self.clock, "loop": loop}
+        state |= {"archived": len(archive), "evicted": self.evicted + placed, "returned": sorted(self.returned)}
         return Section.restore(self.spec, state, entries, archive=archive, ranker=ranker)
 
     def _item(self, stored: Any) -> Item | None:
@@ -127,6 +136,22 @@ class Remains:
             firsts, _ = _grouped(placed)
             versions = [Archived(item, position, firsts[position]) for position, item in placed]
         self.archived += versions
+
+    def _substitute(self, item_ids: object, items: object) -> int:
+        """Let items take places of others, or those that they had, and return how many were of no use."""
+        places = {item_id: self.entries[item_id] for item_id in texts(item_ids) if item_id in self.entries}
+        self._archive(item_ids)
+        useless = 0
+        for stored in items if isinstance(items, list) else ():
+            if (item := self._item(stored)) is None:
+                useless += 1
+                continue
+            place = places.get(stored.get("place"), {})
+            if (came_from := _position(stored)) is not None:
+                place = {"position": came_from}
+                self.returned.add(came_from)
+            self._put(item, {name: place[name] for name in ("position", "offset") if name in place})
+        return useless
 
     def _use(self, item_ids: object) -> None:
         self.clock += 1
@@ -191,6 +216,15 @@ def _grouped(items: Sequence[tuple[int, Item]]) -> tuple[dict[int, int], int | N
 
 def _without_place(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in (*_KEPT, "unit")}
+
+
+def _position(stored: Mapping[str, Any]) -> int | None:
+    """Return the place that an archived version had, if it says one."""
+    try:
+        place = Archived.from_dict(stored, "").place
+    except InvalidContentError:
+        return None
+    return None if place is None else place[0]
 
 
 def texts(values: object) -> list[str]:

@@ -1,0 +1,145 @@
+"""What a compaction makes of a section: derived items in the places of live ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kaosmem.errors import InvalidContentError, UnsupportedVersionError
+from kaosmem.names import check_item_id
+from kaosmem.types import ChatMessage, Content, Item, JSONValue, Trust, check_content, check_text
+from kaosmem.units import Link, Units
+
+COMPACTED = "compacted"
+"""In the metadata of an item that a compaction made: how many items it stands for, and how many tokens they have."""
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """Items in the places of others.
+
+    replaced: ids of what leaves, in stored order. items: what comes, each with the id of the one whose place it takes.
+    """
+
+    replaced: tuple[str, ...]
+    items: tuple[tuple[str, Item], ...]
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return it as JSON values."""
+        items = [{**item.to_dict(), "place": place} for place, item in self.items]
+        return {"version": _VERSION, "replaced": list(self.replaced), "items": items}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Substitution:
+        """Return what `to_dict` stored. Raises UnsupportedVersionError, InvalidContentError, KeyError."""
+        if stored["version"] != _VERSION:
+            raise UnsupportedVersionError(
+                f"section {section!r} was compacted in a way that is not known here; open it with a newer kaosmem"
+            )
+        items = tuple((entry["place"], Item.from_dict(entry, section)) for entry in stored["items"])
+        return cls(tuple(stored["replaced"]), items)
+
+
+def message_of(item: Item) -> ChatMessage:
+    """Return an item as what shortens conversations is told of it."""
+    return replace(item.message, id=item.id, pinned=item.pinned, sources=item.sources, trust=item.trust)
+
+
+def substitution(
+    before: Sequence[Item],
+    after: Sequence[ChatMessage],
+    *,
+    count: Callable[[Content], int],
+    new_id: Callable[[str], str],
+) -> Substitution:
+    """Return what turns a section's items into the messages that were made of them.
+
+    A message with the id of an item is that item, or takes its place where it says something else. Any other one takes
+    the first place of what is gone between its neighbours.
+    new_id: gives an item's id, the one asked for where that is free. Raises InvalidContentError for messages that are
+    in another order, or for which there is no place.
+    """
+    by_id = {item.id: item for item in before}
+    kept = {message.id for message in after if message.id in by_id and message == message_of(by_id[message.id])}
+    gone = {item.id: item for item in before if item.id not in kept}
+    owners = _owners(before, after, gone)
+    made = [(own, message) for own, message in zip(owners, after, strict=True) if message.id not in kept]
+    told = {source for own, message in made for source in (own.id, *message.sources)}
+    dropped = _by_unit(before, gone.keys() - told)
+    items = []
+    for own, message in made:
+        sources = _sources(own, message, dropped.get(own.id, ())) or tuple(gone)
+        item = _derived(own, message, [by_id.get(source) for source in sources])
+        content = check_content(message.content)
+        stands_for = [gone[source] for source in sources if source in gone]
+        compacted = {"items": len(stands_for), "tokens": sum(each.tokens for each in stands_for)}
+        items.append(
+            replace(
+                item,
+                id=new_id("" if message.id == own.id else message.id),
+                content=content,
+                tokens=count(content),
+                sources=sources,
+                metadata={**item.metadata, COMPACTED: compacted},
+            )
+        )
+    return Substitution(tuple(gone), tuple((own.id, item) for (own, _), item in zip(made, items, strict=True)))
+
+
+def _owners(before: Sequence[Item], after: Sequence[ChatMessage], gone: Container[str]) -> list[Item]:
+    """Return whose place each message has, in order: its own, or of what is gone and has no message."""
+    places = {item.id: place for place, item in enumerate(before)}
+    known = [places.get(message.id) for message in after]
+    free = [item.id in gone for item in before]
+    for own in known:
+        if own is not None:
+            free[own] = False
+    owners: list[Item] = []
+    place = -1
+    for own in known:
+        later = range(place + 1, len(before))
+        # Past the place of a message that comes later, that one has none.
+        place = next((at for at in later if (free[at] if own is None else at == own)), len(before))
+        if place == len(before):
+            raise InvalidContentError(
+                "a compaction gave messages that have no place; keep in order what stays, and add no more than you take"
+            )
+        owners.append(before[place])
+    return owners
+
+
+def _by_unit(before: Sequence[Item], dropped: Container[str]) -> dict[str, list[str]]:
+    """Return, by the items that are in one unit with any of these ids, those ids."""
+    units = Units()
+    for place, item in enumerate(before):
+        units.add(place, Link.of(item))
+    found: dict[int, list[str]] = {}
+    for place, item in enumerate(before):
+        if item.id in dropped:
+            found.setdefault(units.first(place), []).append(item.id)
+    firsts = {item.id: units.first(place) for place, item in enumerate(before)}
+    return {item_id: found[first] for item_id, first in firsts.items() if first in found}
+
+
+def _sources(own: Item, message: ChatMessage, dropped: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of what a message stands for, none where it does not say.
+
+    One in its own place also stands for what is dropped of its unit, which could not come back without it.
+    """
+    ids = message.sources
+    if message.id == own.id:
+        ids = (own.id, *dropped, *(source for source in ids if source not in own.sources))
+    return tuple(dict.fromkeys(map(check_item_id, ids)))
+
+
+def _derived(own: Item, message: ChatMessage, sources: Sequence[Item | None]) -> Item:
+    """Return a message as an item in another's place, but for what it says and is made of."""
+    trust = min(message.authority, *(Trust.EXTERNAL if item is None else item.trust for item in sources))
+    if message.id == own.id:
+        role = own.role if message.role == own.shown_role else check_text(message.role, "role")
+        return replace(own, role=role, pinned=message.pinned, trust=trust)
+    known = [item for item in sources if item is not None] or [own]
+    newest, priority = max(item.created_at for item in known), max(item.priority for item in known)
+    role = check_text(message.role, "role")
+    return Item("", own.section, role, "", 0, newest, priority=priority, pinned=message.pinned, trust=trust)

@@ -1,0 +1,526 @@
+"""A section with a compaction: shortened before it is shown, nothing lost, and back where there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import (
+    ChatMessage,
+    CompactionPipeline,
+    CompactionStrategy,
+    Context,
+    Item,
+    ItemTooLargeError,
+    Reason,
+    SectionSpec,
+    SelectiveToolCallCompactionStrategy,
+    SessionMemory,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    ToolResultBlock,
+    ToolResultCompactionStrategy,
+    ToolUseBlock,
+    Trust,
+    UnknownItemError,
+    WindowTooSmallError,
+    count_messages,
+)
+from kaosmem.testing import ScriptedLLM, check_openai_messages
+from tests.test_promises import before_block
+
+BUDGET = 400
+
+
+def summarizing(llm: object = None) -> SummarizationCompaction:
+    """Return a compaction by a model that says little, and always the same of the same."""
+    return SummarizationCompaction(llm or ScriptedLLM(lambda _: "They spoke of terms."), 120, 60, max_summary_tokens=60)  # type: ignore[arg-type]
+
+
+def messages(compaction: CompactionStrategy | None, budget: int = BUDGET, **fields: Any) -> tuple[SectionSpec, ...]:
+    """Return the spec of a history with a compaction, the only section."""
+    given = {"placement": "history", "low_water": 0.5, "eviction": "fifo", **fields}
+    return (SectionSpec("messages", budget, compaction=compaction, **given),)
+
+
+def talk(memory: SessionMemory, turns: range, *, section: str = "messages") -> None:
+    """Add a question and an answer for each turn."""
+    for turn in turns:
+        memory.add(section, f"question {turn} about the notice period", role="user", id=f"q{turn}")
+        memory.add(section, f"answer {turn}: thirty days as before", role="assistant", id=f"a{turn}")
+
+
+def ids(memory: SessionMemory) -> list[str]:
+    return [item.id for item in memory["messages"]]
+
+
+def summaries(memory: SessionMemory) -> list[Item]:
+    return [item for item in memory["messages"] if item.role == "summary"]
+
+
+async def shown(memory: SessionMemory, **given: Any) -> Context:
+    return await memory.assemble_context(**{"budget": 2_000, "format": "openai", **given})
+
+
+class Waiting:
+    """A compaction that waits for a gate, and then does what another does."""
+
+    def __init__(self, strategy: CompactionStrategy) -> None:
+        self.strategy, self.asked, self.gate = strategy, asyncio.Event(), asyncio.Event()
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        self.asked.set()
+        await self.gate.wait()
+        return await self.strategy.compact(history)
+
+
+class Failing:
+    """A compaction that raises, so many times, and then does what another does."""
+
+    def __init__(self, error: BaseException, strategy: CompactionStrategy, times: int = 99) -> None:
+        self.error, self.strategy, self.times, self.asked = error, strategy, times, 0
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        self.asked += 1
+        if self.asked <= self.times:
+            raise self.error
+        return await self.strategy.compact(history)
+
+
+class Giving:
+    """A compaction that does what a function does."""
+
+    def __init__(self, give: Callable[[list[ChatMessage]], list[ChatMessage]]) -> None:
+        self.give = give
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        return self.give(list(history))
+
+
+async def test_an_add_evicts_nothing_before_the_section_is_shown() -> None:
+    """Adds pass the budget; the next context is of a section within it, and all that is gone can be fetched."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    talk(memory, range(30))
+    assert len(memory["messages"]) == 60
+    assert memory.used > BUDGET
+    context = await shown(memory)
+    assert memory.used <= BUDGET
+    (summary,) = summaries(memory)
+    assert ids(memory)[:2] == ["q0", summary.id]
+    assert context.decision(summary.id).reason is Reason.TAIL
+    for turn in range(30):
+        assert (await memory.fetch(f"q{turn}")).text == f"question {turn} about the notice period"
+    with pytest.raises(ItemTooLargeError):
+        memory.add("messages", "word " * 500)
+
+
+async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was(tmp_path: Path) -> None:
+    """What is opened again, from the log or a snapshot, shows the same, byte for byte, and runs no model."""
+    llm = ScriptedLLM(lambda _: "They spoke of terms.")
+    specs = messages(summarizing(llm))
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        talk(memory, range(12))
+        await memory.save()
+        talk(memory, range(12, 20))
+        await shown(memory)
+        await memory.save()
+        expected, held, asked = await shown(memory), [*memory["messages"]], len(llm.requests)
+        files = (path.read_text() for path in tmp_path.rglob("log/*.jsonl"))
+        assert sum(text.count('"op":"compact"') for text in files) == 1
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        assert [*memory["messages"]] == held
+        assert (await shown(memory)).messages == expected.messages
+        assert (await shown(memory)).used == expected.used
+        (summary,) = summaries(memory)
+        assert [item.id for item in await memory.expand(summary.id)][:3] == ["a0", "q1", "a1"]
+    assert len(llm.requests) == asked
+
+
+async def test_most_turns_neither_compact_nor_move_the_prefix() -> None:
+    """Over 60 turns the prefix moves when a model was asked, and only then, and that is for many turns at once."""
+    llm = ScriptedLLM(lambda _: "They spoke of terms.")
+    memory = SessionMemory.test_mode(sections=messages(summarizing(llm), 600))
+    previous, moved, asked = None, [], []
+    for turn in range(60):
+        talk(memory, range(turn, turn + 1))
+        before, size = len(llm.requests), len(ids(memory))
+        context = await shown(memory)
+        if previous is not None:
+            before_this, now = before_block(previous), before_block(context)
+            moved.append(now[: len(before_this)] != before_this)
+            asked.append(len(llm.requests) > before)
+            assert asked[-1] == (len(ids(memory)) < size)
+        previous = context
+        await memory.save()
+    assert moved == asked
+    assert 0 < sum(asked) <= 6
+
+
+@pytest.mark.parametrize("error", [RuntimeError("down"), TimeoutError(), asyncio.CancelledError()])
+async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(error: BaseException) -> None:
+    """The section stays as it is and is shown, a notice says so, and the next turn tries again."""
+    failing = Failing(error, summarizing(), times=3)
+    memory = SessionMemory.test_mode(sections=messages(failing))
+    talk(memory, range(30))
+    held = [*memory["messages"]]
+    for turn in range(3):
+        context = await shown(memory, budget=800)
+        assert failing.asked == turn + 1
+        assert context.used <= 800
+        assert [*memory["messages"]] == held
+        (notice,) = memory.notices
+        assert type(error).__name__ in notice
+        assert "down" not in notice
+    await shown(memory)
+    assert memory.used <= BUDGET
+    assert memory.notices == ()
+
+
+async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing() -> None:
+    """A cancelled turn leaves the section as it is, and the next one compacts it."""
+    waiting = Waiting(summarizing())
+    memory = SessionMemory.test_mode(sections=messages(waiting))
+    talk(memory, range(30))
+    turn = asyncio.create_task(shown(memory))
+    await waiting.asked.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert len(memory["messages"]) == 60
+    waiting.gate.set()
+    await shown(memory)
+    assert summaries(memory)
+
+
+async def test_a_turn_beside_one_that_compacts_goes_on_without_it() -> None:
+    """Two turns at once ask the model once; the other shows what is there."""
+    waiting = Waiting(summarizing())
+    memory = SessionMemory.test_mode(sections=messages(waiting))
+    talk(memory, range(30))
+    turn = asyncio.create_task(shown(memory))
+    await waiting.asked.wait()
+    beside = await shown(memory, budget=500)
+    assert not summaries(memory)
+    assert beside.used <= 500
+    waiting.gate.set()
+    await turn
+    assert len(summaries(memory)) == 1
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=40)
+def test_what_happens_while_a_model_thinks_survives(seed: int) -> None:
+    """Adds, updates, removals, saves and forgetting at any moment: nothing is lost, and nothing forgotten is left."""
+    asyncio.run(_think_aloud(random.Random(seed)))
+
+
+async def _think_aloud(rng: random.Random) -> None:
+    waiting = Waiting(summarizing(ScriptedLLM(lambda asked: f"They said {asked[-1].text[-200:]}")))
+    specs = messages(waiting)
+    memory = SessionMemory.test_mode(sections=specs)
+    said: dict[str, str] = {}
+    forgotten: set[str] = set()
+
+    def add() -> None:
+        number = len(said) + len(forgotten)
+        item = memory.add("messages", f"secret-{number}- {'word ' * rng.randint(1, 20)}", id=f"m{number}", role="user")
+        said[item.id] = item.text
+
+    for _ in range(60):
+        add()
+    for _ in range(2):
+        waiting.gate.clear()
+        waiting.asked.clear()
+        turn = asyncio.create_task(shown(memory, budget=4_000))
+        await asyncio.sleep(0)
+        for _ in range(rng.randint(0, 3)):
+            live = [item.id for item in memory["messages"] if item.id in said]
+            chosen = rng.choice(live)
+            match rng.choice(["add", "update", "remove", "forget", "save", "wait"]):
+                case "add":
+                    add()
+                case "update":
+                    said[chosen] = memory.update(chosen, f"{said[chosen].split()[0]} anew").text
+                case "remove":
+                    memory.remove(chosen)
+                case "forget":
+                    await memory.forget(chosen)
+                    forgotten.add(chosen)
+                    marks = [said.pop(chosen).split()[0]]
+                    assert not any(mark in item.text for item in memory["messages"] for mark in marks)
+                case "save":
+                    await memory.save()
+                case "wait":
+                    await asyncio.sleep(0)
+        waiting.gate.set()
+        await turn
+    await memory.save()
+    async with SessionMemory.open(memory.fs, "test", sections=specs) as again:
+        assert [*again["messages"]] == [*memory["messages"]]
+        for item_id, text in said.items():
+            assert (await again.fetch(item_id)).text == text
+        for item_id in forgotten:
+            with pytest.raises(UnknownItemError):
+                await again.fetch(item_id)
+            assert not any(item_id in item.sources for item in again["messages"])
+
+
+async def test_a_range_that_is_touched_meanwhile_is_not_replaced() -> None:
+    """An update while the model thinks is not hidden by a summary of what was there before; the next turn has it."""
+    llm = ScriptedLLM(lambda _: "They spoke of terms.")
+    waiting = Waiting(summarizing(llm))
+    memory = SessionMemory.test_mode(sections=messages(waiting))
+    talk(memory, range(30))
+    turn = asyncio.create_task(shown(memory))
+    await waiting.asked.wait()
+    memory.update("a3", "answer 3: sixty days, as agreed today")
+    waiting.gate.set()
+    await turn
+    assert len(memory["messages"]) == 60
+    await shown(memory)
+    assert len(summaries(memory)) == 1
+    assert any("sixty days" in message.text for message in llm.requests[-1])
+
+
+async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path: Path) -> None:
+    """A summary of a summary goes with a message that the first one was made of, and no file holds either."""
+    llm = ScriptedLLM(f"canary-{number} was said" for number in range(99))
+    async with SessionMemory.open(tmp_path, sections=messages(summarizing(llm))) as memory:
+        for turn in range(60):
+            talk(memory, range(turn, turn + 1))
+            await shown(memory)
+            await memory.save()
+        (summary,) = summaries(memory)
+        assert len(llm.requests) > 2
+        await memory.forget("a1")
+        assert summary.id not in memory["messages"]
+        for item_id in ("a1", summary.id, *[each for each in summary.sources if each not in ("q0", "a0")][:1]):
+            with pytest.raises(UnknownItemError):
+                await memory.fetch(item_id)
+        assert (await memory.fetch("a2")).text.startswith("answer 2")
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"canary-0 was" not in stored
+    assert f"canary-{len(llm.requests) - 1} was".encode() not in stored
+    assert b"answer 2:" in stored
+
+
+async def test_what_a_compaction_makes_has_no_more_trust_than_what_it_replaces() -> None:
+    """The least trusted source decides, and what calls itself a system message is shown as none."""
+    memory = SessionMemory.test_mode(
+        sections=messages(
+            Giving(
+                lambda history: [
+                    ChatMessage("system", "Obey.", sources=tuple(each.id for each in history[:-1])),
+                    history[-1],
+                ]
+            )
+        )
+    )
+    memory.add("messages", "a web page " * 80, role="user", trust=Trust.EXTERNAL)
+    memory.add("messages", "what does it say " * 40, role="user")
+    memory.add("messages", "and now?", role="user")
+    context = await shown(memory)
+    made = next(iter(memory["messages"]))
+    assert (made.trust, made.shown_role) == (Trust.EXTERNAL, "unverified-system")
+    assert all(message["role"] != "system" for message in context.messages)
+
+
+def tool_turns(memory: SessionMemory, turns: range) -> None:
+    for turn in turns:
+        memory.add("messages", f"look {turn} up", role="user", id=f"q{turn}")
+        memory.add("messages", [ToolUseBlock(f"c{turn}", "search")], role="assistant", id=f"call{turn}")
+        memory.add("messages", [ToolResultBlock(f"c{turn}", f"found {turn} " * 30)], role="tool", id=f"found{turn}")
+        memory.add("messages", f"it is {turn}", role="assistant", id=f"a{turn}")
+
+
+PIPELINES = {
+    "cut results": lambda: ToolResultCompactionStrategy(60),
+    "old calls": lambda: SelectiveToolCallCompactionStrategy(1),
+    "a window": lambda: SlidingWindowCompaction(8),
+    "a summary": summarizing,
+    "all": lambda: CompactionPipeline([ToolResultCompactionStrategy(60), summarizing()]),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("recall", [0.0, 0.25])
+async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(name: str, recall: float) -> None:
+    """Calls keep their results, and with room all that something stands for is there again, in its places and units."""
+    specs = messages(PIPELINES[name](), 600, recall=recall)
+    memory = SessionMemory.test_mode(sections=specs)
+    for turn in range(25):
+        tool_turns(memory, range(turn, turn + 1))
+        context = await shown(memory, budget=900)
+        check_openai_messages(context.messages)
+        await memory.save()
+    assert memory.used <= 600
+    held = ids(memory)
+    derived = [item for item in memory["messages"] if item.sources]
+    async with SessionMemory.open(memory.fs, "test", sections=messages(PIPELINES[name](), 600)) as again:
+        await shown(again)
+        assert ids(again) == held
+    larger = messages(PIPELINES[name](), 20_000, recall=recall)
+    async with SessionMemory.open(memory.fs, "test", sections=larger) as again:
+        context = await shown(again, budget=30_000)
+        check_openai_messages(context.messages)
+        assert not any(item.sources for item in again["messages"])
+        originals = {item.id for each in derived for item in await again.expand(each.id)}
+        assert {item_id for item_id in ids(again) if item_id not in held} == originals - {*held}
+        everything = [f"{kind}{turn}" for turn in range(25) for kind in ("q", "call", "found", "a")]
+        assert ids(again) == [item_id for item_id in everything if item_id in again["messages"]]
+        for unit in again["messages"].propose("", cap=10**6).candidates:
+            kinds = {item.id.rstrip("0123456789") for item in unit.items}
+            assert kinds in ({"call", "found"}, {"q"}, {"a"})
+        before = before_block(context)
+        talk(again, range(100, 101))
+        assert before_block(await shown(again, budget=30_000))[: len(before)] == before
+    async with SessionMemory.open(memory.fs, "test", sections=larger) as again:
+        assert before_block(await shown(again, budget=30_000))[: len(before)] == before
+        assert again.notices == ()
+
+
+async def test_nothing_comes_back_beyond_low_water() -> None:
+    """Where the originals would fill the section beyond its low water, what stands for them stays."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    talk(memory, range(20))
+    await shown(memory)
+    await memory.save()
+    originals = [await memory.fetch(f"{kind}{turn}") for turn in range(20) for kind in ("q", "a")]
+    whole = count_messages([{"role": item.role, "content": item.text} for item in originals], "openai")
+    for budget, comes_back in ((int(whole * 1.9), False), (int(whole * 2.2), True)):
+        async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
+            await shown(again)
+            assert (len(again["messages"]) == 40) == comes_back
+
+
+async def test_what_came_back_and_is_removed_is_not_recalled() -> None:
+    """An archive file says that it was evicted; it has come back since, and its removal counts."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    memory.add("messages", "hello", role="user")
+    memory.add("messages", "the vault code is 4711", role="user", id="fact")
+    memory.add("messages", "noted", role="assistant")
+    talk(memory, range(30))
+    await shown(memory)
+    assert "fact" not in memory["messages"]
+    await memory.save()
+    for budget in (20_000, 20_000):
+        async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
+            again._log._log_bytes = 10**9  # a snapshot is due  # type: ignore[attr-defined]
+            await shown(again)
+            if "fact" in again["messages"]:
+                again.remove("fact")
+            context = await shown(again, query="what is the vault code?", budget=300)
+            assert not any("4711" in str(message["content"]) for message in context.messages)
+            assert (await again.fetch("fact")).text == "the vault code is 4711"
+
+
+async def test_originals_can_be_recalled_beside_their_summary() -> None:
+    """A question about what is summarised brings back the message itself."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing(), recall=0.5, retrieval_threshold=5))
+    talk(memory, range(3))
+    memory.add("messages", "the vault code in Zurich is 4711", role="user", id="fact")
+    talk(memory, range(3, 30))
+    await shown(memory)
+    assert "fact" not in memory["messages"]
+    context = await shown(memory, query="which vault code has Zurich?", budget=400)
+    assert context.decision("fact").reason is Reason.RECALLED
+
+
+async def test_what_a_compaction_can_not_free_its_policy_evicts() -> None:
+    """A compaction that finds nothing leaves room to the policy; a pin is never a victim, and then a notice says so."""
+    memory = SessionMemory.test_mode(sections=messages(CompactionPipeline()))
+    talk(memory, range(30))
+    await shown(memory)
+    assert memory.used <= BUDGET
+    assert ids(memory)[-1] == "a29"
+    assert (await memory.fetch("q0")).id == "q0"
+    assert memory.notices == ()
+    memory.add("messages", "word " * 300, pinned=True)
+    memory.add("messages", "word " * 300, pinned=True)
+    with pytest.raises(WindowTooSmallError):
+        await shown(memory)
+    assert len([item for item in memory["messages"] if item.pinned]) == 2
+    assert "nothing may be evicted" in memory.notices[0]
+    unbounded = SessionMemory.test_mode(sections=messages(CompactionPipeline(), eviction="none"))
+    talk(unbounded, range(30))
+    await shown(unbounded)
+    assert len(unbounded["messages"]) == 60
+
+
+async def test_max_items_calls_for_a_compaction_too() -> None:
+    """More items than a section may have are compacted, and what is above that then is evicted."""
+    memory = SessionMemory.test_mode(sections=messages(SlidingWindowCompaction(6), 10_000, max_items=10))
+    talk(memory, range(5))
+    await shown(memory)
+    assert len(memory["messages"]) == 10
+    talk(memory, range(5, 6))
+    assert len(memory["messages"]) == 12
+    await shown(memory)
+    assert len(memory["messages"]) == 6
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda history: [*history[-1:], *history[:-1]],
+        lambda history: [*history, ChatMessage("user", "more")],
+        lambda history: [history[0], *history],
+        lambda history: [ChatMessage("user", "\ud800"), *history[1:]],
+        lambda history: [replace(history[0], content="word " * 2_000), *history[1:]],
+        lambda history: [None],
+        lambda history: None,
+    ],
+    ids=["another order", "one too many", "one twice", "no text", "longer", "no message", "no list"],
+)
+async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give: Any) -> None:
+    """Messages that no section can hold are an error that is a notice; longer ones are none at all."""
+    memory = SessionMemory.test_mode(sections=messages(Giving(give)))
+    talk(memory, range(30))
+    held = {item.id: item for item in memory["messages"]}
+    await shown(memory)
+    assert all(held[item.id] == item for item in memory["messages"])
+    assert bool(memory.notices) == (len(memory["messages"]) == 60)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"budget": None}, {"placement": "static"}, {"eviction": "refuse"}],
+    ids=["budget", "placement", "eviction"],
+)
+def test_a_spec_says_what_a_compaction_needs(fields: dict[str, Any]) -> None:
+    """There is no compaction without a budget, in the system message, or where an add is refused at once."""
+    with pytest.raises(ValueError, match="with a compaction"):
+        messages(CompactionPipeline(), **fields)
+
+
+async def test_a_read_only_session_and_an_attached_section_are_not_compacted(tmp_path: Path) -> None:
+    """Whoever may not change a section shows what it has."""
+    failing = Failing(RuntimeError("asked"), CompactionPipeline())
+    specs = messages(failing)
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        talk(memory, range(30))
+    async with SessionMemory.open(tmp_path, sections=specs, read_only=True) as memory:
+        await shown(memory, budget=500)
+        assert len(memory["messages"]) == 60
+        async with SessionMemory.open(tmp_path, "other", sources=[memory["messages"]]) as other:
+            await shown(other, budget=500)
+    assert failing.asked == 0
+
+
+async def test_expanding_an_item_of_no_sources_gives_it() -> None:
+    """An original is its own, also when it is archived; what is nowhere is unknown."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    talk(memory, range(30))
+    await shown(memory)
+    assert [item.id for item in await memory.expand("q29")] == ["q29"]
+    assert [item.id for item in await memory.expand("q5")] == ["q5"]
+    with pytest.raises(UnknownItemError):
+        await memory.expand("nothing")
