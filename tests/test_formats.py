@@ -369,9 +369,11 @@ def test_history_text_that_is_no_delimiter_stays_byte_for_byte(text: str) -> Non
     | hostile_texts
     | st.lists(st.sampled_from([*HOSTILE, "word", " ", "It's", "'s", "a b", "x. y", "Ünï code"])).map("".join),
     texts | st.sampled_from(["user", "assistant", "system"]),
+    st.sampled_from(["", " word" * 30]),
 )
-def test_a_piece_of_known_text_is_counted_by_its_ends(name: str, text: str, label: str) -> None:
+def test_a_piece_of_known_text_is_counted_by_its_ends(name: str, text: str, label: str, middle: str) -> None:
     """Counting only what changes at the ends of a known text gives the count of the whole piece."""
+    text = f"{text}{middle}{text}"
     count = get_counter(len if name == "len" else name)
     known = replace(item(text, label), tokens=count(text))
     for continued, provenance in product((False, True), repeat=2):

@@ -6,11 +6,12 @@ import json
 import math
 import random
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import train_ranker
@@ -19,7 +20,8 @@ from kaosmem import DEFAULT_SECTIONS, DenseRanker, LinearRanker, Reason, Session
 from kaosmem.errors import InvalidContentError
 from kaosmem.evaluation import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.learning import learn_weights, read_lessons
-from kaosmem.retrieval import Weights, analyze
+from kaosmem.retrieval import Weights, analyze, linear_index
+from kaosmem.retrieval.dates import DatedQuery
 from kaosmem.retrieval.latent import BUCKETS, LatentSpace
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.sequences import HASHES, Sequences, phrase_scores, term_hash
@@ -29,6 +31,7 @@ from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 from kaosmem.types import Item
 
 WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "renewal"]
+RARE = [f"w{number}" for number in range(60)]  # of which few entries have any
 words = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 items = st.builds(
     lambda text, source, role: replace(text_item(text), role=role, metadata={"source": source} if source else {}),
@@ -97,6 +100,37 @@ def test_only_what_is_asked_for_is_ranked(entries: list[Item], query: str, limit
     for ordinal, score in index.rank(query, 70):
         assert score > 0
         assert entries[ordinal].metadata or asked & set(analyze(entries[ordinal].text))
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 1 << 32),
+    sources=st.sampled_from([(), (None, "lease 2018", "w7"), ("lease 2018", "w7", "notes")]),
+    days=st.sampled_from([(), ((1, 1),), ((2, 3), (5, 5))]),
+    limit=st.integers(1, 15),
+)
+def test_the_best_are_found_without_scoring_all(
+    seed: int, sources: tuple[str | None, ...], days: tuple[tuple[int, int], ...], limit: int
+) -> None:
+    """Most entries have no word of a question, and most of the others can't be among the best: no answer differs."""
+    rng = random.Random(seed)
+    asked = rng.choices(RARE, k=8)
+    query = DatedQuery(" ".join([*asked, *rng.choice([(), (".", "lease 2018?"), (".", *rng.choices(RARE, k=3), "?")])]))
+    query.periods = days
+    # Beside one that has all words, others have so few that whole sources are as good.
+    entries = {500: text_item(" ".join(asked))}
+    for ordinal in rng.sample(range(500), 300):
+        text, source = " ".join(rng.choices(RARE, k=rng.randrange(7))), rng.choice(sources or (None,))
+        made = datetime.fromordinal(rng.randrange(1, 9)).replace(tzinfo=UTC)
+        metadata = {} if source is None else {"source": source}
+        entries[ordinal] = replace(text_item(text), role=rng.choice(WORDS[:2]), created_at=made, metadata=metadata)
+    index = index_of(entries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear_index, "CANDIDATES", 3)
+        patch.setattr(linear_index, "_NEIGHBOURED", 1)
+        found, expected = index.rank(query, limit), index.rank(query, limit, among=entries)
+    assert found == expected
+    assert [found.signals(ordinal) for ordinal, _ in found] == [expected.signals(ordinal) for ordinal, _ in expected]
 
 
 def test_the_document_that_is_asked_about_comes_first() -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, repeat
+from operator import le
 from typing import Any
 
 from kaosmem.errors import CorruptionError
@@ -75,16 +76,28 @@ class _Columns:
         return columns
 
     def items(self, section: str, file: EvictedFile, end: int) -> Iterator[EvictedItem]:
-        """Yield the items, which are before the line `end` of a file. Raises CorruptionError."""
-        _check(min(self.tokens, default=0) >= 0 and min(self.updates, default=0) >= 0)
-        units, updates, keys = _pairs(self.units), _pairs(self.updates), _pairs(self.keys)
-        results = {*self.results}
-        places = zip(accumulate(self.lines), accumulate(self.positions), self.ids, self.tokens, strict=True)
-        for number, (line, position, item_id, tokens) in enumerate(places):
-            unit = units.get(number, position)
-            _check(0 < line < end and 0 <= unit <= position)
-            updated, key, is_results = updates.get(number, 0), keys.get(number), number in results
-            yield EvictedItem(item_id, section, tokens, position, unit, updated, key, is_results, file, line)
+        """Return the items, which are before the line `end` of a file. Raises CorruptionError."""
+        lines, positions = [*accumulate(self.lines)], [*accumulate(self.positions)]
+        units = _filled(self.units, positions)
+        _check(all(map(le, units, positions)) and max(lines, default=0) < end and min(lines, default=1) > 0)
+        _check(min((*units, *self.tokens, *self.updates), default=0) >= 0)
+        updates = _filled(self.updates, [0] * len(lines))
+        keys: list[str | None] = _filled(self.keys, [None] * len(lines))
+        results = _filled([each for number in self.results for each in (number, True)], [False] * len(lines))
+        # A session has as many as it ever evicted: no loop of ours makes them as fast.
+        return map(
+            EvictedItem,
+            self.ids,
+            repeat(section),
+            self.tokens,
+            positions,
+            units,
+            updates,
+            keys,
+            results,
+            repeat(file),
+            lines,
+        )
 
 
 class Contents:
@@ -153,8 +166,13 @@ def evicted_in(fields: Mapping[str, Any], file: EvictedFile, *, end: int) -> Ite
         raise CorruptionError("its last line makes no sense") from None
 
 
-def _pairs(values: Sequence[Any]) -> dict[int, Any]:
-    return dict(zip(values[::2], values[1::2], strict=True))
+def _filled(pairs: Sequence[Any], usual: Iterable[Any]) -> list[Any]:
+    """Return what is usual, but for some places, which are given one after another with what is there."""
+    values = list(usual)
+    for place, value in zip(pairs[::2], pairs[1::2], strict=True):
+        _check(0 <= place < len(values))
+        values[place] = value
+    return values
 
 
 def _is_results(content: JSONValue) -> bool:

@@ -67,10 +67,10 @@ class LazyIndex:
         if self._index is None:
             self._stored = stored
 
-    def added(self, ordinal: int) -> None:
-        """Note a new item."""
+    def added(self, ordinals: Iterable[int]) -> None:
+        """Note new items."""
         if self._index is not None:
-            self._stale[ordinal] = False
+            self._stale |= dict.fromkeys(ordinals, False)
 
     def changed(self, ordinal: int) -> None:
         """Note an item's new version."""

@@ -124,7 +124,7 @@ class Proposer:
     def added(self, ordinal: int) -> None:
         """Note a new item."""
         self._note(ordinal)
-        self._index.added(ordinal)
+        self._index.added((ordinal,))
         self._facets.added(ordinal)
 
     def changed(self, ordinal: int) -> None:
@@ -174,9 +174,9 @@ class Proposer:
         """Note that nothing is kept of the index."""
         self._index.not_stored()
 
-    def loaded(self, ordinal: int) -> None:
-        """Note that an item evicted earlier may be recalled from now on."""
-        self._index.added(ordinal)
+    def loaded(self, ordinals: Iterable[int]) -> None:
+        """Note that items evicted earlier may be recalled from now on."""
+        self._index.added(ordinals)
 
     def read(self, ordinals: Iterable[int]) -> None:
         """Note that the texts of evicted items are at hand."""

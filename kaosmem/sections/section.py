@@ -415,7 +415,7 @@ class Section:
                 if first != at:
                     firsts[at] = first
         # The first of its unit may be forgotten.
-        if any(at >= self._held.taken or self._held.holds(at) for at in items):
+        if max(items, default=-1) >= self._held.taken or any(map(self._held.holds, items)):
             raise InvalidContentError("an evicted item is out of its place")
         self._held.note_updated(updated)
         units: dict[int, list[int]] = {}
@@ -424,8 +424,7 @@ class Section:
         for members in units.values():
             past.put({at: items[at] for at in sorted(members)})
         past.put_alone({at: item for at, item in items.items() if at not in past} if units else items)
-        for at in items:
-            self._proposer.loaded(at)
+        self._proposer.loaded(items)
 
     def state(self) -> dict[str, JSONValue]:
         """Return what `restore` needs beside the entries, as JSON values."""
