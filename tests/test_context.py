@@ -251,6 +251,21 @@ async def test_nobody_else_says_what_stands_for_what() -> None:
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
 
 
+async def test_what_makes_no_context_is_refused() -> None:
+    """Before anything is written; a pipeline of no strategies is one."""
+    bad: Any
+    for bad in ({"history": []}, {"history": InMemoryHistoryProvider(), "retention": "run"}):
+        with pytest.raises(InvalidArgumentError):
+            ContextConfig(**bad)
+    context, history = context_of([])
+    bad = [*said("a"), {"role": "user", "content": "b"}]
+    with pytest.raises(InvalidContentError, match="is a dict"):
+        await context.append(bad, "s")
+    assert await history.count_messages("agent", session_id="s") == 0
+    await context.append(numbered(150), "s")
+    assert len(await context.get_prompt_window("s")) == 150
+
+
 class Meddling:
     """A model while which something else happens."""
 
