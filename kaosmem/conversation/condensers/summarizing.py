@@ -127,7 +127,7 @@ class StructuredSummaryCondenser(LLMSummarizingCondenser):
 
 
 def _events(outline: ViewOutline, units: Sequence[Unit]) -> list[Event]:
-    return [outline.view[place] for place in sorted(place for unit in units for place in unit)]
+    return [outline.events[place] for place in sorted(place for unit in units for place in unit)]
 
 
 def _tails(events: Sequence[Event], max_chars: int) -> Iterator[str]:
