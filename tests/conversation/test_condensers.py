@@ -285,6 +285,16 @@ async def test_a_state_is_shown_field_by_field() -> None:
     assert (record.summary or "").startswith("\n\n".join(fields))
 
 
+async def test_a_model_is_told_what_its_state_lacks() -> None:
+    """It is asked again, as often as the configuration says."""
+    empty = ChatMessage("assistant", (ToolUseBlock("s", "create_state_summary", '{"USER_CONTEXT": "fix it"}'),))
+    model = ScriptedLLM([empty, "no call", stating(())])
+    log = logged(*said(11))
+    await condensed(StructuredSummaryCondenser(model, SummarizingConfig(max_size=10, attempts=3)), log)
+    assert "without COMPLETED, PENDING, CURRENT_STATE" in model.requests[1][-1].text
+    assert "has no call of create_state_summary" in model.requests[2][-1].text
+
+
 async def test_each_model_is_told_what_a_user_of_the_condenser_writes() -> None:
     """A template takes the place of ours."""
     given = {"max_size": 10, "template": "Be brief."}
