@@ -251,6 +251,21 @@ async def test_nobody_else_says_what_stands_for_what() -> None:
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
 
 
+async def test_what_makes_no_context_is_refused() -> None:
+    """Before anything is written; a pipeline of no strategies is one."""
+    bad: Any
+    for bad in ({"history": []}, {"history": InMemoryHistoryProvider(), "retention": "run"}):
+        with pytest.raises(InvalidArgumentError):
+            ContextConfig(**bad)
+    context, history = context_of([])
+    bad = [*said("a"), {"role": "user", "content": "b"}]
+    with pytest.raises(InvalidContentError, match="is a dict"):
+        await context.append(bad, "s")
+    assert await history.count_messages("agent", session_id="s") == 0
+    await context.append(numbered(150), "s")
+    assert len(await context.get_prompt_window("s")) == 150
+
+
 class Meddling:
     """A model while which something else happens."""
 
@@ -285,6 +300,21 @@ async def test_what_is_cleared_while_the_model_thinks_stays_cleared() -> None:
     await context.append(numbered(20), "s")
     assert texts(await thinking.get_prompt_window("s")) == texts(said("new"))
     assert texts(await history.get_messages("agent", session_id="s")) == texts(said("new"))
+
+
+async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought() -> None:
+    """Beside the summary either, which stands for what is still there."""
+    context, history = context_of()
+
+    async def clear_run() -> None:
+        await history.clear_run("agent", session_id="s", run_id="late")
+
+    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(clear_run), 200, 200)), "agent")
+    await context.append(numbered(20), "s")
+    await context.append(said("late"), "s", "late")
+    window = await thinking.get_prompt_window("s")
+    assert "summary" in [message.role for message in window]
+    assert window[-1].text.startswith("fact-19 ")
 
 
 async def test_a_history_that_never_stays_the_same_is_a_conflict() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar
 
 from kaosmem.adapters.excerpt import Excerpt, Placed, read_back
 from kaosmem.adapters.store_source import StoreSource
-from kaosmem.compaction import CompactionStrategy, Outline
+from kaosmem.compaction import CompactionStrategy
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -59,29 +59,30 @@ class HistorySource(StoreSource):
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return first what must be shown: the newest user message and unit, pinned ones; then the newest units."""
         excerpt = await read_back(self._provider, self._agent_id, session_id=self._session_id, room=2 * cap)
-        left_out = excerpt.taken - len(excerpt.placed)
         if self._pipeline is not None:
-            excerpt = excerpt.replaced(await self._pipeline.compact(excerpt.messages))
-        outline = Outline(excerpt.messages)
-        must = _must(outline)
-        cuts = {place for place in outline.cuts_beside(must) if place < len(outline.messages)}
+            shown = excerpt.shown()
+            excerpt = shown.replaced(await self._pipeline.compact([each.message for each in shown.placed]))
+        return Proposal(tuple(self._candidates(excerpt)), total=None, taken=excerpt.taken, evicted=excerpt.start)
+
+    def _candidates(self, excerpt: Excerpt) -> Iterator[Candidate]:
+        outline, must = excerpt.outline, excerpt.must
+        cuts = {*outline.cuts_beside(must)}
         items = self._items(excerpt)
         newest_first = sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1]))
-        candidates = tuple(
-            Candidate(
-                tuple(items[place] for place in unit),
-                excerpt.placed[unit[0]].position,
+        shown = (unit for unit in newest_first if unit[0] in items)
+        for rank, unit in enumerate(shown, 1):
+            position = excerpt.placed[unit[0]].position
+            yield Candidate(
+                tuple(items[at] for at in unit),
+                position,
                 0,
-                unit[0] in cuts and excerpt.placed[unit[0]].position >= excerpt.start,
+                unit[0] in cuts and position >= excerpt.start,
                 unit[0] in must,
                 unit[0] in outline.orphans,
                 rank,
                 None,
-                sum(items[place].tokens for place in unit),
+                sum(items[at].tokens for at in unit),
             )
-            for rank, unit in enumerate(newest_first, 1)
-        )
-        return Proposal(candidates, total=None, taken=excerpt.taken, evicted=left_out)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a message in full, or None; by its own id it is looked for in the whole thread, newest first."""
@@ -115,15 +116,18 @@ class HistorySource(StoreSource):
             end = begin
         return None
 
-    def _items(self, excerpt: Excerpt) -> list[Item]:
-        """Return an item for each message: the same one as long as the message is, and what is known of it."""
+    def _items(self, excerpt: Excerpt) -> dict[int, Item]:
+        """Return the item of each message that is shown: the same one as long as the message is."""
         known, self._shown = self._shown, {}
-        for each, local in zip(excerpt.placed, _local_ids(excerpt.placed), strict=True):
-            was = known.get(each.position)
-            if was is None or was[0] != each or self._local(was[1].id) != local:
-                was = each, self._item_of(each, local)
-            self._shown[each.position] = was
-        return [item for _, item in self._shown.values()]
+        items = {}
+        for at, (each, local) in enumerate(zip(excerpt.placed, _local_ids(excerpt.placed), strict=True)):
+            if each.position >= excerpt.start or at in excerpt.must:
+                was = known.get(each.position)
+                if was is None or was[0] != each or self._local(was[1].id) != local:
+                    was = each, self._item_of(each, local)
+                self._shown[each.position] = was
+                items[at] = was[1]
+        return items
 
     def _item_of(self, each: Placed, local: str) -> Item:
         item = self._message_item(local, each.message)
@@ -148,15 +152,3 @@ def _local_ids(placed: Iterable[Placed]) -> list[str]:
         seen.add(own)
         ids.append(local if each.original is each.message else f"~{local}")
     return ids[::-1]
-
-
-def _must(outline: Outline) -> frozenset[int]:
-    """Return the positions of the units that must be shown."""
-    wanted = {*outline.questions[-1:], *(place for place, message in enumerate(outline.messages) if message.pinned)}
-    newest = max((unit[-1] for unit in outline.units if unit[0] not in outline.orphans), default=-1)
-    return frozenset(
-        place
-        for unit in outline.units
-        if unit[0] not in outline.orphans and (newest in unit or not wanted.isdisjoint(unit))
-        for place in unit
-    )
