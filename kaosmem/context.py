@@ -14,8 +14,9 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.thread import Thread, is_record
 from kaosmem.errors import ConflictError, InvalidArgumentError, InvalidContentError, WindowTooSmallError
 from kaosmem.formats.openai import REPLY_TOKENS
-from kaosmem.names import check_id
+from kaosmem.names import check_id, shown_name
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores.history import check_message
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage
 
@@ -43,11 +44,18 @@ class ContextConfig:
     """Where an agent's messages are kept, what shortens them, and how long they stay.
 
     pipeline: one or several strategies; None is a sliding window of a hundred messages.
+    Raises InvalidArgumentError for what is no history or no retention.
     """
 
     history: HistoryProvider
     pipeline: CompactionStrategy | Iterable[CompactionStrategy] | None = None
     retention: HistoryRetention = HistoryRetention.PERMANENT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.history, HistoryProvider):
+            raise InvalidArgumentError(f"history is a {type(self.history).__name__}; give a HistoryProvider")
+        if not isinstance(self.retention, HistoryRetention):
+            raise InvalidArgumentError(f"retention is {shown_name(self.retention)}; give a HistoryRetention")
 
     @classmethod
     def default(cls) -> ContextConfig:
@@ -91,7 +99,8 @@ class AgentContext:
         rng: random.Random | None = None,
     ) -> None:
         self._history, self._retention = config.history, config.retention
-        self._strategies = CompactionPipeline(config.pipeline or SlidingWindowCompaction()).strategies
+        pipeline = SlidingWindowCompaction() if config.pipeline is None else config.pipeline
+        self._strategies = CompactionPipeline(pipeline).strategies
         self._agent_id = check_id(agent_id, "agent id")
         self._counter = get_counter(counter)
         self._rng: random.Random = rng or random.SystemRandom()
@@ -106,7 +115,9 @@ class AgentContext:
         """
         if self._retention is HistoryRetention.RUN and run_id == "":
             raise InvalidArgumentError("messages of no run would never be cleared; name their run, or keep them")
-        new = [message if message.id else replace(message, id=self._new_id()) for message in messages]
+        new = [
+            message if message.id else replace(message, id=self._new_id()) for message in map(check_message, messages)
+        ]
         if any(map(is_record, new)):
             raise InvalidContentError("a summary that names sources is the window's own; leave the sources out")
         if self._retention is not HistoryRetention.NONE:

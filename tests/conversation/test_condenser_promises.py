@@ -208,6 +208,15 @@ async def test_open_instructions_are_kept_wherever_they_stand() -> None:
     assert shown(await AmortizedForgettingCondenser().condensed_view(log)) == ["U1", "U2", "U3"]
 
 
+async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
+    """What is said beside it stays though all else goes, and its result is shown when it comes."""
+    log = logged(user("U1"), agent(), call("1", says="I look"), user("U2"), agent(), agent(), REQUEST)
+    condenser = LLMSummarizingCondenser(ScriptedLLM(iter([ConnectionError(), "S"])))
+    assert "I look" in shown(await condenser.condensed_view(log))
+    log.append(result("1"))
+    assert {"A1", "O1"} <= set(shown(log.view))
+
+
 async def test_views_without_records_keep_what_is_protected() -> None:
     """A list of tasks is not masked, and neither an instruction nor the newest unit is left out of the newest."""
     tasks = Action("tool_call", "", ToolUseBlock("t", "task_tracker", "{}"), "rt")

@@ -82,8 +82,8 @@ class LLMAttentionCondenser(RollingCondenser):
 
     async def _ranked(self, outline: ViewOutline, units: Sequence[Unit]) -> list[Unit]:
         """Return units by what the model says, then the others, the newest first."""
-        units_of = {outline.view[position].id: unit for unit in units for position in unit}
-        events = (outline.view[position] for position in sorted(place for unit in units for place in unit))
+        units_of = {outline.events[position].id: unit for unit in units for position in unit}
+        events = (outline.events[position] for position in sorted(place for unit in units for place in unit))
         shown = "".join(self._shown(event) for event in events)
         request = (ChatMessage("system", self._template), ChatMessage("user", shown))
         try:

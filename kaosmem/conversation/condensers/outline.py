@@ -23,14 +23,16 @@ Unit: TypeAlias = tuple[int, ...]
 
 
 class ViewOutline(Outline):
-    """A view's units, which of them are kept by their role, and what each entry takes.
+    """The units of a view as it is now, which of them are kept by their role, and what each entry takes.
 
-    counter: None is the default one.
+    events: its entries. is_requested: whether somebody asks that it be condensed. counter: None is the default one.
     """
 
     def __init__(self, view: View, *, counter: TokenCounter | None = None) -> None:
-        super().__init__((event.message for event in view), links=(event.link for event in view))
-        self.view = view
+        self.events = tuple(view)
+        super().__init__((event.message for event in self.events), links=(event.link for event in self.events))
+        self.is_requested = view.unhandled_condensation_request
+        self._open_calls = view.open_calls
         self._counter = counter
 
     @cached_property
@@ -40,14 +42,15 @@ class ViewOutline(Outline):
         They are the protected ones (the system prompt, the first and the newest user message, calls without a result),
         what users said since the agent last spoke to them, and the newest list of tasks.
         """
-        kept = {*self.protected, *_unanswered(self.view), *_newest_lists(self.view)}
+        waiting = (place for place, event in enumerate(self.events) if event.id in self._open_calls)
+        kept = {*self.protected, *waiting, *_unanswered(self.events), *_newest_lists(self.events)}
         return frozenset(place for unit in self.units if not kept.isdisjoint(unit) for place in unit)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """What each entry takes, in tokens."""
         counter = self._counter or get_counter()
-        return tuple(event.tokens(counter) for event in self.view)
+        return tuple(event.tokens(counter) for event in self.events)
 
     def tokens_of(self, unit: Unit) -> int:
         """Return what a unit takes."""
@@ -88,7 +91,7 @@ class ViewOutline(Outline):
         yield from (unit for unit in self.units if unit[0] >= start and unit[0] not in self.kept)
 
     def _is_users(self, unit: Unit) -> bool:
-        return any(_is_of_user(self.view[place]) for place in unit)
+        return any(_is_of_user(self.events[place]) for place in unit)
 
 
 def shortest_prefix(sizes: Iterable[int], above: int) -> int:
@@ -108,10 +111,10 @@ def longest_tail(sizes: Sequence[int], freed: int) -> int:
     return len(sizes) - shortest_prefix(sizes, freed)
 
 
-def _unanswered(view: View) -> list[int]:
+def _unanswered(events: Sequence[Event]) -> list[int]:
     """Return the positions of what users said since the agent spoke, or since a summary of what it did."""
     places: list[int] = []
-    for place, event in enumerate(view):
+    for place, event in enumerate(events):
         if _is_spoken_by_agent(event) or (isinstance(event, Summary) and not _is_of_user(event)):
             places.clear()
         elif isinstance(event, Action) and event.source is EventSource.USER:
@@ -119,9 +122,9 @@ def _unanswered(view: View) -> list[int]:
     return places
 
 
-def _newest_lists(view: View) -> Iterable[int]:
+def _newest_lists(events: Sequence[Event]) -> Iterable[int]:
     newest: dict[str, int] = {}
-    for place, event in enumerate(view):
+    for place, event in enumerate(events):
         newest |= dict.fromkeys(STANDING_LISTS.intersection(_names_of(event)), place)
     return newest.values()
 

@@ -12,6 +12,7 @@ from kaosmem.arguments import check_count
 from kaosmem.conversation.condensation import Condensation, Summary
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
+from kaosmem.conversation.events import Event
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.names import shown_name
@@ -102,15 +103,21 @@ class RollingCondenser(Condenser):
 
     def outline(self, view: View) -> ViewOutline:
         """Return the units of a view as it is now, whatever is appended to its log meanwhile."""
-        return ViewOutline(View(view, view.unhandled_condensation_request), counter=self._counter)
+        return ViewOutline(view, counter=self._counter)
 
     def reasons(self, view: View, *, limit: int | None = None) -> frozenset[CondensationReason]:
         """Return why a view has to be condensed: none of them if it need not."""
+        return self._reasons(view, is_requested=view.unhandled_condensation_request, limit=limit)
+
+    def _reasons(
+        self, entries: Sequence[Event], *, is_requested: bool, limit: int | None
+    ) -> frozenset[CondensationReason]:
         limits = [tokens for tokens in (self.config.max_tokens, limit) if tokens is not None]
+        tokens = sum(event.tokens(self._counter) for event in entries) if limits else 0
         reasons = {
-            CondensationReason.SIZE: self.config.max_size is not None and len(view) > self.config.max_size,
-            CondensationReason.TOKENS: bool(limits) and self._tokens(view) > min(limits),
-            CondensationReason.REQUEST: view.unhandled_condensation_request,
+            CondensationReason.SIZE: self.config.max_size is not None and len(entries) > self.config.max_size,
+            CondensationReason.TOKENS: bool(limits) and tokens > min(limits),
+            CondensationReason.REQUEST: is_requested,
         }
         return frozenset(reason for reason, holds in reasons.items() if holds)
 
@@ -155,21 +162,21 @@ class RollingCondenser(Condenser):
         surplus = self.surplus(outline, limit=limit, replaced=replaced)
         agents = self.old(outline)
         users = outline.users(keep_first=self.config.keep_first) if self.forgets_users else []
-        messages = [unit for unit in users if not isinstance(outline.view[unit[0]], Summary)]
+        messages = [unit for unit in users if not isinstance(outline.events[unit[0]], Summary)]
         longest = sorted(messages, key=outline.tokens_of, reverse=True)[:1] if surplus.tokens else []
         for units in (agents, longest, users):
             chosen = outline.fewest(units, entries=surplus.entries, tokens=surplus.tokens)
             if self._frees_enough(outline, chosen, surplus, replaced=replaced):
                 return chosen
         raise NoCondensationError(
-            f"of {len(outline.view)} entries {sum(map(len, (*agents, *users)))} may be left out, "
+            f"of {len(outline.events)} entries {sum(map(len, (*agents, *users)))} may be left out, "
             f"which frees less than a share of {self.config.minimum_progress}; raise the limits of "
             f"{type(self).__name__}, lower its minimum_progress, or shorten what it has to keep"
         )
 
     def old(self, outline: ViewOutline) -> list[Unit]:
         """Return the agent's units that may be forgotten, oldest first, without that of the newest entry."""
-        newest = len(outline.view) - 1
+        newest = len(outline.events) - 1
         return [unit for unit in outline.agents(keep_first=self.config.keep_first) if unit[-1] != newest]
 
     def record(
@@ -178,24 +185,21 @@ class RollingCondenser(Condenser):
         """Return the record that forgets units of a view, for a summary if there is one."""
         forgotten = sorted(place for unit in units for place in unit)
         return Condensation(
-            forgotten_ids=tuple(outline.view[place].id for place in forgotten),
+            forgotten_ids=tuple(outline.events[place].id for place in forgotten),
             summary=summary,
             summary_offset=None if summary is None else outline.place(forgotten),
             metadata={
                 "condenser": type(self).__name__,
-                "reasons": sorted(self.reasons(outline.view, limit=limit)),
-                "entries": len(outline.view),
+                "reasons": sorted(self._reasons(outline.events, is_requested=outline.is_requested, limit=limit)),
+                "entries": len(outline.events),
                 "tokens": outline.tokens,
             },
         )
 
-    def _tokens(self, view: View) -> int:
-        return sum(event.tokens(self._counter) for event in view)
-
     def surplus(self, outline: ViewOutline, *, limit: int | None = None, replaced: int = 0) -> Surplus:
         """Return how much has to go from a view so that about half of what it may have is left."""
-        reasons = self.reasons(outline.view, limit=limit)
-        count = len(outline.view)
+        reasons = self._reasons(outline.events, is_requested=outline.is_requested, limit=limit)
+        count = len(outline.events)
         entries = [count // 2] if CondensationReason.REQUEST in reasons else []
         if CondensationReason.SIZE in reasons:
             entries.append((self.config.max_size or 0) // 2)
@@ -209,7 +213,7 @@ class RollingCondenser(Condenser):
     def _frees_enough(self, outline: ViewOutline, units: Sequence[Unit], surplus: Surplus, *, replaced: int) -> bool:
         share = self.config.minimum_progress
         entries = sum(map(len, units)) - replaced
-        if surplus.entries > 0 and entries >= max(1, share * len(outline.view)):
+        if surplus.entries > 0 and entries >= max(1, share * len(outline.events)):
             return True
         # A summary is at most half as long as what it stands for.
         return surplus.tokens > 0 and sum(map(outline.tokens_of, units)) // (1 + replaced) >= share * outline.tokens > 0
