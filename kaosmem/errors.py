@@ -12,6 +12,7 @@
     ├── UnknownSessionError (KeyError)           nothing is stored under this id
     ├── UnknownEncodingError (ValueError)        no token counter of that name
     ├── UnknownFormatError (ValueError)          no format of that name
+    ├── UnknownModelError (ValueError)           no model of that name whose context length is known
     ├── UnknownAssemblerError (ValueError)       nothing to compare of that name
     ├── UnknownTaskError (KeyError)              no board, or no task on it, of that id
     ├── UnknownBlobError (FileNotFoundError)     no bytes are stored under this key
@@ -27,8 +28,10 @@
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── UnusableDumpError (ValueError)           a stored index of another kind or version, or damaged
     ├── DurabilityError (OSError)                a write could not be made durable
+    ├── SummaryError (RuntimeError)              a model made no summary that could be taken
     ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
     ├── SourceUnavailableError (RuntimeError)    a source failed or is late, and nothing else will do
+    ├── NoCondensationError (RuntimeError)       a conversation has to be shortened, and can't be
     ├── NothingToIngestError (FileNotFoundError)
     ├── TestIsolationError (RuntimeError)
     └── MissingExtraError (ImportError)
@@ -93,6 +96,10 @@ class UnknownFormatError(KaosmemError, ValueError):
     """No format has this name."""
 
 
+class UnknownModelError(KaosmemError, ValueError):
+    """How much a model of this name can read is not known."""
+
+
 class UnknownAssemblerError(KaosmemError, ValueError):
     """No assembler has this name."""
 
@@ -128,7 +135,8 @@ class ItemTooLargeError(KaosmemError, ValueError):
 class WindowTooSmallError(KaosmemError, ValueError):
     """The window cannot hold what must be shown.
 
-    need: tokens by section, "(frame)" for what belongs to none, empty when the sums are not known.
+    need: tokens by section, "(frame)" for what belongs to none, empty when the sums are not known. Of a history that
+    is compacted, what its messages take by what protects them, in the unit of the limit.
     """
 
     def __init__(self, message: str, *, need: Mapping[str, int] | None = None) -> None:
@@ -176,6 +184,10 @@ class DurabilityError(KaosmemError, OSError):
     """A write could not be made durable, so it is not acknowledged."""
 
 
+class SummaryError(KaosmemError, RuntimeError):
+    """A model failed, and its error is the cause of this one, or its answers were no summaries. Nothing has changed."""
+
+
 class ForgetIncompleteError(KaosmemError, RuntimeError):
     """What was to be forgotten is forgotten, but for sources that hold it and can't.
 
@@ -196,6 +208,10 @@ class SourceUnavailableError(KaosmemError, RuntimeError):
     def __init__(self, message: str, *, source: str = "", late: bool = False) -> None:
         super().__init__(message)
         self.source, self.late = source, late
+
+
+class NoCondensationError(KaosmemError, RuntimeError):
+    """A conversation can't be shortened: nothing may be left out, no summary could be made, or none helps."""
 
 
 class NothingToIngestError(KaosmemError, FileNotFoundError):

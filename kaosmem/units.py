@@ -327,6 +327,15 @@ def next_cut(cuts: Sequence[int], position: int) -> int:
     return cuts[place]
 
 
+def roundness(position: int) -> int:
+    """Return how often a position can be halved; that of 0 is above all others.
+
+    Of the positions in a range that moves on, the roundest stays the roundest for long, whoever looks and however much
+    came before.
+    """
+    return (position & -position).bit_length() if position else 64
+
+
 def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return messages in which each call is directly followed by its one result, in the order of the calls.
 

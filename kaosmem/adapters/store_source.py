@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from kaosmem.duplicates import Told
 from kaosmem.errors import InvalidNameError
@@ -39,10 +39,13 @@ class StoreSource:
     Raises ValueError for another placement.
     """
 
+    placement: ClassVar[str] = "query"
+
     def __init__(self, spec: SectionSpec, *, trust: Trust) -> None:
-        if spec.placement != "query":
+        if spec.placement != self.placement:
             raise ValueError(
-                f"source {spec.name!r} has placement {spec.placement!r}, and shows what a store holds; use 'query'"
+                f"source {spec.name!r} has placement {spec.placement!r}, and shows what a store holds; "
+                f"use {self.placement!r}"
             )
         self._spec, self._trust = spec, Trust(trust)
 

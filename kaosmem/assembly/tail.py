@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kaosmem.sections import Candidate, SectionSpec
+from kaosmem.units import roundness
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,9 @@ class Tail:
 class TailCutter:
     """Cuts one history. All costs are in tokens as rendered.
 
-    units: the proposed units without orphans, by position. taken, total: items and tokens the section ever took.
-    evicted: items that are not among them and may be recalled: a history that has any is never shown without a mark.
+    units: the proposed units without orphans, by position. taken, total: items and tokens the section ever took; where
+    there is no total, offsets say nothing, and it is cut by positions alone.
+    evicted: items that are not among them: a history that has any is never shown without a mark.
     size: what a unit costs; mark_size: what a mark for that many messages costs; header: what the section's own
     header costs.
     """
@@ -42,7 +44,7 @@ class TailCutter:
         units: Sequence[Candidate],
         *,
         taken: int,
-        total: int,
+        total: int | None,
         evicted: int = 0,
         size: Callable[[Candidate], int],
         mark_size: Callable[[int], int],
@@ -60,7 +62,7 @@ class TailCutter:
         for unit in units:
             self._must_before.append(self._must_before[-1] + (size(unit) if unit.must else 0))
             self._musts_before.append(self._musts_before[-1] + (len(unit.items) if unit.must else 0))
-        self._whole = not evicted and sum(unit.tokens for unit in units) >= total
+        self._whole = not evicted and (total is None or sum(unit.tokens for unit in units) >= total)
         # The newest units that must be shown are never cut off, so the last cut comes before them.
         self._last = len(units)
         for index in range(len(units) - 1, -1, -1):
@@ -98,19 +100,38 @@ class TailCutter:
         # A format may leave so much out that the whole takes less than the shortest tail with its mark.
         is_least = self._whole and self._used(self._last) > cap
         whole = self._used(0) if self._evicted else self._uncut
-        if whole <= cap and (self._total <= cap or is_least):
+        if whole <= cap and ((not self._evicted if self._total is None else self._total <= cap) or is_least):
             left_out = self._left_out(0) if self._evicted else 0
             return Tail((), tuple(self._units), left_out or None, whole)
+        start = self._start_by_position(cap) if self._total is None else self._start_by_offset(self._total, cap)
+        before = tuple(unit for unit in self._units[:start] if unit.must)
+        return Tail(before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start))
+
+    def _start_by_offset(self, total: int, cap: int) -> int:
         step = int((1 - self._spec.low_water) * cap)
-        beyond = max(0, self._total - cap)
+        beyond = max(0, total - cap)
         target = step * -(-beyond // step) if step else beyond
         start = self._start(target, cap, step)
         while start < self._last and self._used(start) > cap:
             target += step
             later = self._start(target, cap, step)
             start = later if later > start else self._next_cut(start)
-        before = tuple(unit for unit in self._units[:start] if unit.must)
-        return Tail(before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start))
+        return start
+
+    def _start_by_position(self, cap: int) -> int:
+        """Return the index of the first unit shown where it is not known how many tokens came before.
+
+        Of the user's turns, else the legal cuts, whose tail takes from `low_water` of the cap up to all of it, the one
+        whose position is divisible by the highest power of two, the first among several: it stays that until it leaves
+        that range, or one divisible by a higher power enters it. Without any, the first legal cut whose tail fits.
+        """
+        legal = [index for index, unit in enumerate(self._units[: self._last + 1]) if unit.cut]
+        fits = [index for index in legal if self._used(index) <= cap]
+        near = [index for index in fits if self._used(index) >= self._spec.low_water * cap]
+        turns = [index for index in near if self._units[index].items[0].role == "user"]
+        if turns or near:
+            return max(turns or near, key=lambda index: (roundness(self._units[index].position), -index))
+        return fits[0] if fits else self._last
 
     def _start(self, target: int, cap: int, step: int) -> int:
         """Return the index of the first unit shown: a user's turn near the target, else a legal cut near or after it.

@@ -2,6 +2,26 @@
 
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.pipeline import CompactionPipeline
+from kaosmem.compaction.sliding_window import SlidingWindowCompaction
 from kaosmem.compaction.strategy import CompactionStrategy
+from kaosmem.compaction.summarization import SummarizationCompaction
+from kaosmem.compaction.summarizer import SUMMARY_TEMPLATE, Summarizer
+from kaosmem.compaction.token_budget import TokenBudgetComposedStrategy
+from kaosmem.compaction.tool_calls import SelectiveToolCallCompactionStrategy
+from kaosmem.compaction.tool_results import ToolResultCompactionStrategy
+from kaosmem.compaction.truncation import TruncationStrategy
 
-__all__ = ["CompactionPipeline", "CompactionStrategy", "MessageSizes", "Outline"]
+__all__ = [
+    "SUMMARY_TEMPLATE",
+    "CompactionPipeline",
+    "CompactionStrategy",
+    "MessageSizes",
+    "Outline",
+    "SelectiveToolCallCompactionStrategy",
+    "SlidingWindowCompaction",
+    "SummarizationCompaction",
+    "Summarizer",
+    "TokenBudgetComposedStrategy",
+    "ToolResultCompactionStrategy",
+    "TruncationStrategy",
+]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
+from kaosmem.errors import WindowTooSmallError
 from kaosmem.formats import FORMATS
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.tokens import TokenCounter, get_counter
@@ -43,9 +44,11 @@ class Outline:
     messages, links: by position, from 0. units: the positions of each unit, ascending, in the order of their first.
     """
 
-    def __init__(self, history: Iterable[ChatMessage], *, sizes: MessageSizes | None = None) -> None:
+    def __init__(
+        self, history: Iterable[ChatMessage], *, links: Iterable[Link] = (), sizes: MessageSizes | None = None
+    ) -> None:
         self.messages = tuple(history)
-        self.links = tuple(map(Link.of, self.messages))
+        self.links = tuple(links) or tuple(map(Link.of, self.messages))
         self._sizes = sizes
         self._held = Units()
         for position, link in enumerate(self.links):
@@ -87,22 +90,21 @@ class Outline:
 
     @cached_property
     def orphans(self) -> frozenset[int]:
-        """The positions of results whose calls are missing or already answered, and which are not protected."""
-        return frozenset(
-            place
-            for unit in self.units
-            if self._held.is_orphan(unit[0]) and unit[0] not in self.protected
-            for place in unit
-        )
+        """The positions of results whose calls are missing or already answered."""
+        return frozenset(place for unit in self.units if self._held.is_orphan(unit[0]) for place in unit)
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
         """The positions, 0 to n, with no unit on both sides but protected ones, which stay wherever it is cut."""
+        return self.cuts_beside(self.protected)
+
+    def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
+        """Return the positions, 0 to n, with no unit on both sides but those that are shown wherever it is cut."""
         cuts, reach = [], -1
         for place in range(len(self.messages)):
             if reach < place:
                 cuts.append(place)
-            if place not in self.protected:
+            if place not in shown:
                 reach = max(reach, self._held.last(place))
         return (*cuts, len(self.messages))
 
@@ -125,7 +127,7 @@ class Outline:
         weight = sum(weights)
         if weight <= room:
             return list(range(len(self.messages)))
-        weight -= sum(weights[place] for place in self.orphans)
+        weight -= sum(weights[place] for place in self.orphans if place not in self.protected)
         cuts = set(self.cuts)
         for start in range(len(self.messages) + 1):
             if weight <= room and start in cuts:
@@ -133,6 +135,23 @@ class Outline:
             if start < len(weights) and start not in self.protected and start not in self.orphans:
                 weight -= weights[start]
         return None
+
+    def tail_within(self, weights: Sequence[int], room: int, *, limit: str) -> list[int]:
+        """Return what `tail` does. Raises WindowTooSmallError, with the sums, where it returns none.
+
+        limit: the name of what gives the room, for the error.
+        """
+        kept = self.tail(weights, room)
+        if kept is not None:
+            return kept
+        need = self.protected_sums(weights)
+        least = sum(need.values())
+        sums = ", ".join(f"{reason} {weight}" for reason, weight in need.items())
+        raise WindowTooSmallError(
+            f"{limit} leaves {room} for messages, and the protected ones alone take {least} ({sums}); "
+            f"raise it by {least - room}, unpin or shorten some, or answer open calls",
+            need=need,
+        )
 
     def shown_from(self, start: int) -> list[int]:
         """Return the positions of what is protected and of all else from `start` on but orphans."""

@@ -9,10 +9,19 @@ from kaosmem.types import ChatMessage
 
 
 class CompactionPipeline:
-    """A strategy that gives a history to each of its strategies in turn; without any it returns all of it."""
+    """A strategy that gives a history to each of its strategies in turn; without any it returns all of it.
 
-    def __init__(self, strategies: Iterable[CompactionStrategy] = ()) -> None:
-        self.strategies = tuple(strategies)
+    strategies: several, one, or another pipeline, of which it has the strategies.
+    """
+
+    def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
+        self.strategies: tuple[CompactionStrategy, ...]
+        if isinstance(strategies, CompactionPipeline):
+            self.strategies = strategies.strategies
+        elif isinstance(strategies, CompactionStrategy):
+            self.strategies = (strategies,)
+        else:
+            self.strategies = tuple(strategies)
 
     def __repr__(self) -> str:
         return f"CompactionPipeline({list(self.strategies)})"

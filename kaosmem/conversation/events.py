@@ -14,7 +14,9 @@ from enum import StrEnum
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidContentError
+from kaosmem.formats import FORMATS
 from kaosmem.names import check_name, shown_name
+from kaosmem.tokens import TokenCounter
 from kaosmem.types import (
     ChatMessage,
     Content,
@@ -79,6 +81,7 @@ class Event:
     timestamp: datetime | None = None
     source: EventSource = EventSource.ENVIRONMENT
     _message: ChatMessage | None = field(default=None, init=False, repr=False, compare=False)
+    _size: tuple[TokenCounter, int] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not is_integer(self.id) or self.id < UNLOGGED:
@@ -120,6 +123,13 @@ class Event:
         """Return what it says as one text, a call as `name(arguments)`."""
         return self.message.text
 
+    def tokens(self, counter: TokenCounter) -> int:
+        """Return what its message takes, as `count_messages` counts it for OpenAI; the same counter counts it once."""
+        if self._size is None or self._size[0] is not counter:
+            object.__setattr__(self, "_size", (counter, FORMATS["openai"].entry_tokens(self.message, counter)))
+        assert self._size is not None
+        return self._size[1]
+
     def as_logged(self, event_id: int, timestamp: datetime) -> Self:
         """Return a copy as a log takes it."""
         return self.changed(id=event_id, timestamp=timestamp)
@@ -127,7 +137,7 @@ class Event:
     def changed(self, **values: object) -> Self:
         """Return a copy with other values, not checked again."""
         changed = copy(self)
-        for name, value in {**values, "_message": None}.items():
+        for name, value in {**values, "_message": None, "_size": None}.items():
             object.__setattr__(changed, name, value)
         return changed
 

@@ -11,6 +11,7 @@ from typing import TypeVar, overload
 
 from kaosmem.conversation.events import UNLOGGED, Event
 from kaosmem.conversation.stored import check_event, event_json, event_of
+from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, InvalidContentError, UnknownItemError
 from kaosmem.types import json_text
 
@@ -27,11 +28,19 @@ class EventLog(Sequence[Event]):
     def __init__(self, events: Iterable[Event] = (), *, clock: Callable[[], datetime] | None = None) -> None:
         self._events: list[Event] = []
         self._clock = clock or _now
+        self._view: View | None = None
         for event in events:
             check_event(event)
             if event.id < self.next_id:
                 raise InvalidArgumentError(f"event {event.id} comes after {self.next_id - 1}; give ids that ascend")
             self._events.append(event)
+
+    @property
+    def view(self) -> View:
+        """Return what is shown of it: always the same view, which takes in what is appended."""
+        if self._view is None:
+            self._view = View.from_events(self._events)
+        return self._view
 
     @property
     def next_id(self) -> int:
@@ -48,6 +57,8 @@ class EventLog(Sequence[Event]):
             raise InvalidArgumentError(f"event {event.id} is in a log already; append one without an id")
         taken = event.as_logged(self.next_id, event.timestamp or self._clock())
         self._events.append(taken)
+        if self._view is not None:
+            self._view.append(taken)
         return taken
 
     def get(self, event_id: int) -> Event:

@@ -58,6 +58,11 @@ class View(Sequence[Event]):
             self._cuts = cut_points([event.link for event in self])
         return self._cuts
 
+    @property
+    def open_calls(self) -> frozenset[int]:
+        """The ids of calls whose whole answer waits for its results: of these the words alone are shown."""
+        return frozenset(self._entries[ordinal].id for ordinal in self._pending)
+
     def _begin(self, entries: Iterable[Event]) -> None:
         self._entries: list[Event] = []
         self._answers = Units()  # by ordinals in `_entries`: the calls of an answer, with their results

@@ -56,14 +56,15 @@ class Proposal:
     """What a source would like to be shown.
 
     candidates: in order of want. earlier: of a history, what may be recalled, in order of worth.
-    total, taken: tokens and items that the section has ever taken. evicted: items that it may recall and holds no more.
+    total, taken: tokens and items that the section has ever taken; without a total a history is cut by the positions of
+    its units, and their offsets mean nothing. evicted: items that it holds no more, and may recall.
     signals: what made up the score of the candidate at a position, by name; nothing where the ranker does not say.
     unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
     """
 
     candidates: tuple[Candidate, ...]
     earlier: tuple[Candidate, ...] = ()
-    total: int = 0
+    total: int | None = 0
     taken: int = 0
     evicted: int = 0
     signals: Callable[[int], Mapping[str, float]] = field(default=lambda _: {}, repr=False, compare=False)

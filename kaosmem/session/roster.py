@@ -209,7 +209,11 @@ class Roster:
         return unit._replace(items=items, tokens=sum(item.tokens for item in items))
 
     def _counted_item(self, item: Item) -> Item:
-        tokens = item.size(f"content {self._counter.name}", lambda item: count_content(item.content, self._counter))
+        """Return an item as the session counts it: of the same item always the same, which keeps its sizes."""
+        return item.memo(f"counted {self._counter.name}", self._recounted)
+
+    def _recounted(self, item: Item) -> Item:
+        tokens = count_content(item.content, self._counter)
         return item if item.tokens == tokens else replace(item, tokens=tokens)
 
 

@@ -1,4 +1,4 @@
-"""What tests of code that uses kaosmem need: checkers of messages, state machines, and the contracts of stores.
+"""What tests of code that uses kaosmem need: checkers of messages, a scripted model, state machines, contracts.
 
 State machines and contracts take Hypothesis and pytest, which the extra `test` installs.
 """
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import MissingExtraError
 from kaosmem.testing.messages import MessageRuleError, check_anthropic_messages, check_openai_messages
+from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
 
 if TYPE_CHECKING:
     from kaosmem.testing.blob_contract import BlobContract
+    from kaosmem.testing.compaction_contract import CompactionContract
     from kaosmem.testing.graph_contract import GraphContract
     from kaosmem.testing.history_contract import HistoryContract
     from kaosmem.testing.long_term_contract import LongTermContract
@@ -22,15 +24,19 @@ if TYPE_CHECKING:
     from kaosmem.testing.storage_machine import StorageMachine
     from kaosmem.testing.store_contract import Clock
     from kaosmem.testing.task_contract import TaskContract
+    from kaosmem.testing.tool_conversations import conversations
     from kaosmem.testing.vector_contract import VectorContract
 
 __all__ = [
     "BlobContract",
     "Clock",
+    "CompactionContract",
     "GraphContract",
     "HistoryContract",
     "LongTermContract",
     "MessageRuleError",
+    "ScriptExhaustedError",
+    "ScriptedLLM",
     "SessionLogMachine",
     "ShortTermContract",
     "StorageMachine",
@@ -38,11 +44,13 @@ __all__ = [
     "VectorContract",
     "check_anthropic_messages",
     "check_openai_messages",
+    "conversations",
 ]
 
 _MODULES = {
     "BlobContract": "blob_contract",
     "Clock": "store_contract",
+    "CompactionContract": "compaction_contract",
     "GraphContract": "graph_contract",
     "HistoryContract": "history_contract",
     "LongTermContract": "long_term_contract",
@@ -51,6 +59,7 @@ _MODULES = {
     "StorageMachine": "storage_machine",
     "TaskContract": "task_contract",
     "VectorContract": "vector_contract",
+    "conversations": "tool_conversations",
 }
 
 

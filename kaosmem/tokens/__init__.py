@@ -8,6 +8,7 @@ from kaosmem.errors import UnknownEncodingError
 from kaosmem.tokens.counter import CallableCounter, TokenCounter
 from kaosmem.tokens.encodings import DEFAULT_ENCODING
 from kaosmem.tokens.estimate import ESTIMATE, EstimateCounter
+from kaosmem.tokens.models import context_length
 from kaosmem.tokens.tiktoken_counter import TiktokenCounter
 from kaosmem.tokens.toktok_counter import ToktokCounter, has_toktok
 from kaosmem.types import Content, ContentBlock, ImageBlock, ToolResultBlock, content_text
@@ -21,6 +22,7 @@ __all__ = [
     "TiktokenCounter",
     "TokenCounter",
     "ToktokCounter",
+    "context_length",
     "count_content",
     "get_counter",
 ]

@@ -1,0 +1,145 @@
+"""What a summary must say to the letter: addresses, paths, identifiers and numbers, found in any text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kaosmem.retrieval.scripts import UNSPACED
+from kaosmem.retrieval.stop_words import STOP_WORDS
+from kaosmem.types import (
+    ChatMessage,
+    ContentBlock,
+    ImageBlock,
+    JSONValue,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+)
+
+MAX_FACT_CHARS = 200
+"""What is longer is data."""
+
+_SCHEME = "://"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+-]{1,20}://[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
+_LIST_MARKER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
+# Runs without white space, quotes, brackets and signs; a comma belongs to a number. Each is classified as a whole, so
+# that a long run costs no more than its length.
+_NOT_IN_RUN = rf"\s\"'`<>|(){{}}\[\];=*!?^&\\\u2010-\u205f\u00ab\u00bb\u3000-\u3004\u3008-\u303f\uff00-\uff65{UNSPACED}"
+_DRIVE_PATH = rf"[A-Za-z]:\\(?:[^,{_NOT_IN_RUN}]|\\)+"
+_PLAIN = re.compile(rf"{_DRIVE_PATH}|[^,{_NOT_IN_RUN}]+")
+# A path with blanks is told by its quotes.
+_RUN = re.compile(
+    rf"(?<=[\"'`])(?:~?/|\.{{1,2}}/|[A-Za-z]:\\)[^\"'`\n]{{1,{MAX_FACT_CHARS}}}(?=[\"'`])"
+    rf"|{_DRIVE_PATH}|(?:[^,{_NOT_IN_RUN}]|(?<=\d),(?=\d))+"
+)
+
+_PATH_BEGIN = re.compile(r"[./~]|[A-Za-z]:\\")
+_NUMBER = re.compile(r"[-+~]?[A-Z]{0,3}[$€£¥]?\d[\d.,:/_-]*(?:[eE][-+]?\d+)?[%‰°]?[A-Za-zµ]{0,4}(?:/[A-Za-z]{1,3})?")
+_IDENTIFIER = re.compile(
+    r"(?=.*\d)(?=.*[^\W\d]).+"  # letters and digits
+    r"|.*[^\W_]_+[^\W_].*"  # snake_case
+    r"|.*[a-z][A-Z].*"  # camelCase
+    r"|.*[^\W_]{2}[.@:]{1,2}[^\W_]{2}.*"  # app.py, example.com, someone@there, Class::method
+    r"|.*[^\W_]@[^\W_].*|[@#.][^\W_].+|--[^\W_].+",
+    re.DOTALL,
+)
+_WORDS_BEFORE = re.compile(r"(?<![\w.-])(?:[^\W\d][\w.-]{0,30}(?:[ ]?[:=][ ]?|[ ])){1,2}\Z")
+_WORD_AFTER = re.compile(r"[ ]([^\W\d_]{1,15})(?=[\s.,;:!?)]|\Z)")
+_MAX_WORDS_CHARS = 48
+
+
+class Fact(NamedTuple):
+    """Something to be said to the letter.
+
+    shown: it with the words about it, which a bare number needs to mean anything. rank: how surely it is one, from 0.
+    """
+
+    text: str
+    shown: str
+    rank: int
+
+
+def facts_in(text: str) -> Iterator[Fact]:
+    """Yield the facts of a text in order, repeated ones each time. Takes linear time."""
+    text = _LIST_MARKER.sub("", _plain(text))
+    begin = 0
+    for url in _URL.finditer(text) if _SCHEME in text else ():
+        yield from _facts_between(text, begin, url.start())
+        begin = url.end()
+        address = url[0].rstrip(".,:;!?*" if "(" in url[0] else ".,:;!?*)]}")
+        if len(address) <= MAX_FACT_CHARS:
+            yield Fact(address, address, 0)
+    yield from _facts_between(text, begin, len(text))
+
+
+def facts_of(message: ChatMessage) -> Iterator[tuple[ContentBlock, Fact]]:
+    """Yield the facts of a message with the blocks that they are in, arguments of calls and results included."""
+    for block in message.blocks:
+        match block:
+            case ToolUseBlock():
+                texts: Iterable[str] = (block.arguments,)
+            case ImageBlock():
+                texts = () if block.url.startswith("data:") else (block.url,)
+            case ToolResultBlock() if not isinstance(block.content, str):
+                texts = map(block_text, block.content)
+            case _:
+                texts = (block_text(block),)
+        for text in texts:
+            for fact in facts_in(text):
+                yield block, fact
+
+
+def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
+    for run in _RUN.finditer(text, begin, end):
+        fact = run[0].lstrip(",:").rstrip(".,:-+~#@" if run[0].endswith("%") else ".,:-+~#@%")
+        if not 0 < len(fact) <= MAX_FACT_CHARS:
+            continue
+        if _NUMBER.fullmatch(fact):
+            rank = 1 if sum(map(str.isdigit, fact)) > 1 else 2
+            yield Fact(fact, _with_words(text, text.index(fact, run.start()), fact), rank)
+        elif _is_path(fact) or _IDENTIFIER.fullmatch(fact):
+            yield Fact(fact, fact if _PLAIN.fullmatch(fact) else f'"{fact}"', 0)
+
+
+def _is_path(run: str) -> bool:
+    if not any(map(str.isalnum, run)):
+        return False
+    separators = run.count("/") + run.count("\\")
+    begins = separators and _PATH_BEGIN.match(run)
+    return bool(begins) or separators > 1 or (separators > 0 and any(char in "._" or char.isdigit() for char in run))
+
+
+def _with_words(text: str, start: int, number: str) -> str:
+    """Return a number with up to two words before it and one after, of the same line and clause."""
+    end = start + len(number)
+    before = _WORDS_BEFORE.search(text, max(0, start - _MAX_WORDS_CHARS), start)
+    after = _WORD_AFTER.match(text, end)
+    unit = after[0] if after and after[1].lower() not in STOP_WORDS else ""
+    return f"{before[0] if before else ''}{number}{unit}"
+
+
+def _plain(text: str) -> str:
+    """Return what a JSON text says, a line each, without what JSON escapes; any other text as it is."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    try:
+        return "\n".join(_lines(json.loads(text, parse_int=str, parse_float=str, parse_constant=str)))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _lines(value: JSONValue, key: str = "") -> Iterator[str]:
+    label = f"{key}: " if key else ""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from _lines(member, name)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _lines(member, key)
+    elif isinstance(value, str) and " " in value and _PATH_BEGIN.match(value):
+        yield f'{label}"{value}"'
+    else:
+        yield f"{label}{value}"

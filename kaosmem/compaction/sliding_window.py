@@ -1,0 +1,30 @@
+"""The newest messages, so many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kaosmem.arguments import check_count
+from kaosmem.compaction.outline import Outline
+from kaosmem.types import ChatMessage
+
+
+class SlidingWindowCompaction:
+    """Keeps the longest tail that is, with the protected messages before it, at most `max_messages` long.
+
+    Where the protected messages alone are more, they are all that is kept. Raises InvalidArgumentError.
+    """
+
+    def __init__(self, max_messages: int = 100) -> None:
+        self.max_messages = check_count(max_messages, "max_messages", least=1)
+
+    def __repr__(self) -> str:
+        return f"SlidingWindowCompaction({self.max_messages})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the protected messages and the tail."""
+        if len(history) <= self.max_messages:
+            return list(history)
+        outline = Outline(history)
+        kept = outline.tail([1] * len(history), self.max_messages)
+        return outline.at(outline.protected if kept is None else kept)

@@ -1,0 +1,79 @@
+"""One summary in the place of what is old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
+
+from kaosmem.arguments import check_count
+from kaosmem.clients import LLMClient
+from kaosmem.compaction.kept_facts import SUMMARY_ROLE
+from kaosmem.compaction.outline import MessageSizes, Outline
+from kaosmem.compaction.summarizer import Summarizer
+from kaosmem.tokens import TokenCounter
+from kaosmem.types import ChatMessage
+
+
+class SummarizationCompaction:
+    """Keeps the newest messages, and puts one summary by a model in the place of the older ones.
+
+    Protected messages stay. The summary stands where the first of those stood that it replaces, and takes earlier
+    summaries in; nothing is summarised until so much is old that it is worth a request.
+
+    llm: a model, or a Summarizer with a template or limits of its own. recent_token_budget: what the tail that stays
+    may take; the newest unit stays in any case. min_old_tokens: what messages before it, protected ones and summaries
+    aside, take at least. max_summary_tokens: None is half of recent_token_budget. open_tasks: gives the ids of tasks
+    that every summary has to name.
+    Raises InvalidArgumentError; `compact` raises SummaryError, and what is old stays.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient | Summarizer,
+        recent_token_budget: int,
+        min_old_tokens: int,
+        *,
+        max_summary_tokens: int | None = None,
+        open_tasks: Callable[[], Collection[str]] = tuple,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+    ) -> None:
+        self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter)
+        self.recent_token_budget = check_count(recent_token_budget, "recent_token_budget")
+        self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
+        if max_summary_tokens is None:
+            max_summary_tokens = recent_token_budget // 2
+        self.max_summary_tokens = check_count(max_summary_tokens, "max_summary_tokens")
+        self._open_tasks, self._counter = open_tasks, counter
+
+    def __repr__(self) -> str:
+        return f"SummarizationCompaction(<llm>, {self.recent_token_budget}, {self.min_old_tokens})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the history with one summary for what is old. Raises SummaryError."""
+        outline = Outline(history, sizes=MessageSizes(self._counter))
+        old = self._old(outline)
+        new = [place for place in old if outline.messages[place].role != SUMMARY_ROLE]
+        if not new or sum(outline.sizes[place] for place in new) < self.min_old_tokens:
+            return list(history)
+        summary = await self._summarizer.summarize(
+            outline.at(old), open_tasks=self._open_tasks(), most=self.max_summary_tokens
+        )
+        replaced = set(old)
+        return [
+            summary if place == old[0] else message
+            for place, message in enumerate(outline.messages)
+            if place == old[0] or place not in replaced
+        ]
+
+    def _old(self, outline: Outline) -> list[int]:
+        """Return the positions before the tail that a summary may replace.
+
+        An orphan before all others of them is none: it may stand inside of a unit, where a summary must not.
+        """
+        beyond = sum(outline.sizes) - self.recent_token_budget
+        before = [0, *accumulate(outline.sizes)]
+        cuts = outline.cuts[:-1]  # the newest unit stays
+        start = next((cut for cut in cuts if before[cut] >= beyond), cuts[-1]) if cuts else 0
+        old = [place for place in range(start) if place not in outline.protected]
+        first = next((index for index, place in enumerate(old) if place not in outline.orphans), len(old))
+        return old[first:]

@@ -1,0 +1,162 @@
+"""A conversation as it is stored, its summaries among the messages, and what is to be seen of it."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, replace
+
+from kaosmem.compaction.kept_facts import SUMMARY_ROLE
+from kaosmem.compaction.outline import Outline
+from kaosmem.errors import UnknownItemError
+from kaosmem.names import shown
+from kaosmem.types import ChatMessage, JSONValue, json_text
+
+
+def is_record(message: ChatMessage) -> bool:
+    """Return whether a message stands for others: a summary that names its sources."""
+    return message.role == SUMMARY_ROLE and bool(message.sources)
+
+
+class _Entry:
+    """A message that was stored. place: among all, of a record that of the first message that it stands for."""
+
+    __slots__ = ("message", "place", "replaced", "stored_at")
+
+    def __init__(self, message: ChatMessage, stored_at: int, replaced: Sequence[_Entry] = ()) -> None:
+        self.message, self.stored_at, self.replaced = message, stored_at, replaced
+        self.place: int = min(map(_place, replaced)) if replaced else stored_at
+
+    def said(self) -> JSONValue:
+        """Return what a record's id says of it; that of another record says it all."""
+        content = self.message.content
+        blocks = content if isinstance(content, str) else list(map(astuple, content))
+        return self.message.id if self.replaced else [self.message.id, self.message.role, blocks]
+
+
+def _place(entry: _Entry) -> int:
+    return entry.place
+
+
+def _stored_at(entry: _Entry) -> int:
+    return entry.stored_at
+
+
+class Thread:
+    """A stored conversation and its view, which is computed from it alone, in linear time.
+
+    Of two records that stand for one message the first that was stored counts, and a record only if all that it stands
+    for is there and says what it said when the record was made, as its id tells. A message without an id, or with that
+    of an earlier one, has one made of what it says.
+
+    void: the records that do not count: what they were made of was cleared, or another one came first.
+    """
+
+    def __init__(self, stored: Iterable[ChatMessage]) -> None:
+        self.void: list[ChatMessage] = []
+        self._entries: dict[str, _Entry] = {}
+        self._in_view: dict[str, _Entry] = {}
+        self._unnamed: Counter[str] = Counter()
+        for number, message in enumerate(stored):
+            if not is_record(message):
+                self._add(_Entry(self._named(message), number))
+            elif (replaced := self._replaced(message)) and message.id == _record_id(replaced, message.text):
+                for entry in replaced:
+                    del self._in_view[entry.message.id]
+                self._add(_Entry(message, number, replaced))
+            else:
+                self.void.append(message)
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._entries
+
+    @property
+    def view(self) -> list[ChatMessage]:
+        """Return the messages that no record stands for, and the records, oldest first."""
+        return [entry.message for entry in sorted(self._in_view.values(), key=_place)]
+
+    def record_of(self, summary: ChatMessage, window: Iterable[ChatMessage]) -> ChatMessage | None:
+        """Return what to store for a summary of messages in view, None if one of these is not in view any more.
+
+        window: what is left of the view with the summary in it. A record stands for whole units: whatever of its
+        sources' units is not in the window.
+        """
+        if self._replaced(summary) is None:
+            return None
+        outline = Outline(self.view)
+        left, sources = {message.id for message in window}, set(summary.sources)
+        for unit in outline.units:
+            ids = {outline.messages[place].id for place in unit}
+            if len(ids) > 1 and not ids.isdisjoint(sources):
+                sources |= ids - left
+        ordered = tuple(message.id for message in outline.messages if message.id in sources)
+        replaced = [self._in_view[each] for each in ordered]
+        return replace(summary, id=_record_id(replaced, summary.text), sources=ordered)
+
+    def originals(self, message_id: str) -> list[ChatMessage]:
+        """Return the messages that a record stands for in the end, oldest first; of any other message itself.
+
+        Raises UnknownItemError.
+        """
+        if message_id not in self._entries:
+            raise UnknownItemError(f"no message {shown(message_id)} is in the thread; it may have been cleared")
+        found, left = [], [self._entries[message_id]]
+        while left:
+            entry = left.pop()
+            left += entry.replaced
+            if not entry.replaced:
+                found.append(entry)
+        return [entry.message for entry in sorted(found, key=_place)]
+
+    def unfolded(
+        self, window: Sequence[ChatMessage], room: int, *, size: Callable[[ChatMessage], int]
+    ) -> list[ChatMessage]:
+        """Return a window in which records are messages again, the newest record's first, while there is room for them.
+
+        room: the size of all messages together, at most.
+        """
+        placed: list[tuple[int, ChatMessage]] = []
+        for message in window:
+            last = placed[-1][0] if placed else 0
+            placed.append((self._entries[message.id].place if message.id in self else last, message))
+            room -= size(message)
+        folded = [entry for message in window if (entry := self._entries.get(message.id)) and entry.replaced]
+        folded.sort(key=_stored_at)
+        unfolded: set[str] = set()
+        while folded:
+            newest = folded.pop()
+            room -= sum(size(entry.message) for entry in newest.replaced) - size(newest.message)
+            if room < 0:
+                break
+            unfolded.add(newest.message.id)
+            placed += [(entry.place, entry.message) for entry in newest.replaced]
+            for entry in newest.replaced:
+                if entry.replaced:
+                    insort(folded, entry, key=_stored_at)
+        placed.sort(key=lambda pair: pair[0])
+        return [message for _, message in placed if message.id not in unfolded]
+
+    def _add(self, entry: _Entry) -> None:
+        self._entries[entry.message.id] = self._in_view[entry.message.id] = entry
+
+    def _replaced(self, summary: ChatMessage) -> list[_Entry] | None:
+        """Return what is in view of a summary's sources, None if it is not all of them."""
+        found = [self._in_view.get(source) for source in dict.fromkeys(summary.sources)]
+        return None if None in found else [entry for entry in found if entry]
+
+    def _named(self, message: ChatMessage) -> ChatMessage:
+        if message.id and message.id not in self._entries:
+            return message
+        digest = _digest(_Entry(message, 0).said())
+        self._unnamed[digest] += 1
+        return replace(message, id=f"message-{digest}-{self._unnamed[digest]}")
+
+
+def _record_id(replaced: Iterable[_Entry], text: str) -> str:
+    return f"summary-{_digest([[entry.said() for entry in replaced], text])}"
+
+
+def _digest(value: JSONValue) -> str:
+    return hashlib.sha256(json_text(value).encode()).hexdigest()[:32]

@@ -1,0 +1,212 @@
+"""What an agent sees of its conversation: appended to a history, shortened by a pipeline, kept as long as it should."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from kaosmem.arguments import check_count
+from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
+from kaosmem.compaction.outline import MessageSizes
+from kaosmem.compaction.thread import Thread, is_record
+from kaosmem.errors import ConflictError, InvalidArgumentError, InvalidContentError, WindowTooSmallError
+from kaosmem.formats.openai import REPLY_TOKENS
+from kaosmem.names import check_id
+from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.types import ChatMessage
+
+__all__ = ["AgentContext", "AgentContextProtocol", "ContextConfig", "HistoryRetention"]
+
+_Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
+"""A summary, and what the strategy left that made it."""
+
+_MAX_ATTEMPTS = 3
+
+
+class HistoryRetention(StrEnum):
+    """How long what is appended stays in the history."""
+
+    PERMANENT = "permanent"
+    """Until it is cleared."""
+    RUN = "run"
+    """Until its run ends."""
+    NONE = "none"
+    """It is never written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextConfig:
+    """Where an agent's messages are kept, what shortens them, and how long they stay.
+
+    pipeline: one or several strategies; None is a sliding window of a hundred messages.
+    """
+
+    history: HistoryProvider
+    pipeline: CompactionStrategy | Iterable[CompactionStrategy] | None = None
+    retention: HistoryRetention = HistoryRetention.PERMANENT
+
+    @classmethod
+    def default(cls) -> ContextConfig:
+        """Return one that keeps messages in memory."""
+        return cls(InMemoryHistoryProvider())
+
+
+@runtime_checkable
+class AgentContextProtocol(Protocol):
+    """What an agent's loop asks for."""
+
+    async def append(self, messages: Iterable[ChatMessage], session_id: str, run_id: str = "") -> list[ChatMessage]:
+        """Append messages of a run to a session, and return them as they were appended."""
+        ...
+
+    async def get_prompt_window(self, session_id: str) -> list[ChatMessage]:
+        """Return what a model is to be shown of a session, oldest first."""
+        ...
+
+    async def end_run(self, session_id: str, run_id: str) -> None:
+        """Say that a run is over."""
+        ...
+
+
+class AgentContext:
+    """One agent's view of its sessions.
+
+    What a model sums up is stored once, as one more message of the history, of which the ids of what it stands for are
+    the sources; the window is computed from the history alone. So nothing that is appended meanwhile is lost, and a
+    summary of messages that were cleared meanwhile, or summed up by somebody else, has no effect and is deleted.
+
+    counter: None is the default one. rng: where ids come from; None is the system's.
+    """
+
+    def __init__(
+        self,
+        config: ContextConfig,
+        agent_id: str,
+        *,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._history, self._retention = config.history, config.retention
+        self._strategies = CompactionPipeline(config.pipeline or SlidingWindowCompaction()).strategies
+        self._agent_id = check_id(agent_id, "agent id")
+        self._counter = get_counter(counter)
+        self._rng: random.Random = rng or random.SystemRandom()
+
+    def __repr__(self) -> str:
+        return f"AgentContext({self._agent_id!r}, {list(self._strategies)}, {self._retention.value})"
+
+    async def append(self, messages: Iterable[ChatMessage], session_id: str, run_id: str = "") -> list[ChatMessage]:
+        """Append messages, none of another's between them, and return them with ids: new ones where they had none.
+
+        Raises InvalidNameError, InvalidContentError, and InvalidArgumentError for no run where runs are cleared.
+        """
+        if self._retention is HistoryRetention.RUN and run_id == "":
+            raise InvalidArgumentError("messages of no run would never be cleared; name their run, or keep them")
+        new = [message if message.id else replace(message, id=self._new_id()) for message in messages]
+        if any(map(is_record, new)):
+            raise InvalidContentError("a summary that names sources is the window's own; leave the sources out")
+        if self._retention is not HistoryRetention.NONE:
+            await self._history.append_many(self._agent_id, new, session_id=session_id, run_id=run_id)
+        return new
+
+    async def get_prompt_window(self, session_id: str, *, budget: int | None = None) -> list[ChatMessage]:
+        """Return what the strategies leave of a session, oldest first.
+
+        budget: what all of it may take in tokens, as `count_messages` counts it rendered for OpenAI; what summaries
+        stand for, the newest first, comes back in their place while there is room for it.
+        Raises WindowTooSmallError for more than the budget, ConflictError where others clear or sum up what is being
+        summed up again and again, and whatever the strategies raise: then nothing has changed.
+        """
+        for _ in range(_MAX_ATTEMPTS):
+            thread = await self._thread(session_id)
+            window, steps = await self._compacted(thread)
+            if steps and self._retention is not HistoryRetention.NONE:
+                recorded = await self._recorded(session_id, thread, window, steps)
+                if recorded is None:
+                    continue
+                thread, window = recorded
+            return window if budget is None else self._within(budget, thread, window)
+        raise ConflictError(
+            f"the history was changed during each of {_MAX_ATTEMPTS} compactions; ask again, or compact in one place"
+        )
+
+    async def expand(self, session_id: str, message_id: str) -> list[ChatMessage]:
+        """Return the messages that a summary stands for, oldest first; of any other message itself.
+
+        Raises UnknownItemError.
+        """
+        return (await self._thread(session_id)).originals(message_id)
+
+    async def end_run(self, session_id: str, run_id: str) -> None:
+        """Clear the run's messages and all summaries of them where they are kept for the run; else do nothing."""
+        if self._retention is HistoryRetention.RUN:
+            await self._history.clear_run(self._agent_id, session_id=session_id, run_id=run_id)
+            await self._thread(session_id)
+
+    async def clear(self, session_id: str) -> None:
+        """Clear the session."""
+        await self._history.clear(self._agent_id, session_id=session_id)
+
+    async def _stored(self, session_id: str) -> list[ChatMessage]:
+        return await self._history.get_messages(self._agent_id, session_id=session_id)
+
+    async def _thread(self, session_id: str) -> Thread:
+        """Return a session as it is stored, and delete the records in it that do not count."""
+        thread = Thread(await self._stored(session_id))
+        if self._retention is not HistoryRetention.NONE:
+            for record in thread.void:
+                await self._history.clear_run(self._agent_id, session_id=session_id, run_id=record.id)
+        return thread
+
+    async def _compacted(self, thread: Thread) -> tuple[list[ChatMessage], list[_Step]]:
+        """Return what the strategies leave of a thread's view, and each new summary with what its strategy left."""
+        window = thread.view
+        steps: list[_Step] = []
+        made: set[str] = set()
+        for strategy in self._strategies:
+            window = await strategy.compact(window)
+            for message in filter(is_record, window):
+                is_new = message.id not in thread and message.id not in made
+                if is_new and all(source in thread or source in made for source in message.sources):
+                    made.add(message.id)
+                    steps.append((message, window))
+        return window, steps
+
+    async def _recorded(
+        self, session_id: str, before: Thread, window: list[ChatMessage], steps: list[_Step]
+    ) -> tuple[Thread, list[ChatMessage]] | None:
+        """Store new summaries; return the thread with them and the window, None if some of it is gone meanwhile.
+
+        Each is a run of its own, which can be cleared alone.
+        """
+        stored = await self._stored(session_id)
+        after = Thread(stored)
+        records: dict[str, ChatMessage] = {}
+        for summary, left in steps:
+            sources = tuple(records[source].id if source in records else source for source in summary.sources)
+            record = after.record_of(replace(summary, sources=sources), left)
+            if record is None:
+                return None
+            records[summary.id] = record
+            after = Thread([*stored, *records.values()])
+        if any(message.id in before and message.id not in after for message in window):
+            return None
+        for record in records.values():
+            await self._history.append(self._agent_id, record, session_id=session_id, run_id=record.id)
+        return after, [records.get(message.id, message) for message in window]
+
+    def _within(self, budget: int, thread: Thread, window: list[ChatMessage]) -> list[ChatMessage]:
+        sizes = MessageSizes(self._counter)
+        used = sizes.total(window)
+        if used > check_count(budget, "budget"):
+            raise WindowTooSmallError(
+                f"the window takes {used} tokens of a budget of {budget}; raise it, or give a pipeline that leaves less"
+            )
+        return thread.unfolded(window, budget - REPLY_TOKENS, size=sizes)
+
+    def _new_id(self) -> str:
+        return f"{self._rng.getrandbits(128):032x}"

@@ -1,0 +1,246 @@
+"""What every CompactionStrategy does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from hypothesis import HealthCheck, given, settings
+
+from kaosmem.compaction import CompactionStrategy
+from kaosmem.formats import HistoryPart, Layout, count_messages, get_format
+from kaosmem.testing.tool_conversations import conversations
+from kaosmem.types import ChatMessage, ThinkingBlock, ToolResultBlock, ToolUseBlock
+
+Tie = tuple[str, str]
+"""A call, a result or a seal of thinking, and its id."""
+
+
+def tokens_of(messages: Sequence[ChatMessage]) -> int:
+    """Return what messages take, rendered for OpenAI."""
+    rendered = get_format("openai").render(Layout((), (HistoryPart("", tuple(messages)),), ()))
+    return count_messages(rendered.messages, "openai")
+
+
+def it_takes_no_more_tokens(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+    """Say whether what is left takes at most the tokens of the history."""
+    return tokens_of(left) <= tokens_of(history)
+
+
+def it_keeps_the_order(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+    """Say whether the messages that stay as they were keep their order, and none comes twice."""
+    places = {id(message): place for place, message in enumerate(history)}
+    kept = [places[id(message)] for message in left if id(message) in places]
+    return kept == sorted(set(kept))
+
+
+def it_keeps_what_is_protected(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+    """Say whether system messages, pinned ones, the first and the newest user message and open calls stay.
+
+    They stay as they are, but for results beside what is said in one that is not pinned.
+    """
+    said = [place for place, message in enumerate(history) if message.role == "user" and not _is_results(message)]
+    protected = {place for place, message in enumerate(history) if message.role == "system" or message.pinned}
+    protected |= {*said[:1], *said[-1:], *(place for place, _ in _matched(history)[0])}
+    rest = map(_without_results, left)
+    return all(
+        any(message == each for message in rest) for each in (_without_results(history[p]) for p in sorted(protected))
+    )
+
+
+def it_opens_no_call(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+    """Say whether the calls without a result are those that had none before."""
+    return _ids(_matched(left)[0]) == _ids(_matched(history)[0])
+
+
+def it_orphans_no_result(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+    """Say whether no result is without its call that was not before."""
+    return _ids(_matched(left)[1]) <= _ids(_matched(history)[1])
+
+
+def it_leaves_loops_whole(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+    """Say whether of each loop of signed thinking all calls, results and seals stay, or none."""
+    stayed = Counter(tie for message in left for tie in _ties(message))
+    return all(stayed[tie] >= many for loop in _loops(history) if loop & stayed for tie, many in loop.items())
+
+
+def it_gives_nothing_authority(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+    """Say whether nothing new is a system message, or more trusted than what it stands for."""
+    old = {id(message) for message in history}
+    trust: dict[str, int] = {}
+    for message in history:
+        trust[message.id] = min(message.authority, trust.get(message.id, message.authority))
+    new = [message for message in left if id(message) not in old and message not in history]
+    return all(
+        message.role != "system"
+        and all(message.authority <= trust[each] for each in (message.id, *message.sources) if each and each in trust)
+        for message in new
+    )
+
+
+PROMISES: tuple[Callable[[Sequence[ChatMessage], Sequence[ChatMessage]], bool], ...] = (
+    it_takes_no_more_tokens,
+    it_keeps_the_order,
+    it_keeps_what_is_protected,
+    it_opens_no_call,
+    it_orphans_no_result,
+    it_leaves_loops_whole,
+    it_gives_nothing_authority,
+)
+
+
+class CompactionContract:
+    """Every CompactionStrategy passes this: subclass it and provide `make`.
+
+    class TestMyStrategy(CompactionContract):
+        def make(self):
+            return MyStrategy()
+
+    Nobody overrides a test. refusals: what the strategy raises where it can't do what it should.
+    settles: whether what it returned, given again, comes back unchanged. examples: how many conversations are tried.
+    """
+
+    refusals: ClassVar[tuple[type[Exception], ...]] = ()
+    settles: ClassVar[bool] = True
+    examples: ClassVar[int] = 50
+
+    def make(self) -> CompactionStrategy:
+        """Return the strategy, new."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method `make` that returns a strategy")
+
+    def compacted(self, history: Sequence[ChatMessage]) -> list[ChatMessage] | None:
+        """Return what a new strategy leaves of a history, None where it refuses."""
+        try:
+            return asyncio.run(_compact(self.make(), history))
+        except self.refusals:
+            return None
+
+    def test_it_is_a_strategy(self) -> None:
+        """It has the method of its kind."""
+        assert isinstance(self.make(), CompactionStrategy)
+
+    def test_nothing_is_left_of_nothing(self) -> None:
+        """An empty history stays empty."""
+        assert self.compacted([]) == []
+
+    def test_what_is_promised_of_every_strategy_holds(self) -> None:
+        """Whatever was said, each of `PROMISES` holds, the history is as it was, and the same comes of the same."""
+
+        @settings(
+            max_examples=self.examples,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )
+        @given(conversations())
+        def holds(history: list[ChatMessage]) -> None:
+            self.check(history)
+
+        holds()
+
+    def test_many_calls_without_a_result_are_kept(self) -> None:
+        """Ten thousand of them, and what is promised holds."""
+        calls = [ChatMessage("assistant", (ToolUseBlock(f"c{each}", "f"),)) for each in range(10_000)]
+        self.check([ChatMessage("user", "go"), *calls])
+
+    def test_many_thoughts_are_one_loop(self) -> None:
+        """Five thousand calls under signed thinking stay with all their results, or go with them."""
+        self.check([ChatMessage("user", "go"), *_loop_of(5_000), ChatMessage("user", "go on"), *_loop_of(2)])
+
+    def check(self, history: list[ChatMessage]) -> None:
+        """Assert all that is promised of what a strategy leaves of a history."""
+        given = list(history)
+        left = self.compacted(history)
+        assert history == given, "the history was changed"
+        assert all(one is other for one, other in zip(history, given, strict=True)), "the history was changed"
+        assert self.compacted(tuple(history)) == left, "the same history gave something else"
+        if left is None:
+            return
+        assert left is not history, "the history itself was returned"
+        for promise in PROMISES:
+            assert promise(history, left), promise.__name__
+        if self.settles:
+            assert self.compacted(left) == left, "a second time left something else"
+
+
+async def _compact(strategy: CompactionStrategy, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+    return await strategy.compact(history)
+
+
+def _loop_of(calls: int) -> Iterator[ChatMessage]:
+    for each in range(calls):
+        name = f"c{calls}.{each}"
+        yield ChatMessage("assistant", (ThinkingBlock("hm", f"seal {name}"), ToolUseBlock(name, "f")))
+        yield ChatMessage("tool", (ToolResultBlock(name, "found"),))
+
+
+def _ties(message: ChatMessage) -> Iterator[Tie]:
+    for block in message.blocks:
+        match block:
+            case ToolUseBlock():
+                yield "call", block.id
+            case ToolResultBlock():
+                yield "result", block.tool_use_id
+            case ThinkingBlock() if block.is_sealed:
+                yield "seal", block.signature or block.data
+
+
+def _without_results(message: ChatMessage) -> ChatMessage:
+    """Return a message without what results in it say; as it is where it is pinned, or errors."""
+    if message.pinned or isinstance(message.content, str):
+        return message
+    blocks = (
+        replace(block, content="") if isinstance(block, ToolResultBlock) and not block.is_error else block
+        for block in message.content
+    )
+    return replace(message, content=tuple(blocks))
+
+
+def _is_results(message: ChatMessage) -> bool:
+    return isinstance(message.content, tuple) and {type(block) for block in message.content} == {ToolResultBlock}
+
+
+def _matched(messages: Iterable[ChatMessage]) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """Return the calls without a result and the results without a call, each with its place.
+
+    A result is that of the newest call before it with its id that has none.
+    """
+    waiting: dict[str, list[int]] = {}
+    orphans: list[tuple[int, str]] = []
+    for place, message in enumerate(messages):
+        ties = dict.fromkeys(_ties(message))
+        for kind, call in ties:
+            if kind == "call":
+                waiting.setdefault(call, []).append(place)
+        for kind, call in ties:
+            if kind == "result" and waiting.get(call):
+                waiting[call].pop()
+            elif kind == "result":
+                orphans.append((place, call))
+    return [(place, call) for call, places in waiting.items() for place in places], orphans
+
+
+def _ids(placed: Iterable[tuple[Any, str]]) -> Counter[str]:
+    return Counter(each for _, each in placed)
+
+
+def _loops(history: Sequence[ChatMessage]) -> Iterator[Counter[Tie]]:
+    """Yield what each loop of signed thinking ties together, if no id in it comes elsewhere.
+
+    It begins with a call under signed thinking and ends where somebody else speaks.
+    """
+    everywhere = Counter(tie for message in history for tie in _ties(message))
+    loop: Counter[Tie] | None = None
+    for message in [*history, ChatMessage("user", "")]:
+        ties = Counter(_ties(message))
+        kinds = {kind for kind, _ in ties}
+        if loop is not None and message.role not in ("assistant", "tool", "system") and not _is_results(message):
+            if all(everywhere[tie] == many for tie, many in loop.items()):
+                yield loop
+            loop = None
+        if loop is not None and message.role in ("assistant", "tool"):
+            loop.update(ties)
+        elif message.role == "assistant" and {"seal", "call"} <= kinds:
+            loop = ties

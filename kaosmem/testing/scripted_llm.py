@@ -1,0 +1,52 @@
+"""A language model that says what a test tells it to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from kaosmem.errors import KaosmemError
+from kaosmem.types import ChatMessage, JSONValue
+
+Answer: TypeAlias = ChatMessage | str | Exception
+"""What it says, as a message or as the assistant's text, or an error that it raises."""
+
+
+class ScriptExhaustedError(KaosmemError, AssertionError):
+    """A scripted model was asked more often than it has answers."""
+
+
+class ScriptedLLM:
+    """An LLMClient that gives answers in turn, or what a function makes of the messages that it is asked.
+
+    requests: the messages of each request, in order. tools: what it might call, of each.
+    Raises ScriptExhaustedError when there are no more answers.
+    """
+
+    def __init__(self, answers: Callable[[Sequence[ChatMessage]], Answer] | Iterable[Answer]) -> None:
+        self._answer = answers if callable(answers) else _next_of(iter(answers))
+        self.requests: list[tuple[ChatMessage, ...]] = []
+        self.tools: list[tuple[Mapping[str, JSONValue], ...]] = []
+
+    def __repr__(self) -> str:
+        return f"<ScriptedLLM, asked {len(self.requests):,} times>"
+
+    async def chat(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[Mapping[str, JSONValue]] = ()
+    ) -> ChatMessage:
+        """Return, or raise, the next answer."""
+        self.requests.append(tuple(messages))
+        self.tools.append(tuple(tools))
+        answer = self._answer(messages)
+        if isinstance(answer, Exception):
+            raise answer
+        return ChatMessage("assistant", answer) if isinstance(answer, str) else answer
+
+
+def _next_of(answers: Iterator[Answer]) -> Callable[[Sequence[ChatMessage]], Answer]:
+    def answer(messages: Sequence[ChatMessage]) -> Answer:
+        for each in answers:
+            return each
+        raise ScriptExhaustedError("the script has no answer left; give one for each request, or a function")
+
+    return answer

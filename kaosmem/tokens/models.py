@@ -1,0 +1,55 @@
+"""How many tokens models read and write at once."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from kaosmem.errors import UnknownModelError
+from kaosmem.names import shown_name
+
+# By names without maker, date and size, as the makers' model pages gave them in November 2026: platform.openai.com,
+# platform.claude.com, ai.google.dev, docs.mistral.ai, api-docs.deepseek.com, the model cards of Llama and Qwen.
+_NAMES = {
+    8_192: "gpt-4 llama-3",
+    16_385: "gpt-3.5-turbo",
+    32_768: "qwen-max",
+    128_000: "gpt-4-turbo gpt-4o gpt-4o-mini o1-mini deepseek-chat deepseek-reasoner mistral-large mistral-medium "
+    "mistral-small mistral-nemo ministral-3b ministral-8b magistral-medium pixtral-large",
+    131_072: "llama-3.1 llama-3.2 llama-3.3 qwen2.5-32b qwen2.5-72b",
+    200_000: "o1 o1-pro o3 o3-mini o3-pro o4-mini claude-3-opus claude-3-sonnet claude-3-haiku claude-3-5-haiku "
+    "claude-3-5-sonnet claude-3-7-sonnet claude-opus-4 claude-opus-4-1 claude-opus-4-5 claude-sonnet-4 "
+    "claude-sonnet-4-5 claude-haiku-4-5",
+    256_000: "codestral devstral-medium devstral-small",
+    262_144: "qwen3-coder qwen3-max",
+    400_000: "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro gpt-5.1 gpt-5.2 gpt-5.4-mini",
+    1_000_000: "claude-opus-4-6 claude-opus-4-7 claude-opus-4-8 claude-opus-5 claude-sonnet-4-6 claude-sonnet-5 "
+    "qwen3.6-plus",
+    1_047_576: "gpt-4.1 gpt-4.1-mini gpt-4.1-nano",
+    1_048_576: "gemini-1.5-flash gemini-2.0-flash gemini-2.0-flash-lite gemini-2.5-pro gemini-2.5-flash "
+    "gemini-2.5-flash-lite gemini-3-pro gemini-3-flash gemini-3.1-flash-lite llama-4-maverick",
+    1_050_000: "gpt-5.4",
+    2_097_152: "gemini-1.5-pro",
+    10_485_760: "llama-4-scout",
+}
+_CONTEXT_LENGTHS = {name: length for length, names in _NAMES.items() for name in names.split()}
+
+# What may follow a name: a date or revision, a size, a channel. A single number does not, it makes another model.
+_VERSION = re.compile(r"(?:[-@:](?:\d{3,}(?:-\d\d){0,2}|\d+b|v\d+(?:\.\d+)?|0|latest|preview|exp|instruct))*")
+_MAKERS = re.compile(r".*/|(?:\w+\.)?(?:anthropic|meta)\.|meta-")
+
+
+def context_length(model: str) -> int:
+    """Return the tokens that a model reads and writes at once, by its name with or without maker, date and size.
+
+    Raises UnknownModelError.
+    """
+    name = _MAKERS.sub("", model.lower()) if isinstance(model, str) else ""
+    for known in sorted(_CONTEXT_LENGTHS, key=len, reverse=True):
+        if name.startswith(known) and _VERSION.fullmatch(name, len(known)):
+            return _CONTEXT_LENGTHS[known]
+    close = get_close_matches(name, _CONTEXT_LENGTHS, n=3)
+    hint = f"the closest known are {', '.join(close)}; " if close else ""
+    raise UnknownModelError(
+        f"the context length of model {shown_name(model)} is not known; {hint}give a budget in tokens instead"
+    )

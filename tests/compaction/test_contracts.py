@@ -1,0 +1,53 @@
+"""Every strategy, and pipelines of them, pass the contract that comes with the package."""
+
+from __future__ import annotations
+
+from kaosmem import (
+    CompactionPipeline,
+    SelectiveToolCallCompactionStrategy,
+    SlidingWindowCompaction,
+    TokenBudgetComposedStrategy,
+    ToolResultCompactionStrategy,
+    TruncationStrategy,
+    WindowTooSmallError,
+)
+from kaosmem.testing import CompactionContract
+
+
+class TestSlidingWindow(CompactionContract):
+    def make(self) -> SlidingWindowCompaction:
+        return SlidingWindowCompaction(6)
+
+
+class TestToolResults(CompactionContract):
+    def make(self) -> ToolResultCompactionStrategy:
+        return ToolResultCompactionStrategy(60)
+
+
+class TestToolCalls(CompactionContract):
+    def make(self) -> SelectiveToolCallCompactionStrategy:
+        return SelectiveToolCallCompactionStrategy(1)
+
+
+class TestTruncation(CompactionContract):
+    refusals = (WindowTooSmallError,)
+
+    def make(self) -> TruncationStrategy:
+        return TruncationStrategy(max_messages=12, max_chars=4_000)
+
+
+class TestTokenBudget(CompactionContract):
+    refusals = (WindowTooSmallError,)
+
+    def make(self) -> TokenBudgetComposedStrategy:
+        return TokenBudgetComposedStrategy([ToolResultCompactionStrategy(60)], 400)
+
+
+class TestPipeline(CompactionContract):
+    def make(self) -> CompactionPipeline:
+        return CompactionPipeline([ToolResultCompactionStrategy(), SelectiveToolCallCompactionStrategy(2)])
+
+
+class TestEmptyPipeline(CompactionContract):
+    def make(self) -> CompactionPipeline:
+        return CompactionPipeline()

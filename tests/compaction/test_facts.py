@@ -1,0 +1,114 @@
+"""What is found in a text to be said to the letter, and what is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import ChatMessage, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.compaction.facts import MAX_FACT_CHARS, facts_in, facts_of
+
+FOUND = {
+    "See https://ex.com/a_(b)?x=1&y=2, or (http://foo.bar/baz).": [
+        "https://ex.com/a_(b)?x=1&y=2",
+        "http://foo.bar/baz",
+    ],
+    "Edit src/app.py:12, ./run.sh, ../up and ~/.ssh/id_rsa.": ["src/app.py:12", "./run.sh", "../up", "~/.ssh/id_rsa"],
+    r"It is in C:\Users\bob\a.txt, or '/srv/my files/b.txt'.": [r"C:\Users\bob\a.txt", "/srv/my files/b.txt"],
+    "TASK-17 and #42 by @alice in fooBar, FOO_BAR, main.py, .env": (
+        ["TASK-17", "#42", "@alice", "fooBar", "FOO_BAR", "main.py", ".env"]
+    ),
+    "a@b.com std::vector --max-size v1.2.3 9f3ab2 sha256:ab01": (
+        ["a@b.com", "std::vector", "--max-size", "v1.2.3", "9f3ab2", "sha256:ab01"]
+    ),
+    "$1,250,000.50, 8.5%, 2026-11-22T10:30, -5, 1e-9, 30s": (
+        ["$1,250,000.50", "8.5%", "2026-11-22T10:30", "-5", "1e-9", "30s"]
+    ),
+    "ファイルはsrc/app.pyで、値は42です。": ["src/app.py", "42"],
+    '{"path": "C:\\\\dir\\\\my file.txt", "rate": 1.10, "deep": [{"id": "k-7"}]}': [
+        r"C:\dir\my file.txt",
+        "1.10",
+        "k-7",
+    ],
+    "1. first\n2) second\n": [],
+    "and/or, e.g. the U.S. market; well-known words (in brackets) ... -- [x] **bold** don't": [],
+}
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_addresses_paths_identifiers_and_numbers_are_found(text: str) -> None:
+    """Whole, without what surrounds them, in order; words and the numbers of lists are none."""
+    assert [fact.text for fact in facts_in(text)] == FOUND[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("The gateway listens on port 8443.", "on port 8443"),
+        ("Set timeout_s=30, please.", "Set timeout_s=30"),
+        ("Notice is within 30 days of it.", "is within 30 days"),
+        ("Of 9000 lines 12 of them failed", "Of 9000 lines"),
+        ("first line\n77 of the second", "77"),
+        ("done; 5 left", "5 left"),
+    ],
+)
+def test_a_number_is_shown_with_the_words_about_it(text: str, shown: str) -> None:
+    """Up to two before it, and its unit, from the same line and clause."""
+    numbers = [fact.shown for fact in facts_in(text) if fact.rank > 0]
+    assert numbers[0] == shown
+
+
+def test_arguments_and_results_have_facts_too() -> None:
+    """So have texts within results, and addresses of images, but no data."""
+    message = ChatMessage(
+        "assistant",
+        (
+            ToolUseBlock("c1", "read", '{"path": "/etc/hosts"}'),
+            ToolResultBlock("c1", (TextBlock("found r-1"), ImageBlock("https://ex.com/b.png"))),
+            ImageBlock("https://ex.com/a.png"),
+            ImageBlock("data:image/png;base64,AAAA0000/+"),
+        ),
+    )
+    assert [fact.text for _, fact in facts_of(message)] == ["/etc/hosts", "r-1", "https://ex.com/a.png"]
+
+
+def test_what_is_too_long_is_data() -> None:
+    """It would fill the list alone."""
+    for text in ("a1" * MAX_FACT_CHARS, "https://ex.com/" + "a" * MAX_FACT_CHARS, "/x" * MAX_FACT_CHARS):
+        assert list(facts_in(text)) == []
+
+
+_PIECES = (
+    "/srv/a.txt ./b C:\\x\\y https://ex.com/q?a=1 http://h/(x) TASK-1 fooBar a_b x@y.de 42 1,250 8.5% $3 30s 2026-11-22"
+    " -5 7 days port within of : = ; , . ( ) \" ' ` { } [ ] \\ | - -- # @ % ~ 日本 é \u2028 \u00a0 ... :// .:: 1. 2)"
+)
+fragments = st.sampled_from([*_PIECES.split(" "), "\n", "\t", " ", " ", " "])
+
+
+@given(st.lists(fragments, max_size=30).map("".join) | st.text(max_size=80))
+def test_facts_that_are_listed_are_found_again(text: str) -> None:
+    """So that they are in the list of the next summary too, and of all after it."""
+    facts = list(facts_in(text))
+    listed = "; ".join(dict.fromkeys(fact.shown for fact in facts))
+    assert {fact.text for fact in facts} <= {fact.text for fact in facts_in(f"It was done.\n\nKept:\n{listed}")}
+    for fact in facts:
+        assert fact.text in fact.shown
+        if text.lstrip()[:1] not in ("{", "["):
+            assert fact.text in text
+
+
+@given(st.lists(fragments, max_size=12).map(" ".join), st.text(max_size=20))
+def test_a_json_text_has_the_facts_of_what_it_says(value: str, key: str) -> None:
+    """And not of its escapes."""
+    value = value.replace("\\", "").replace('"', "")
+    found = {fact.text for fact in facts_in(json.dumps({key: [value]}))}
+    assert {fact.text for fact in facts_in(value) if fact.rank == 0 and " " not in value} <= found
+
+
+@pytest.mark.parametrize("piece", ["a", "a/", "1,", "_", "http://", "a1 ", "[", '"/', "C:\\", "1.\n", "=1 ", "日1"])
+def test_a_long_text_of_one_kind_is_done_with(piece: str) -> None:
+    """Its facts take time in line with its length."""
+    assert sum(1 for _ in facts_in(piece * 50_000)) <= 50_000

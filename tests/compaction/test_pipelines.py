@@ -1,0 +1,75 @@
+"""What several strategies do one after another."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import (
+    ChatMessage,
+    CompactionPipeline,
+    CompactionStrategy,
+    SelectiveToolCallCompactionStrategy,
+    SlidingWindowCompaction,
+    TokenBudgetComposedStrategy,
+    ToolResultCompactionStrategy,
+    TruncationStrategy,
+    WindowTooSmallError,
+)
+from kaosmem.testing import CompactionContract, conversations
+
+_alone = st.one_of(
+    st.builds(SlidingWindowCompaction, st.integers(1, 20)),
+    st.builds(ToolResultCompactionStrategy, st.sampled_from([1, 20, 60, 500])),
+    st.builds(SelectiveToolCallCompactionStrategy, st.integers(0, 3)),
+    st.builds(TruncationStrategy, st.integers(0, 30), st.none() | st.integers(0, 8_000)),
+)
+strategies = st.recursive(
+    _alone,
+    lambda inner: (
+        st.builds(CompactionPipeline, st.lists(inner, max_size=3))
+        | st.builds(TokenBudgetComposedStrategy, st.lists(inner, max_size=3), st.integers(0, 900))
+    ),
+    max_leaves=4,
+)
+
+
+class Any(CompactionContract):
+    refusals = (WindowTooSmallError,)
+
+    def __init__(self, strategy: CompactionStrategy) -> None:
+        self._strategy = strategy
+
+    def make(self) -> CompactionStrategy:
+        return self._strategy
+
+
+@given(strategies, conversations())
+def test_any_strategies_in_any_order_keep_what_each_promises(
+    strategy: CompactionStrategy, history: list[ChatMessage]
+) -> None:
+    Any(strategy).check(history)
+
+
+async def test_an_empty_pipeline_returns_all() -> None:
+    history = [ChatMessage("user", "hello")]
+    left = await CompactionPipeline().compact(history)
+    assert left == history
+    assert left is not history
+
+
+async def test_each_strategy_is_given_what_the_one_before_left() -> None:
+    class Last:
+        async def compact(self, history):
+            return list(history)[1:]
+
+    history = [ChatMessage("user", str(number)) for number in range(5)]
+    assert await CompactionPipeline([Last(), Last()]).compact(history) == history[2:]
+
+
+def test_one_strategy_and_a_pipeline_need_no_wrapping() -> None:
+    """Where several are taken, one is, and a pipeline stands for its strategies."""
+    window = SlidingWindowCompaction(5)
+    assert CompactionPipeline(window).strategies == (window,)
+    assert CompactionPipeline(CompactionPipeline([window, window])).strategies == (window, window)
+    assert TokenBudgetComposedStrategy(window, 100).strategies == (window,)
