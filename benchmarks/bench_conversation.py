@@ -28,8 +28,8 @@ from kaosmem import (
     ThinkingBlock,
     ToolUseBlock,
     View,
+    get_counter,
 )
-from kaosmem.compaction import MessageSizes
 from kaosmem.formats import HistoryPart, Layout, get_format
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 
@@ -98,8 +98,8 @@ def measured(length: int, kind: str) -> Row:
     log = conversation(length, kind)
     lines = list(log.lines())
     events = list(log)
-    sizes = MessageSizes()
-    sizes(FIRST.message)  # loads the vocabulary
+    counter = get_counter(None)
+    counter("loads its vocabulary")
     view = View.from_events(events)
     seconds = {
         "json.loads": least(lambda: list(map(json.loads, lines))),
@@ -107,8 +107,8 @@ def measured(length: int, kind: str) -> Row:
         "view": least(lambda: len(View.from_events(events))),
         "cut points": least(lambda: View(events).cut_points),
         "messages": min(messages_s(events) for _ in range(RUNS)),
-        "counted first": least(lambda: sizes.total(event.message for event in view), runs=1),
-        "counted again": least(lambda: sizes.total(event.message for event in view)),
+        "counted first": least(lambda: sum(event.tokens(counter) for event in view), runs=1),
+        "counted again": least(lambda: sum(event.tokens(counter) for event in view)),
     }
     return Row(len(events), seconds, append_us(events))
 
