@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -31,8 +31,9 @@ from kaosmem import (
 )
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from tests.conversation.condensers import brief, condensers, down
-from tests.conversation.logs import LOGS, agent, call, logged, result, system, user
-from tests.worlds import budgets, queries
+from tests.conversation.condensers import worked as workings
+from tests.conversation.logs import agent, call, logged, result, system, user
+from tests.worlds import queries
 
 
 def worked(turns: int) -> EventLog:
@@ -53,13 +54,14 @@ async def remembering(log: EventLog, condenser: Condenser | None = None) -> Sess
     return memory
 
 
-@given(LOGS, condensers(), queries, budgets, st.sampled_from(["openai", "anthropic"]))
-def test_the_budget_holds_and_the_messages_are_the_providers(log, condenser, query, budget, format):
+@settings(max_examples=60)
+@given(workings(), condensers(), queries, st.integers(100, 1_500), st.sampled_from(["openai", "anthropic"]))
+def test_the_budget_holds_and_the_messages_are_the_providers(events, condenser, query, budget, format):
     """Counted again they are what the context says, within the budget, and the same again; what is shown is fetched in
     full, and each event that is proposed has a decision."""
 
     async def scenario() -> None:
-        memory = await remembering(log, condenser)
+        memory = await remembering(logged(*events), condenser)
         try:
             first, second = [await memory.assemble_context(query, budget=budget, format=format) for _ in range(2)]
         except WindowTooSmallError:

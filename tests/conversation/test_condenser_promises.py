@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -38,8 +38,8 @@ from kaosmem.conversation.condensers.condenser import MAX_IN_A_ROW
 from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_json, event_of
 from kaosmem.testing import ScriptedLLM
-from tests.conversation.condensers import brief, condensers, rolling
-from tests.conversation.logs import EVENTS, agent, call, ids, logged, loop, result, shown, system, user, view_of
+from tests.conversation.condensers import brief, condensers, rolling, worked
+from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
 
 REQUEST = CondensationRequest()
 
@@ -56,7 +56,8 @@ def protected(view: View) -> set[int]:
     return {view[place].id for place in ViewOutline(view).kept}
 
 
-@given(condensers(), st.lists(EVENTS, max_size=40))
+@settings(max_examples=40)
+@given(condensers(), worked())
 def test_what_is_protected_stays_and_what_belongs_together_goes_together(condenser, events):
     """At every step whole units are left of the view before, nothing is left to repair, and the log only grows."""
 
@@ -77,10 +78,9 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
     asyncio.run(scenario())
 
 
-PAIRS = st.builds(
-    lambda says, found: [says, found], st.sampled_from(["", "look"]), st.sampled_from(["found", "x" * 99])
-)
-ROUNDS = st.lists(st.one_of(PAIRS, PAIRS, st.just(("done",)), st.just(("and",))), max_size=60)
+FOUND = "found it in the client, " * 6
+PAIRS = st.tuples(st.sampled_from(["", "look"]), st.sampled_from([FOUND, "x" * 999]))
+ROUNDS = st.lists(st.one_of(PAIRS, PAIRS, st.just(("done",)), st.just(("and",))), max_size=40)
 
 
 def rounds_of(drawn: Iterable[Sequence[str]]) -> list[Event]:
@@ -93,10 +93,11 @@ def rounds_of(drawn: Iterable[Sequence[str]]) -> list[Event]:
             case ("and",) if number % 9 == 0:
                 events.append(user("and the docs"))
             case _:
-                events.append(agent())
+                events.append(agent(f"{number} parts are done and the others are not, as far as the agent can say now"))
     return events
 
 
+@settings(max_examples=50)
 @given(rolling(fails=False), ROUNDS)
 def test_a_view_stays_within_its_size_and_records_are_read_back(condenser, drawn):
     """After each step, whatever the model says; a log that was stored and read has the same view; twice is the same."""
