@@ -258,8 +258,9 @@ class Section:
                 raise InvalidContentError(f"item {shown(item.id)} is live already, or takes the place of what stays")
         if not all(item_id in self._held for item_id in change.replaced):
             return False
+        ordinals = {place: self._held.ordinal(place) for place, _ in change.items}
         self._compact(change)
-        self._log("compact", **change.to_dict())
+        self._log("compact", **change.to_dict(), at=ordinals)  # so that the order is known where the rest is damaged
         return True
 
     def expand(self, item_ids: Sequence[str], versions: Sequence[Archived]) -> None:
