@@ -34,6 +34,7 @@ from kaosmem import (
     WindowTooSmallError,
     count_messages,
 )
+from kaosmem.cli.report import item_json, print_session, stats_json
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.test_promises import before_block
 
@@ -144,6 +145,49 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
     assert len(llm.requests) == asked
 
 
+@pytest.mark.parametrize("persistence", ["stream", "snapshot", "none"])
+async def test_a_compaction_is_kept_as_its_section_is(tmp_path: Path, persistence: Any) -> None:
+    """However a section persists it is compacted, can be expanded, and is read back as it was, if it is kept at all."""
+    specs = messages(summarizing(), persistence=persistence)
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        talk(memory, range(30))
+        await shown(memory)
+        (summary,) = summaries(memory)
+        held = [*memory["messages"]]
+        assert len(await memory.expand(summary.id)) == 61 - len(held)  # the summary is none of them
+    larger = messages(summarizing(), 20_000, persistence=persistence)
+    async with SessionMemory.open(tmp_path, sections=larger) as memory:
+        assert [*memory["messages"]] == ([] if persistence == "none" else held)
+        await shown(memory)
+        assert len(memory["messages"]) == (0 if persistence == "none" else 60)
+    async with SessionMemory.open(tmp_path, sections=larger) as memory:
+        assert len(memory["messages"]) == (0 if persistence == "none" else 60)
+
+
+async def test_what_is_compacted_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """The figures of a session and what it shows of itself count what stands for others."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    talk(memory, range(30))
+    await shown(memory)
+    assert stats_json(memory)["sections"]["messages"]["compacted"] == 1
+    print_session(memory, [memory["messages"]], limit=3)
+    assert "1 compacted" in capsys.readouterr().out
+    (summary,) = summaries(memory)
+    replaced = len(summary.sources)
+    assert item_json(memory, summary)["metadata"]["compacted"]["items"] == replaced
+    assert sum(item.tokens for item in await memory.expand(summary.id)) == summary.metadata["compacted"]["tokens"]
+
+
+async def test_metadata_of_another_kind_is_no_compaction() -> None:
+    """An application's own metadata under that name mean nothing to a section."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing(), 10_000))
+    talk(memory, range(3))
+    memory.add("messages", "of mine", id="mine", sources=["q0"], metadata={"compacted": 5})
+    memory.add("messages", "of mine", id="too", metadata={"compacted": {"tokens": 5}})
+    await shown(memory)
+    assert {"mine", "too"} < {*ids(memory)}
+
+
 async def test_most_turns_neither_compact_nor_move_the_prefix() -> None:
     """Over 60 turns the prefix moves when a model was asked, and only then, and that is for many turns at once."""
     llm = ScriptedLLM(lambda _: "They spoke of terms.")
@@ -216,7 +260,7 @@ async def test_a_turn_beside_one_that_compacts_goes_on_without_it() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_what_happens_while_a_model_thinks_survives(seed: int) -> None:
     """Adds, updates, removals, saves and forgetting at any moment: nothing is lost, and nothing forgotten is left."""
     asyncio.run(_think_aloud(random.Random(seed)))

@@ -27,7 +27,8 @@ from kaosmem.errors import (
     UnknownItemError,
 )
 from kaosmem.eviction import POLICIES
-from kaosmem.sections import COMPACTED, Archived, Section, SectionSpec, Substitution
+from kaosmem.sections import Archived, Section, SectionSpec, Substitution
+from kaosmem.sections.substitution import COMPACTED
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,10 +8,9 @@ from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.sources import AttachedSection, ForgettingSource, NamedSource, Source, renamed
 from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, check_specs
-from kaosmem.sections.substitution import COMPACTED, Substitution, message_of, substitution
+from kaosmem.sections.substitution import Substitution, message_of, replaced_tokens, substitution
 
 __all__ = [
-    "COMPACTED",
     "DEFAULT_SECTIONS",
     "MAX_SECTIONS",
     "Archive",
@@ -34,5 +33,6 @@ __all__ = [
     "message_of",
     "read_evicted",
     "renamed",
+    "replaced_tokens",
     "substitution",
 ]

@@ -27,7 +27,7 @@ from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposals import Proposal, Proposer
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.substitution import COMPACTED, Substitution
+from kaosmem.sections.substitution import COMPACTED, Substitution, replaced_tokens
 from kaosmem.types import MAX_INTEGER, Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ class Section:
     def newest_user_item(self) -> Item | None:
         """Return the newest item of role user with more than tool results; histories alone keep track of it."""
         return self._proposer.newest_question
+
+    @property
+    def compacted(self) -> list[Item]:
+        """Return the live items that a compaction put in the place of others."""
+        return [item for item in self if replaced_tokens(item)]
 
     def __len__(self) -> int:
         return len(self._held)

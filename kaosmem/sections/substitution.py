@@ -41,6 +41,14 @@ class Substitution:
         return cls(tuple(stored["replaced"]), items)
 
 
+def replaced_tokens(item: Item) -> int:
+    """Return the tokens of what a compaction put an item in the place of, 0 for any other item."""
+    match item.metadata.get(COMPACTED):
+        case {"tokens": int(tokens)} if item.sources:
+            return tokens
+    return 0
+
+
 def message_of(item: Item) -> ChatMessage:
     """Return an item as what shortens conversations is told of it."""
     return replace(item.message, id=item.id, pinned=item.pinned, sources=item.sources, trust=item.trust)
