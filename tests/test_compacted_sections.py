@@ -445,6 +445,25 @@ async def test_nothing_comes_back_beyond_low_water() -> None:
             assert (len(again["messages"]) == 40) == comes_back
 
 
+async def test_under_one_budget_nothing_comes_back() -> None:
+    """What was compacted for its number of items, or has room since others were removed, stays as it is."""
+    specs = messages(summarizing(), 10_000, max_items=20)
+    memory = SessionMemory.test_mode(sections=specs)
+    talk(memory, range(11))
+    await shown(memory)
+    held = ids(memory)
+    assert len(summaries(memory)) == 1
+    await shown(memory)
+    await memory.save()
+    async with SessionMemory.open(memory.fs, "test", sections=specs) as again:
+        again.remove(held[-1])
+        await shown(again)
+        assert ids(again) == held[:-1]
+    async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)) as again:
+        await shown(again)
+        assert ids(again) == held[:-1]
+
+
 async def test_what_came_back_and_is_removed_is_not_recalled() -> None:
     """An archive file says that it was evicted; it has come back since, and its removal counts."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))

@@ -8,7 +8,7 @@ from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.sources import AttachedSection, ForgettingSource, NamedSource, Source, renamed
 from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, check_specs
-from kaosmem.sections.substitution import Substitution, message_of, replaced_tokens, substitution
+from kaosmem.sections.substitution import Replaced, Substitution, message_of, substitution
 
 __all__ = [
     "DEFAULT_SECTIONS",
@@ -23,6 +23,7 @@ __all__ = [
     "IndexDump",
     "NamedSource",
     "Proposal",
+    "Replaced",
     "Section",
     "SectionSpec",
     "Source",
@@ -33,6 +34,5 @@ __all__ = [
     "message_of",
     "read_evicted",
     "renamed",
-    "replaced_tokens",
     "substitution",
 ]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from kaosmem.compaction import CompactionStrategy
 from kaosmem.errors import CorruptionError, KaosmemError
 from kaosmem.eviction import POLICIES
 from kaosmem.formats import FORMATS, Mark
-from kaosmem.sections import Archived, Section, Substitution, message_of, replaced_tokens, substitution
+from kaosmem.sections import Archived, Replaced, Section, Substitution, message_of, substitution
 from kaosmem.session.originals import Originals
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ChatMessage, Item
+
+if TYPE_CHECKING:
+    from kaosmem.compaction import CompactionStrategy
 
 
 class SectionCompaction:
@@ -36,7 +40,8 @@ class SectionCompaction:
         self._counter, self._new_id = counter, new_id
         self._budget = section.budget or 0
         self._is_running = False
-        self._need: tuple[list[Item], int] = [], 0  # what the items take for which these stand
+        # A hash of the ids of derived items, which keeps nothing that is forgotten, and what came to be replaced takes.
+        self._need: tuple[int, float] = 0, 0
 
     async def run(self) -> None:
         """Compact the section where it is over its budget, or expand it where it has room.
@@ -79,6 +84,7 @@ class SectionCompaction:
         section, before = self._section, [*self._section]
         try:
             change = self._shortened(before, await self._strategy.compact([*map(message_of, before)]))
+            is_done = change is None or (self._is_as_told(before, change) and section.compact(change))
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
@@ -90,7 +96,7 @@ class SectionCompaction:
             )
             return
         self.notice = None
-        if change is not None and not (self._is_as_told(before, change) and section.compact(change)):
+        if not is_done:
             return  # the next turn compacts what there is now
         is_bounded = POLICIES[section.spec.eviction].bounded
         if is_bounded and self._is_over and not section.make_room(self._size - self._budget):
@@ -102,7 +108,11 @@ class SectionCompaction:
     def _shortened(self, before: Sequence[Item], after: Sequence[ChatMessage]) -> Substitution | None:
         """Return what turns items into the messages that were made of them, None where these are not shorter."""
         change = substitution(
-            before, after, count=lambda content: count_content(content, self._counter), new_id=self._new_id
+            before,
+            after,
+            budget=self._budget,
+            count=lambda content: count_content(content, self._counter),
+            new_id=self._new_id,
         )
         replaced = {*change.replaced}
         saved = self._weight(item for item in before if item.id in replaced)
@@ -117,23 +127,23 @@ class SectionCompaction:
         return not any(map(self._originals.is_forgotten, told.difference(item.id for item in known)))
 
     async def _expand(self) -> bool:
-        """Bring back all that the section's derived items stand for, one step of it, if that has room."""
+        """Bring back all that derived items replaced, one step of it, if the budget has grown and has room for it."""
         section, derived = self._section, self._section.compacted
-        if not derived:
+        replaced = [each for item in derived if (each := Replaced.by(item))]
+        if not derived or any(each.budget >= self._budget for each in replaced):
             return False
-        if self._need[0] != derived:
-            self._need = derived, sum(map(replaced_tokens, derived))  # at least, as they are of the contents alone
+        of = hash(tuple(item.id for item in derived))
+        if self._need[0] != of:
+            self._need = of, sum(each.tokens for each in replaced)  # at least, as they are of the contents alone
         if self._need[1] > self._room(derived):
             return False
         versions = await self._versions(derived)
         if derived != section.compacted:
             return False
-        room = self._room(derived)
-        self._need = derived, self._weight(version.item for version in versions) if versions else room + 1
-        if self._need[1] > room:
-            return False
-        section.expand([item.id for item in derived], versions)
-        return True
+        self._need = of, self._weight(version.item for version in versions) if versions else math.inf
+        most, number = section.spec.max_items, len(section) - len(derived) + len(versions)
+        has_room = self._need[1] <= self._room(derived) and (most is None or number <= most)
+        return has_room and section.expand([item.id for item in derived], versions)
 
     def _room(self, derived: Iterable[Item]) -> int:
         """Return what may come in the place of derived items."""
