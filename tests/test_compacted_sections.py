@@ -34,6 +34,8 @@ from kaosmem import (
     WindowTooSmallError,
     count_messages,
 )
+from kaosmem.cli.report import item_json, print_session, stats_json
+from kaosmem.persistence import log as session_log
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.test_promises import before_block
 
@@ -56,6 +58,12 @@ def talk(memory: SessionMemory, turns: range, *, section: str = "messages") -> N
     for turn in turns:
         memory.add(section, f"question {turn} about the notice period", role="user", id=f"q{turn}")
         memory.add(section, f"answer {turn}: thirty days as before", role="assistant", id=f"a{turn}")
+
+
+@pytest.fixture
+def early_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots come early, so that archive files say what was evicted."""
+    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 500)
 
 
 def ids(memory: SessionMemory) -> list[str]:
@@ -144,6 +152,49 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
     assert len(llm.requests) == asked
 
 
+@pytest.mark.parametrize("persistence", ["stream", "snapshot", "none"])
+async def test_a_compaction_is_kept_as_its_section_is(tmp_path: Path, persistence: Any) -> None:
+    """However a section persists it is compacted, can be expanded, and is read back as it was, if it is kept at all."""
+    specs = messages(summarizing(), persistence=persistence)
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        talk(memory, range(30))
+        await shown(memory)
+        (summary,) = summaries(memory)
+        held = [*memory["messages"]]
+        assert len(await memory.expand(summary.id)) == 61 - len(held)  # the summary is none of them
+    larger = messages(summarizing(), 20_000, persistence=persistence)
+    async with SessionMemory.open(tmp_path, sections=larger) as memory:
+        assert [*memory["messages"]] == ([] if persistence == "none" else held)
+        await shown(memory)
+        assert len(memory["messages"]) == (0 if persistence == "none" else 60)
+    async with SessionMemory.open(tmp_path, sections=larger) as memory:
+        assert len(memory["messages"]) == (0 if persistence == "none" else 60)
+
+
+async def test_what_is_compacted_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """The figures of a session and what it shows of itself count what stands for others."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    talk(memory, range(30))
+    await shown(memory)
+    assert stats_json(memory)["sections"]["messages"]["compacted"] == 1
+    print_session(memory, [memory["messages"]], limit=3)
+    assert "1 compacted" in capsys.readouterr().out
+    (summary,) = summaries(memory)
+    replaced = len(summary.sources)
+    assert item_json(memory, summary)["metadata"]["compacted"]["items"] == replaced
+    assert sum(item.tokens for item in await memory.expand(summary.id)) == summary.metadata["compacted"]["tokens"]
+
+
+async def test_metadata_of_another_kind_is_no_compaction() -> None:
+    """An application's own metadata under that name mean nothing to a section."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing(), 10_000))
+    talk(memory, range(3))
+    memory.add("messages", "of mine", id="mine", sources=["q0"], metadata={"compacted": 5})
+    memory.add("messages", "of mine", id="too", metadata={"compacted": {"tokens": 5}})
+    await shown(memory)
+    assert {"mine", "too"} < {*ids(memory)}
+
+
 async def test_most_turns_neither_compact_nor_move_the_prefix() -> None:
     """Over 60 turns the prefix moves when a model was asked, and only then, and that is for many turns at once."""
     llm = ScriptedLLM(lambda _: "They spoke of terms.")
@@ -207,7 +258,7 @@ async def test_a_turn_beside_one_that_compacts_goes_on_without_it() -> None:
     talk(memory, range(30))
     turn = asyncio.create_task(shown(memory))
     await waiting.asked.wait()
-    beside = await shown(memory, budget=500)
+    beside = await asyncio.wait_for(shown(memory, budget=500), 10)
     assert not summaries(memory)
     assert beside.used <= 500
     waiting.gate.set()
@@ -216,7 +267,7 @@ async def test_a_turn_beside_one_that_compacts_goes_on_without_it() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_what_happens_while_a_model_thinks_survives(seed: int) -> None:
     """Adds, updates, removals, saves and forgetting at any moment: nothing is lost, and nothing forgotten is left."""
     asyncio.run(_think_aloud(random.Random(seed)))
@@ -290,6 +341,28 @@ async def test_a_range_that_is_touched_meanwhile_is_not_replaced() -> None:
     assert any("sixty days" in message.text for message in llm.requests[-1])
 
 
+async def test_nothing_is_made_of_what_is_forgotten_meanwhile() -> None:
+    """A summary that names what had left the section before it was forgotten is not kept either."""
+    waiting = Waiting(
+        Giving(
+            lambda history: [
+                ChatMessage("summary", "the secret", sources=("secret", *(each.id for each in history[:-1]))),
+                history[-1],
+            ]
+        )
+    )
+    memory = SessionMemory.test_mode(sections=messages(waiting))
+    memory.add("messages", "a secret", id="secret")
+    memory.remove("secret")
+    talk(memory, range(30))
+    turn = asyncio.create_task(shown(memory))
+    await waiting.asked.wait()
+    await memory.forget("secret")
+    waiting.gate.set()
+    await turn
+    assert not summaries(memory)
+
+
 async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path: Path) -> None:
     """A summary of a summary goes with a message that the first one was made of, and no file holds either."""
     llm = ScriptedLLM(f"canary-{number} was said" for number in range(99))
@@ -350,6 +423,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.usefixtures("early_snapshots")
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("recall", [0.0, 0.25])
 async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(name: str, recall: float) -> None:
@@ -401,6 +475,26 @@ async def test_nothing_comes_back_beyond_low_water() -> None:
             assert (len(again["messages"]) == 40) == comes_back
 
 
+async def test_under_one_budget_nothing_comes_back() -> None:
+    """What was compacted for its number of items, or has room since others were removed, stays as it is."""
+    specs = messages(summarizing(), 10_000, max_items=20)
+    memory = SessionMemory.test_mode(sections=specs)
+    talk(memory, range(11))
+    await shown(memory)
+    held = ids(memory)
+    assert len(summaries(memory)) == 1
+    await shown(memory)
+    await memory.save()
+    async with SessionMemory.open(memory.fs, "test", sections=specs) as again:
+        again.remove(held[-1])
+        await shown(again)
+        assert ids(again) == held[:-1]
+    async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)) as again:
+        await shown(again)
+        assert ids(again) == held[:-1]
+
+
+@pytest.mark.usefixtures("early_snapshots")
 async def test_what_came_back_and_is_removed_is_not_recalled() -> None:
     """An archive file says that it was evicted; it has come back since, and its removal counts."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
@@ -413,13 +507,31 @@ async def test_what_came_back_and_is_removed_is_not_recalled() -> None:
     await memory.save()
     for budget in (20_000, 20_000):
         async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
-            again._log._log_bytes = 10**9  # a snapshot is due  # type: ignore[attr-defined]
             await shown(again)
             if "fact" in again["messages"]:
                 again.remove("fact")
             context = await shown(again, query="what is the vault code?", budget=300)
             assert not any("4711" in str(message["content"]) for message in context.messages)
             assert (await again.fetch("fact")).text == "the vault code is 4711"
+
+
+@pytest.mark.usefixtures("early_snapshots")
+async def test_what_came_back_and_is_evicted_again_is_recalled() -> None:
+    """Two archive files say that it was evicted, and in between it came back: what is opened then finds it."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    talk(memory, range(1))
+    memory.add("messages", "noted", role="assistant")
+    memory.add("messages", "the vault code is 4711", role="user", id="fact")
+    talk(memory, range(1, 30))
+    await shown(memory)
+    await memory.save()
+    for budget in (20_000, 400):
+        async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
+            await shown(again)
+            assert ("fact" in again["messages"]) == (budget > 400)
+    async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), recall=0.5)) as again:
+        context = await shown(again, query="what is the vault code?", budget=400)
+        assert context.decision("fact").reason is Reason.RECALLED
 
 
 async def test_originals_can_be_recalled_beside_their_summary() -> None:

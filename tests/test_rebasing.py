@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import ConflictError, SectionSpec, SessionMemory
+from kaosmem import ConflictError, SectionSpec, SessionMemory, SummarizationCompaction
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.sections import DEFAULT_SECTIONS
+from kaosmem.testing import ScriptedLLM
 
+COMPACTION = SummarizationCompaction(ScriptedLLM(lambda _: "Said."), 40, 10, max_summary_tokens=20)
 SPECS = (
     SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
     SectionSpec("messages", budget=60, placement="history", eviction="fifo"),
@@ -25,6 +28,7 @@ SPECS = (
     SectionSpec("few", budget=20, eviction="refuse"),
     SectionSpec("documents", eviction="none"),
     SectionSpec("scratch", persistence="none"),
+    SectionSpec("talk", budget=80, placement="history", low_water=0.8, compaction=COMPACTION),
 )
 
 
@@ -66,10 +70,12 @@ async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
         for spec in SPECS:
             keys = [item.key for item in memory[spec.name] if item.key]
             assert len(keys) == len(set(keys))
-        contexts = [await each.assemble_context("w", budget=100) for each in (memory, other)]
+        names = [spec.name for spec in SPECS if spec.compaction is None]  # a reader does not compact
+        contexts = [await each.assemble_context("w", budget=100, sections=names) for each in (memory, other)]
         assert contexts[0].text == contexts[1].text
         for query in ("w", "v w"):
-            assert memory.search(query, limit=50) == other.search(query, limit=50)
+            for name in names:
+                assert memory.search(query, name, 50) == other.search(query, name, 50)
 
 
 async def stored(place: Any) -> dict[str, list[tuple[str, str]]]:
@@ -150,6 +156,65 @@ async def test_what_another_superseded_is_not_updated(place: Any) -> None:
         with pytest.raises(ConflictError, match="another writer has changed"):
             await other.save()
         raise _DroppedError
+
+
+def say(memory: SessionMemory, *numbers: int) -> None:
+    for number in numbers:
+        memory.add("talk", f"w {number} " * 4, id=f"t{number}", role="user")
+
+
+def talked(memory: SessionMemory) -> list[str]:
+    return [item.id if item.role == "user" else item.role for item in memory["talk"]]
+
+
+async def test_a_compaction_follows_what_another_added(place: Any) -> None:
+    """What another writer adds meanwhile stays, after the summary of what it left alone."""
+    async with writers(place) as (one, other):
+        say(one, *range(12))
+        await one.save()
+        other.add("documents", "to catch up")
+        await other.save()
+        await other.assemble_context(budget=1_000)
+        assert "summary" in talked(other)
+        say(one, 12, 13)
+        await one.save()
+        await other.save()
+        assert talked(other)[:2] == ["t0", "summary"]
+        assert talked(other)[-2:] == ["t12", "t13"]
+        assert held(other) == await stored(place)
+        for number in range(14):
+            assert (await other.fetch(f"t{number}")).id == f"t{number}"
+
+
+@pytest.mark.parametrize("touch", ["update", "remove", "forget", "compact"])
+async def test_a_compaction_of_what_another_touched_is_dropped(place: Any, touch: str) -> None:
+    """The save goes on without it, nothing of what was added is lost, and the next turn compacts what is there."""
+    async with writers(place) as (one, other):
+        say(one, *range(12))
+        await one.save()
+        other.add("documents", "to catch up")
+        await other.save()
+        say(other, 99)
+        await other.assemble_context(budget=1_000)
+        assert "summary" in talked(other)
+        match touch:
+            case "update":
+                one.update("t3", "anew")
+            case "remove":
+                one.remove("t3")
+            case "forget":
+                await one.forget("t3")
+            case "compact":
+                await one.assemble_context(budget=1_000)
+        await one.save()
+        before = talked(one)
+        await other.save()
+        assert talked(other) == [*before, "t99"]
+        assert held(other) == await stored(place)
+        await other.assemble_context(budget=1_000)
+        assert talked(other)[1] == "summary"
+        await other.save()
+        assert held(other) == await stored(place)
 
 
 async def test_a_section_that_stays_one_object_is_kept_by_its_users(place: Any) -> None:
@@ -370,22 +435,32 @@ def test_a_conflict_with_versions_survives_pickling() -> None:
     assert (str(error), error.versions) == ("changed", (("a", None),))
 
 
-wishes = st.tuples(
-    st.sampled_from(["add", "update", "remove", "get", "save", "reopen"]),
-    st.integers(0, 2),
-    st.sampled_from(["messages", "notes", "documents", "role"]),
-    st.integers(1, 30),
-)
+OPS = ("add", "add", "update", "remove", "get", "turn", "save", "save", "reopen")
+NAMES = ("messages", "notes", "documents", "role", "talk", "talk", "talk")
+wishes = st.tuples(st.sampled_from(OPS), st.integers(0, 2), st.sampled_from(NAMES), st.integers(1, 30))
 
 
 @given(steps=st.lists(wishes, max_size=30))
 @settings(max_examples=60, deadline=None)
 def test_every_order_of_two_writers_ends_in_one_session(steps: list[tuple[str, int, str, int]]) -> None:
     """After each save that is not refused its writer holds what is stored, and nothing acknowledged is ever gone."""
-    asyncio.run(_play(steps))
+    asyncio.run(_play(steps, _is_as_stored))
 
 
-async def _play(steps: list[tuple[str, int, str, int]]) -> None:
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_every_order_of_two_that_compact_ends_in_one_session(seed: int) -> None:
+    """The same where each of them compacts what the other adds to, updates and removes."""
+    rng = random.Random(seed)
+    steps = [(rng.choice(OPS), rng.randrange(2), rng.choice(NAMES), rng.randint(1, 30)) for _ in range(40)]
+    asyncio.run(_play(steps, _holds_what_is_stored))
+
+
+async def _holds_what_is_stored(memory: SessionMemory, place: Any) -> None:
+    assert held(memory) == await stored(place)
+
+
+async def _play(steps: list[tuple[str, int, str, int]], check: Callable[[SessionMemory, Any], Awaitable[None]]) -> None:
     place, smallest = IsolatedMemoryFileSystem(), log_module.MIN_LOG_BYTES
     log_module.MIN_LOG_BYTES = 2_000  # type: ignore[assignment,misc]
     memories: dict[int, Any] = {}
@@ -414,15 +489,20 @@ async def _play(steps: list[tuple[str, int, str, int]]) -> None:
                 changed.add(writer)
             match op:
                 case "add":
-                    number += 1
-                    item = memory.add(section, "w " * size, id=f"i{number}", key=[None, "k", "l"][size % 3])
-                    pending[writer][item.id] = item.text
+                    keys = [None] * 4 if section == "talk" else [[None, "k", "l"][size % 3]]
+                    for key in keys:
+                        number += 1
+                        item = memory.add(section, "w " * size, id=f"i{number}", key=key)
+                        pending[writer][item.id] = item.text
                 case "update" if live:
                     memory.update(live[size % len(live)].id, "v " * size)
                 case "remove" if live:
                     memory.remove(live[size % len(live)].id)
                 case "get" if live:
                     memory.get(live[size % len(live)].id)
+                case "turn":
+                    await memory.assemble_context(budget=1_000)
+                    changed |= {writer} if memory["talk"].journal else set()
                 case "save":
                     try:
                         await memory.save()
@@ -432,7 +512,7 @@ async def _play(steps: list[tuple[str, int, str, int]]) -> None:
                         acknowledged |= pending[writer]
                         pending[writer] = {}
                         if writer in changed:  # else it writes nothing, and need not look at what others do
-                            await _is_as_stored(memory, place)
+                            await check(memory, place)
                         changed.discard(writer)
                 case "reopen":
                     await dropped(writer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -27,11 +27,13 @@ from kaosmem.errors import (
     UnknownItemError,
 )
 from kaosmem.eviction import POLICIES
-from kaosmem.sections import COMPACTED, Archived, Section, SectionSpec, Substitution
+from kaosmem.sections import Archived, Section, SectionSpec, Substitution
+from kaosmem.sections.substitution import COMPACTED, Replaced
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NEW_GROUP = 1_000
+MADE = {COMPACTED: asdict(Replaced(1, 1, 1))}
 
 ORDER: dict[str, Callable[[list[Row]], tuple[int, ...]]] = {
     "fifo": lambda unit: (min(row.position for row in unit),),
@@ -154,7 +156,7 @@ class PlainSection:
     def compact(self, replaced: list[Row], items: list[tuple[Row, Item]], *, recalls: bool) -> None:
         """Let items take the places of rows; what leaves in whole units, and stands for none, is archived last."""
         owners = [row for row, _ in items]
-        leaving = [row for row in replaced if row not in owners and COMPACTED not in row.item.metadata]
+        leaving = [row for row in replaced if row not in owners and row.item.metadata != MADE]
         parted = {row.group for row in self.rows if row not in leaving}
         whole = [row for row in leaving if row.group not in parted and recalls]
         self.archived += [row.item for row in replaced if row not in whole]
@@ -403,7 +405,7 @@ class SectionMachine(RuleBasedStateMachine):
         replaced = [self.plain.rows[at] for at in sorted(chosen)]
         items = []
         for row, (role, content) in zip(replaced, spoken, strict=False):
-            item = Item(f"c{self.made}", "s", role, content, row.item.tokens // 2, NOW, metadata={COMPACTED: {}})
+            item = Item(f"c{self.made}", "s", role, content, row.item.tokens // 2, NOW, metadata=MADE)
             self.made += 1
             items.append((row, replace(item, key=row.item.key, sources=tuple(each.item.id for each in replaced))))
         change = Substitution(tuple(row.item.id for row in replaced), tuple((row.item.id, item) for row, item in items))

@@ -103,8 +103,9 @@ def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: 
     write(f"session {memory.session_id}: {memory.used:,} tokens\n")
     for section in sections:
         budget = "" if section.budget is None else f" of {section.budget:,}"
+        compacted = f", {count:,} compacted" if (count := len(section.compacted)) else ""
         title = (
-            f"{section.spec.name}: {len(section):,} items, {section.used:,}{budget} tokens, "
+            f"{section.spec.name}: {len(section):,} items{compacted}, {section.used:,}{budget} tokens, "
             f"{len(section.archive):,} archived"
         )
         newest = islice(reversed(section), limit)
@@ -176,6 +177,7 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
         "sections": {
             section.spec.name: {
                 "items": len(section),
+                "compacted": len(section.compacted),
                 "tokens": section.used,
                 "share": section.used / memory.used if memory.used else 0.0,
                 "budget": section.budget,

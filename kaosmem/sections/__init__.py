@@ -8,10 +8,9 @@ from kaosmem.sections.proposals import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.sources import AttachedSection, ForgettingSource, NamedSource, Source, renamed
 from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, check_specs
-from kaosmem.sections.substitution import COMPACTED, Substitution, message_of, substitution
+from kaosmem.sections.substitution import Replaced, Substitution, message_of, substitution
 
 __all__ = [
-    "COMPACTED",
     "DEFAULT_SECTIONS",
     "MAX_SECTIONS",
     "Archive",
@@ -24,6 +23,7 @@ __all__ = [
     "IndexDump",
     "NamedSource",
     "Proposal",
+    "Replaced",
     "Section",
     "SectionSpec",
     "Source",

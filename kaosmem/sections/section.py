@@ -27,7 +27,7 @@ from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposals import Proposal, Proposer
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.substitution import COMPACTED, Substitution
+from kaosmem.sections.substitution import Replaced, Substitution
 from kaosmem.types import MAX_INTEGER, Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ class Section:
     def newest_user_item(self) -> Item | None:
         """Return the newest item of role user with more than tool results; histories alone keep track of it."""
         return self._proposer.newest_question
+
+    @property
+    def compacted(self) -> list[Item]:
+        """Return the live items that a compaction put in the place of others."""
+        return [item for item in self if Replaced.by(item)]
 
     def __len__(self) -> int:
         return len(self._held)
@@ -258,18 +263,22 @@ class Section:
                 raise InvalidContentError(f"item {shown(item.id)} is live already, or takes the place of what stays")
         if not all(item_id in self._held for item_id in change.replaced):
             return False
+        ordinals = {place: self._held.ordinal(place) for place, _ in change.items}
         self._compact(change)
-        self._log("compact", **change.to_dict())
+        self._log("compact", **change.to_dict(), at=ordinals)  # so that the order is known where the rest is damaged
         return True
 
-    def expand(self, item_ids: Sequence[str], versions: Sequence[Archived]) -> None:
-        """Let archived versions come back to their places, from which these live items go to the archive.
+    def expand(self, item_ids: Sequence[str], versions: Sequence[Archived]) -> bool:
+        """Let archived versions come back to their places, and return whether these are all free.
 
-        versions: each with a place that no other item has.
+        item_ids: live items that go to the archive before.
         """
         self._check_writable()
+        if not self._has_places(item_ids, versions):
+            return False
         self._expand(item_ids, versions)
         self._log("expand", ids=[*item_ids], versions=[version.to_dict() for version in versions])
+        return True
 
     def make_room(self, tokens: int) -> bool:
         """Evict by the policy what holds so many tokens, and what is above `max_items`; return whether it could."""
@@ -343,7 +352,10 @@ class Section:
             case "compact":
                 self._compact(Substitution.from_dict(data, self.spec.name))
             case "expand":
-                self._expand(data["ids"], [Archived.from_dict(each, self.spec.name) for each in data["versions"]])
+                versions = [Archived.from_dict(each, self.spec.name) for each in data["versions"]]
+                if not self._has_places(data["ids"], versions):
+                    raise InvalidContentError("an item comes back to a place that is not free")
+                self._expand(data["ids"], versions)
             case "replace":
                 for version in data["archived"]:
                     self.archive.put(Archived.from_dict(version, self.spec.name))
@@ -575,7 +587,7 @@ class Section:
         taken_over = {held.ordinal(place): item for place, item in change.items}
         leaving = replaced.keys() - taken_over
         # Whole units may be recalled, but not what stands for others beside these.
-        original = {at for at in leaving if COMPACTED not in replaced[at].metadata and self.spec.recalls}
+        original = {at for at in leaving if self.spec.recalls and not Replaced.by(replaced[at])}
         units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
         recallable = {at for unit in units if original.issuperset(unit) for at in unit}
         for ordinal, item in replaced.items():
@@ -590,14 +602,17 @@ class Section:
             self._proposer.changed(held.replace(item, ordinal))
         held.begin_anew()
 
-    def _expand(self, item_ids: Iterable[str], versions: Iterable[Archived]) -> None:
+    def _has_places(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> bool:
+        held = self._held
+        free = {held.ordinal(item_id) for item_id in item_ids}
+        places = {version.place[0] for version in versions if version.place and version.item.id not in held}
+        return len(places) == len(versions) and all(
+            at in free or (at < held.taken and not held.holds(at)) for at in places
+        )
+
+    def _expand(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> None:
         held, past = self._held, self._held.past
-        versions = [*versions]
         items = {place[0]: (place[1], version.item) for version in versions if (place := version.place)}
-        left = {held.ordinal(item_id) for item_id in item_ids}
-        taken = {*held}.difference(left).union(range(held.taken, max(items, default=0) + 1))
-        if len(items) < len(versions) or taken & items.keys() or any(each.item.id in held for each in versions):
-            raise InvalidContentError("an item comes back to a place that is not free")
         for item_id in item_ids:
             self._remove(item_id)
         recalled = {at for at in items if at in past}

@@ -41,8 +41,8 @@ class SectionSpec:
     explicit_only: written by the application alone, never by extraction.
     in_context: whether it is ever shown.
     compaction: shortens the section before it is shown, once its items as messages count more than its budget, which
-        `add` may exceed until then; what does not fit after it is evicted. What it replaced comes back where the
-        section takes at most `low_water` of its budget with it.
+        `add` may exceed until then; what does not fit after it is evicted. What it replaced comes back under a larger
+        budget, if the section takes at most `low_water` of that with it.
     header: shown instead of the name.
     provenance: whether each item's trust is shown beside its source or role; the messages of a history, which are
         handed over as they were said, show it only where they are recalled.

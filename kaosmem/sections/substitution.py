@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from kaosmem.errors import InvalidContentError, UnsupportedVersionError
 from kaosmem.names import check_item_id
@@ -11,8 +11,28 @@ from kaosmem.types import ChatMessage, Content, Item, JSONValue, Trust, check_co
 from kaosmem.units import Link, Units
 
 COMPACTED = "compacted"
-"""In the metadata of an item that a compaction made: how many items it stands for, and how many tokens they have."""
+"""Where the metadata of an item that a compaction made say what it replaced."""
 _VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What an item was put in the place of.
+
+    items, tokens: how many there were, and what their contents have. budget: that the section had then.
+    """
+
+    items: int
+    tokens: int
+    budget: int
+
+    @classmethod
+    def by(cls, item: Item) -> Replaced | None:
+        """Return what an item replaced, None for one that no compaction made."""
+        match item.metadata.get(COMPACTED):
+            case {"items": int(items), "tokens": int(tokens), "budget": int(budget)} if item.sources:
+                return cls(items, tokens, budget)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +70,11 @@ def substitution(
     before: Sequence[Item],
     after: Sequence[ChatMessage],
     *,
+    budget: int,
     count: Callable[[Content], int],
     new_id: Callable[[str], str],
 ) -> Substitution:
-    """Return what turns a section's items into the messages that were made of them.
+    """Return what turns the items of a section with this budget into the messages that were made of them.
 
     A message with the id of an item is that item, or takes its place where it says something else. Any other one takes
     the first place of what is gone between its neighbours.
@@ -73,7 +94,7 @@ def substitution(
         item = _derived(own, message, [by_id.get(source) for source in sources])
         content = check_content(message.content)
         stands_for = [gone[source] for source in sources if source in gone]
-        compacted = {"items": len(stands_for), "tokens": sum(each.tokens for each in stands_for)}
+        replaced = Replaced(len(stands_for), sum(each.tokens for each in stands_for), budget)
         items.append(
             replace(
                 item,
@@ -81,7 +102,7 @@ def substitution(
                 content=content,
                 tokens=count(content),
                 sources=sources,
-                metadata={**item.metadata, COMPACTED: compacted},
+                metadata={**item.metadata, COMPACTED: asdict(replaced)},
             )
         )
     return Substitution(tuple(gone), tuple((own.id, item) for (own, _), item in zip(made, items, strict=True)))

@@ -44,12 +44,13 @@ from kaosmem.sections import (
     Source,
     check_specs,
 )
-from kaosmem.session.compaction import Compactor
+from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening, SharedSessions
+from kaosmem.session.originals import Originals
 from kaosmem.session.past import find_past, salvage_past
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
@@ -69,8 +70,8 @@ _SHOWN_SECTIONS, _SHOWN_NOTICES = 30, 10
 class SessionMemory:
     """What one session knows, in sections; `open` one, or take `test_mode()`.
 
-    add, add_many, add_message, update, remove, get and search do no I/O; save, assemble_context, attach, fetch and
-    ingest are awaited. One instance belongs to one event loop at a time.
+    add, add_many, add_message, update, remove, get and search do no I/O; save, assemble_context, attach, fetch, expand
+    and ingest are awaited. One instance belongs to one event loop at a time.
     """
 
     def __init__(
@@ -92,13 +93,12 @@ class SessionMemory:
         self._factory = ItemFactory(
             self._sections, counter=self.counter, clock=clock, rng=rng, forgotten=self._saver.forgotten
         )
-        self._compactor = Compactor(
-            self._sections,
-            log,
-            counter=self.counter,
-            new_id=self._factory.free_id,
-            forgotten=self._saver.forgotten,
-        )
+        self._originals = Originals(self._sections, log, counter=self.counter, forgotten=self._saver.forgotten)
+        self._compactions = [
+            SectionCompaction(section, strategy, self._originals, counter=self.counter, new_id=self._factory.free_id)
+            for section in self._sections.values()
+            if (strategy := section.spec.compaction) and not read_only
+        ]
         self._read_only = read_only
         self._one_loop = one_loop
         self._clock = clock
@@ -239,8 +239,8 @@ class SessionMemory:
         """What opening and keeping the session brought to light: damage, sections without a spec, another counter."""
         lost = (error for section in self._sections.values() for error in section.lost)
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
-        kept = (*self._compactor.notices.values(), *self._saver.notices)
-        return (*map(str, self._log.damage), *self._notices, *not_recalled, *kept)
+        not_compacted = (each.notice for each in self._compactions if each.notice)
+        return (*map(str, self._log.damage), *self._notices, *not_recalled, *not_compacted, *self._saver.notices)
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
@@ -318,7 +318,7 @@ class SessionMemory:
 
         Raises as `fetch`.
         """
-        return await self._compactor.originals(await self.fetch(item_id), self.fetch)
+        return await self._originals.of(await self.fetch(item_id), self.fetch)
 
     @property
     def graph(self) -> Graph:
@@ -486,8 +486,8 @@ class SessionMemory:
     ) -> Context:
         """Pack what is worth most into `budget - reserve` tokens, as counted in that format.
 
-        Sections with a compaction that are over their own budgets are compacted first; where that fails, `notices` says
-        so, and they are shown as they are.
+        Sections over their own budgets are compacted first, where they have a compaction; where that fails, `notices`
+        says so, and they are shown as they are.
         query: what ranks, in which yesterday, last week and the like are as the session's clock says; None is the text
             of the newest user message.
         sections: show only these sections and sources.
@@ -502,8 +502,8 @@ class SessionMemory:
         window = check_budget(budget, reserve)
         wanted = None if filter is None else parse_filter(filter)
         specs = self._roster.shown(sections)
-        if not self._read_only:
-            await self._compactor.run(specs)
+        if self._compactions:
+            await asyncio.gather(*(each.run() for each in self._compactions))
         query = self._roster.newest_question() if query is None else check_text(query, "query")
         await self._load_past(specs)
         await self._read_indexes(specs)

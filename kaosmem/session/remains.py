@@ -65,7 +65,7 @@ class Remains:
             case "evict":
                 self._archive(data.get("ids"), evicted=True)
             case "compact":
-                return self._substitute(data.get("replaced"), data.get("items"))
+                return self._substitute(data.get("replaced"), data.get("items"), at=data.get("at"))
             case "expand":
                 return self._substitute(data.get("ids"), data.get("versions"))
             case "use":
@@ -137,9 +137,15 @@ class Remains:
             versions = [Archived(item, position, firsts[position]) for position, item in placed]
         self.archived += versions
 
-    def _substitute(self, item_ids: object, items: object) -> int:
-        """Let items take places of others, or those that they had, and return how many were of no use."""
-        places = {item_id: self.entries[item_id] for item_id in texts(item_ids) if item_id in self.entries}
+    def _substitute(self, item_ids: object, items: object, *, at: object = None) -> int:
+        """Let items take places of others, or those that they had, and return how many were of no use.
+
+        at: the positions of the others, by id.
+        """
+        places: dict[str, Mapping[str, Any]] = {}
+        if isinstance(at, dict):
+            places = {item_id: {"position": each} for item_id, each in at.items() if type(each) is int and each >= 0}
+        places |= {item_id: self.entries[item_id] for item_id in texts(item_ids) if item_id in self.entries}
         self._archive(item_ids)
         useless = 0
         for stored in items if isinstance(items, list) else ():

@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from itertools import count
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from kaosmem import SectionSpec, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.errors import CorruptionError, ItemTooLargeError, SectionFullError
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.sections import Substitution
 from kaosmem.tokens import EstimateCounter
 
 COUNTER = EstimateCounter()
@@ -30,6 +31,8 @@ SPECS = (
     SectionSpec("documents", eviction="none"),
 )
 FOLDER = "/default/s/"
+_COMPACTS_FROM = 12
+"""Lives from this seed on compact their sections."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LONG = "a long text " * 6_000
 
@@ -69,20 +72,21 @@ def said(content: object) -> str:
 @cache
 def life(seed: int) -> Life:
     """A session of many turns, with snapshots, archives, units, long texts, updates, removals and evictions."""
-    return asyncio.run(_lived(random.Random(seed)))
+    return asyncio.run(_lived(random.Random(seed), compacts=seed >= _COMPACTS_FROM))
 
 
-async def _lived(rng: random.Random) -> Life:
+async def _lived(rng: random.Random, *, compacts: bool) -> Life:
     filesystem = IsolatedMemoryFileSystem()
     found = Life({}, [{}])
     with patch("kaosmem.persistence.log.MIN_LOG_BYTES", rng.choice([2_000, 4_000, 10**6])):
         for turn in range(rng.randrange(3, 14)):
             async with opened(filesystem) as memory:
                 for number in range(rng.randrange(1, 5)):
-                    with suppress(ItemTooLargeError, SectionFullError):
-                        _change(memory, rng, f"{turn}.{number}")
-                    for key, content in held(memory).items():
-                        found.ever.setdefault(key, set()).add(content)
+                    for change in (_change, _compact) if compacts else (_change,):
+                        with suppress(ItemTooLargeError, SectionFullError):
+                            change(memory, rng, f"{turn}.{number}")
+                        for key, content in held(memory).items():
+                            found.ever.setdefault(key, set()).add(content)
                 if rng.random() < 0.1 and turn and memory["findings"]:
                     await memory.forget(next(iter(memory["findings"])).id)
             found.states.append(held(memory))
@@ -115,6 +119,17 @@ def _change(memory: SessionMemory, rng: random.Random, name: str) -> None:
             memory.add("documents", f"{name} {long}", id=f"d{name}", metadata={"x": [{"crc": "01234567", "n": text}]})
         case _:
             memory.add("findings", f"{name} {text}", id=f"f{name}", priority=rng.randrange(3))
+
+
+def _compact(memory: SessionMemory, rng: random.Random, name: str) -> None:
+    """Put one item in the place of several."""
+    section = memory[rng.choice(["messages", "documents"])]
+    items = [*section]
+    if len(items) > 2 and rng.random() < 0.5:
+        start = rng.randrange(len(items) - 1)
+        gone = tuple(item.id for item in items[start : start + rng.randrange(1, 4)])
+        told = replace(items[start], id=f"s{name}", role="summary", content=f"{name} in short", sources=gone)
+        section.compact(Substitution(gone, ((gone[0], told),)))
 
 
 def stored(filesystem: IsolatedMemoryFileSystem) -> Files:
@@ -235,7 +250,7 @@ def _says(path: str, line: bytes) -> Iterator[tuple[tuple[str, str], str]]:
     fields = json.loads(line)
     data: Any = fields.get("d", {})
     entries = [data.get("item")] if path.startswith("log/") else [data]
-    for entry in (*entries, *data.get("entries", ())):
+    for entry in (*entries, *(entry for name in ("entries", "items", "versions") for entry in data.get(name, ()))):
         if isinstance(entry, dict) and isinstance(entry.get("content"), str) and "blobs" not in fields:
             yield (fields["sec"], entry["id"]), entry["content"]
 

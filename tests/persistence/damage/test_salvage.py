@@ -20,11 +20,14 @@ from kaosmem.errors import (
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.lines import stated_crc
 from kaosmem.persistence.records import encode_commit
+from kaosmem.sections import Substitution
 from kaosmem.session.remains import Remains
+from kaosmem.types import Item
 from tests.persistence.damage.damaged import (
     COUNTER,
     LONG,
     SPECS,
+    START,
     Case,
     Files,
     Held,
@@ -283,6 +286,36 @@ async def test_changes_to_what_is_lost_do_what_they_can() -> None:
     assert found == {("documents", "a"): "newer", ("actions", "y"): "text"}
     async with opened(place_of(lost(files, 3)), read_only=True) as memory:
         assert [version.item.content for version in memory["documents"].archive.in_memory()] == ["text"]
+
+
+async def test_of_a_compaction_what_is_intact_is_served() -> None:
+    """Where its record is lost the originals are there, and where theirs are, what stands for them, in its place."""
+
+    told = Item("s", "documents", "summary", "b and c", 3, START, sources=("b", "c"))
+
+    def compact(memory: SessionMemory) -> None:
+        assert memory["documents"].compact(Substitution(("b", "c"), (("b", told),)))
+
+    def expand(memory: SessionMemory) -> None:
+        versions = memory["documents"].archive.in_memory()
+        memory["documents"].expand(["s"], [version for version in versions if version.item.id in told.sources])
+
+    place = await turns(*(added(each) for each in "abcd"), compact, lambda memory: memory["documents"].evict(["a"]))
+    files = stored(place)
+    assert [json.loads(line)["op"] for line in whole_log(files)][-2:] == ["compact", "evict"]
+    assert ids(await sound(files)) == ["s", "d"]
+    assert ids((await read(lost(files, 6)))[0]) == ["b", "c", "d"]
+    assert ids((await read(lost(files, 3, 4)))[0]) == ["s", "d"]
+    assert ids((await read(lost(files, 7, 2)))[0]) == ["s", "d"]
+    files = stored(await turns(expand, place=place))
+    assert ids(await sound(files)) == ["b", "c", "d"]
+    assert ids((await read(lost(files, 3, 4)))[0]) == ["b", "c", "d"]
+    assert ids((await read(lost(files, 5, 6)))[0]) == ["b", "c"]
+
+
+async def sound(files: Files) -> Held:
+    async with opened(place_of(files)) as memory:
+        return held(memory)
 
 
 async def test_what_was_forgotten_stays_so() -> None:

@@ -1,0 +1,68 @@
+"""What derived items were made of, wherever it is now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Set
+
+from kaosmem.persistence import SessionLog
+from kaosmem.sections import Archived, Section
+from kaosmem.session.past import find_versions
+from kaosmem.tokens import TokenCounter
+from kaosmem.types import Item
+
+
+class Originals:
+    """Finds items of a session, live ones and those that have left it.
+
+    forgotten: ids of items that were.
+    """
+
+    def __init__(
+        self, sections: Mapping[str, Section], log: SessionLog, *, counter: TokenCounter, forgotten: Container[str]
+    ) -> None:
+        self._sections, self._log, self._counter, self._forgotten = sections, log, counter, forgotten
+
+    async def of(self, item: Item, fetch: Callable[[str], Awaitable[Item]]) -> list[Item]:
+        """Return what an item was derived from, in any number of steps, each once and in order.
+
+        fetch: gives what no section of the session has, or ever had. Raises as it does, and CorruptionError.
+        """
+        known = {item.id: item}
+        while wanted := {source for each in known.values() for source in each.sources} - known.keys():
+            live = {each.id: each for each in self.live(wanted)}
+            archived = await self.archived({each for each in wanted - live.keys() if not self.is_forgotten(each)})
+            known |= live | {item_id: version.item for item_id, version in archived.items()}
+            known |= {item_id: await fetch(item_id) for item_id in wanted - known.keys()}
+        return [*_origins(item, known, set())]
+
+    def live(self, item_ids: Iterable[str]) -> Iterator[Item]:
+        """Yield those of these items that are live, in whichever section."""
+        sections = self._sections.values()
+        return (section.peek(item_id) for item_id in item_ids for section in sections if item_id in section)
+
+    def is_forgotten(self, item_id: str) -> bool:
+        """Return whether an item was forgotten; another one may have its id by now."""
+        return item_id in self._forgotten
+
+    async def archived(self, item_ids: Set[str]) -> dict[str, Archived]:
+        """Return the newest archived version of each of these items, whichever section it left.
+
+        Raises CorruptionError.
+        """
+        versions = (version for section in self._sections.values() for version in section.archive.in_memory())
+        in_memory = {version.item.id: version for version in versions if version.item.id in item_ids}
+        left = item_ids - in_memory.keys()
+        stored = await asyncio.to_thread(find_versions, self._log, self._counter, left) if left else {}
+        return stored | in_memory
+
+
+def _origins(item: Item, known: Mapping[str, Item], seen: set[str]) -> Iterator[Item]:
+    """Yield what an item comes from, depth first, but for what has been seen."""
+    if item.id in seen:
+        return
+    seen.add(item.id)
+    if not item.sources:
+        yield item
+    for source in item.sources:
+        yield from _origins(known[source], known, seen)
