@@ -108,9 +108,9 @@ def _piece(label: str, text: str) -> str:
 def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int) -> int:
     """Return the tokens of a piece of a text without false delimiters, of which `known` are the text's alone.
 
-    Where counts add up, only what changes at the ends of a text is counted, unless that is as much as all of it.
+    Where counts add up, only what changes at the text's ends is counted.
     """
-    if counter.additive and len(text) > _END_CHARS:
+    if counter.additive:
         first = _GAP.search(text, 0, _END_CHARS)
         *_, last = (None, *_GAP.finditer(text, max(0, len(text) - _END_CHARS)))
         if first and last and first.start() < last.start():

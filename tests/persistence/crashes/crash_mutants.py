@@ -59,7 +59,7 @@ def torn_tail_stays(patch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: LocalStorage, path: str, size: int, data: bytes) -> None:
         with suppress(FileNotFoundError):
-            size = len(self._read(path, 0, None))
+            size = sum(map(len, self._read(path, [(0, None)])))
         original(self, path, size, data)
 
     patch.setattr(commit, "_cut", lambda head, torn: [])
