@@ -26,6 +26,7 @@ from kaosmem import (
     SessionMemory,
     SlidingWindowCompaction,
     SummarizationCompaction,
+    TextBlock,
     ToolResultBlock,
     ToolResultCompactionStrategy,
     ToolUseBlock,
@@ -409,7 +410,8 @@ async def test_what_a_compaction_makes_has_no_more_trust_than_what_it_replaces()
 def tool_turns(memory: SessionMemory, turns: range) -> None:
     for turn in turns:
         memory.add("messages", f"look {turn} up", role="user", id=f"q{turn}")
-        memory.add("messages", [ToolUseBlock(f"c{turn}", "search")], role="assistant", id=f"call{turn}")
+        call = [TextBlock(f"I look {turn} up."), ToolUseBlock(f"c{turn}", "search")]
+        memory.add("messages", call[turn % 2 :], role="assistant", id=f"call{turn}")
         memory.add("messages", [ToolResultBlock(f"c{turn}", f"found {turn} " * 30)], role="tool", id=f"found{turn}")
         memory.add("messages", f"it is {turn}", role="assistant", id=f"a{turn}")
 
@@ -525,10 +527,14 @@ async def test_what_came_back_and_is_evicted_again_is_recalled() -> None:
     talk(memory, range(1, 30))
     await shown(memory)
     await memory.save()
-    for budget in (20_000, 400):
+    for budget in (20_000, BUDGET):
         async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
             await shown(again)
-            assert ("fact" in again["messages"]) == (budget > 400)
+            assert ("fact" in again["messages"]) == (budget > BUDGET)
+            for turn in range(budget, budget + 20):  # until there is a snapshot of this, too
+                talk(again, range(turn, turn + 1))
+                await shown(again)
+                await again.save()
     async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), recall=0.5)) as again:
         context = await shown(again, query="what is the vault code?", budget=400)
         assert context.decision("fact").reason is Reason.RECALLED
@@ -586,7 +592,7 @@ async def test_max_items_calls_for_a_compaction_too() -> None:
         lambda history: [*history, ChatMessage("user", "more")],
         lambda history: [history[0], *history],
         lambda history: [ChatMessage("user", "\ud800"), *history[1:]],
-        lambda history: [replace(history[0], content="word " * 2_000), *history[1:]],
+        lambda history: [*history[:-1], replace(history[-1], content="word " * 300)],
         lambda history: [None],
         lambda history: None,
     ],
