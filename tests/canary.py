@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator
 from types import FrameType, ModuleType
 
 import numpy as np
+import tiktoken
+
+_NOT_SEARCHED = FrameType | asyncio.AbstractEventLoop | ModuleType | tiktoken.Encoding
 
 
 def modules_of(package: str = "kaosmem") -> list[ModuleType]:
@@ -22,7 +25,8 @@ def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
     """Return where any of these texts is found, each as the types on the way to it from a root.
 
     It looks into all that `gc` sees, text and bytes of any encoding that Python stores them in, arrays and buffers,
-    but not into modules other than the roots, nor into frames and event loops, where the test itself runs.
+    but not into modules other than the roots, nor into frames and event loops, where the test itself runs, nor into the
+    hundred thousands of tokens of an encoding, which are a package's.
     """
     roots = list(roots)
     sought = [needle.casefold() for needle in needles]
@@ -38,7 +42,7 @@ def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
         for inner in (*gc.get_referents(each), *_hidden(each)):
             if id(inner) in parents or id(inner) in others:
                 continue
-            if isinstance(inner, FrameType | asyncio.AbstractEventLoop | ModuleType):
+            if isinstance(inner, _NOT_SEARCHED):
                 continue
             parents[id(inner)] = each
             alive.append(inner)  # or another object might get its id

@@ -52,7 +52,7 @@ CANARY = (
     "qzxj Qzxjkanarie, QZXJ! qzxjversicherungsgesellschaft Qzxjrückversicherungsfrist l'qzxjavocat qzxj_snake_case "
     "QzxjCamelCase2 qzxj.os.path QZXJ-17 qzxj's 4.2(qzxj) 龘靐 書龘靐文 ъьщэканарейка ψξθζος پژگڤ 🦤🪶 " + "qzxj" * 20
 )
-NOISE = "the notice period of clause {} is thirty days for either party"
+NOISE = "the notice period {0} of clause {0} is thirty-{0} days for either party {0}"
 EVICTING = tuple(policy for policy in POLICIES if policy not in ("none", "refuse"))
 FORMATS = ("text", "openai", "anthropic")
 

@@ -271,6 +271,9 @@ def test_the_script_that_learns_saves_and_validates(
     parts = train_ranker.PARTS | (train_ranker.DENSE_PARTS if embedder else {})
     for name in ("held out", *(f"without {part}" for part in parts), "BM25 alone"):
         assert name in printed
+    took = dict(each.rsplit(" ", 1) for each in printed.split("of a ranking, in ms: ")[1].strip().split(", "))
+    assert took.keys() == train_ranker.STEPS.keys()
+    assert 0 < float(took["meaning"]) < float(took["all"])
     known = default_weights("weights_dense.json" if embedder else "weights.json").documents
     assert {signal for signals in parts.values() for signal in signals} <= known.keys()
 

@@ -132,6 +132,7 @@ class StoredIndexMachine(RuleBasedStateMachine):
 
 
 TestStoredIndexMachine = StoredIndexMachine.TestCase
+TestStoredIndexMachine.settings = settings(max_examples=50)
 
 
 @rankers
