@@ -224,7 +224,7 @@ def test_uses_are_journaled_only_where_eviction_looks_at_them() -> None:
 
 
 def test_a_change_from_the_future_is_not_guessed_at() -> None:
-    """A journal with an unknown op is refused by name, as is a compaction of another version, or to where none can be."""
+    """A journal with an unknown op is refused by name, as is a compaction of another version, or to no free place."""
     section = section_of(item("a"))
     with pytest.raises(UnsupportedVersionError, match="'fold'"):
         section.apply("fold", {})
