@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from kaosmem import (
 )
 from kaosmem.cli.report import item_json, print_session, stats_json
 from kaosmem.persistence import log as session_log
+from kaosmem.sections import Section, lazy_index
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.test_promises import before_block
 
@@ -247,6 +249,7 @@ async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing() -> 
     with pytest.raises(asyncio.CancelledError):
         await turn
     assert len(memory["messages"]) == 60
+    assert memory.notices == ()
     waiting.gate.set()
     await shown(memory)
     assert summaries(memory)
@@ -479,6 +482,18 @@ async def test_nothing_comes_back_beyond_low_water() -> None:
 
 async def test_under_one_budget_nothing_comes_back() -> None:
     """What was compacted for its number of items, or has room since others were removed, stays as it is."""
+    roomy = SessionMemory.test_mode(sections=messages(summarizing(), low_water=1.0))
+    talk(roomy, range(18))
+    await shown(roomy)
+    (summary,) = summaries(roomy)
+    for item_id in ids(roomy)[2:-1]:
+        roomy.remove(item_id)
+    await roomy.save()
+    for budget, comes_back in ((BUDGET, False), (BUDGET + 1, True)):
+        specs = messages(summarizing(), budget, low_water=1.0)
+        async with SessionMemory.open(roomy.fs, "test", sections=specs) as again:
+            await shown(again)
+            assert (summary.id not in again["messages"]) == comes_back
     specs = messages(summarizing(), 10_000, max_items=20)
     memory = SessionMemory.test_mode(sections=specs)
     talk(memory, range(11))
@@ -494,6 +509,43 @@ async def test_under_one_budget_nothing_comes_back() -> None:
     async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)) as again:
         await shown(again)
         assert ids(again) == held[:-1]
+
+
+async def test_what_came_back_is_found_by_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that was kept knows a summary in the place of a message that has come back since."""
+    monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
+    compaction = summarizing(ScriptedLLM(lambda _: "They spoke of a quorum."))
+    memory = SessionMemory.test_mode(sections=messages(compaction, retrieval_threshold=5))
+    talk(memory, range(30))
+    await shown(memory)
+    assert [item.role for item, _ in memory.search("quorum")][:1] == ["summary"]
+    await memory.save()
+    larger = messages(compaction, 20_000, retrieval_threshold=5)
+    async with SessionMemory.open(memory.fs, "test", sections=larger) as again:
+        await shown(again, query="which quorum?", budget=500)
+        assert len(again["messages"]) == 60
+        scores = {item.id: score for item, score in again.search("quorum", limit=60)}
+        assert scores.get("a0", 0) == scores.get("a1", 0)
+
+
+def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
+    """Where nothing of what files hold is loaded, forgetting what has come back leaves the rest to be loaded."""
+    spec = SectionSpec("s", placement="history", eviction="none")
+    section = Section(spec)
+    for item_id in "xyz":
+        section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
+    section.evict(["x", "y"])
+    versions = section.archive.in_memory()
+    section.archive.release(versions)
+    again = Section.restore(spec, section.state(), section.entries())
+    assert again.unloaded == 2
+    assert again.expand([], versions[:1])
+    assert again.unloaded == 1
+    again.drain_journal()
+    assert again.forget(["x"], stored=versions[:1])["archived"] == 1
+    assert again.unloaded == 1
+    again.load(versions[1:])
+    assert [unit.items[0].id for unit in again.propose("", cap=100).earlier] == ["y"]
 
 
 @pytest.mark.usefixtures("early_snapshots")
@@ -591,12 +643,13 @@ async def test_max_items_calls_for_a_compaction_too() -> None:
         lambda history: [*history[-1:], *history[:-1]],
         lambda history: [*history, ChatMessage("user", "more")],
         lambda history: [history[0], *history],
+        lambda history: [ChatMessage("user", "a", id="n"), ChatMessage("user", "b", id="n"), history[-1]],
         lambda history: [ChatMessage("user", "\ud800"), *history[1:]],
         lambda history: [*history[:-1], replace(history[-1], content="word " * 300)],
         lambda history: [None],
         lambda history: None,
     ],
-    ids=["another order", "one too many", "one twice", "no text", "longer", "no message", "no list"],
+    ids=["another order", "one too many", "one twice", "one id twice", "no text", "longer", "no message", "no list"],
 )
 async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give: Any) -> None:
     """Messages that no section can hold are an error that is a notice; longer ones are none at all."""

@@ -256,11 +256,9 @@ class Section:
         ever taken. Raises ReadOnlyError and InvalidContentError; then nothing has changed.
         """
         self._check_writable()
-        for place, item in change.items:
+        for _, item in change.items:
             self._check_change(item)
             check_extent(item)
-            if item.id in self._held or place not in change.replaced:
-                raise InvalidContentError(f"item {shown(item.id)} is live already, or takes the place of what stays")
         if not all(item_id in self._held for item_id in change.replaced):
             return False
         ordinals = {place: self._held.ordinal(place) for place, _ in change.items}
@@ -586,6 +584,9 @@ class Section:
         held = self._held
         replaced = {held.ordinal(item_id): self.peek(item_id) for item_id in change.replaced}
         taken_over = {held.ordinal(place): item for place, item in change.items}
+        new_ids = {item.id for item in taken_over.values() if item.id not in held}
+        if len(new_ids) < len(change.items) or not taken_over.keys() <= replaced.keys():
+            raise InvalidContentError("an item takes a place that is not free, or has the id of another one")
         leaving = replaced.keys() - taken_over
         # Whole units may be recalled, but not what stands for others beside these.
         original = {at for at in leaving if self.spec.recalls and not Replaced.by(replaced[at])}
