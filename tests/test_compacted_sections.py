@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,6 +40,7 @@ from kaosmem import (
 from kaosmem.cli.report import item_json, print_session, stats_json
 from kaosmem.persistence import log as session_log
 from kaosmem.sections import Section, lazy_index
+from kaosmem.session import originals
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.test_promises import before_block
 
@@ -509,6 +511,34 @@ async def test_under_one_budget_nothing_comes_back() -> None:
     async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)) as again:
         await shown(again)
         assert ids(again) == held[:-1]
+
+
+@pytest.mark.usefixtures("early_snapshots")
+async def test_what_is_removed_while_its_originals_are_read_stays_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A summary that is gone by the time its originals are found brings none of them back."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    for turn in range(60):
+        talk(memory, range(turn, turn + 1))
+        await shown(memory)
+        await memory.save()
+    await memory.close()
+    found, asked, go_on = originals.find_versions, threading.Event(), threading.Event()
+
+    def slow(*given: Any) -> Any:
+        asked.set()
+        assert go_on.wait(30)
+        return found(*given)
+
+    monkeypatch.setattr(originals, "find_versions", slow)
+    async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000)) as again:
+        turn_taken = asyncio.create_task(shown(again))
+        assert await asyncio.to_thread(asked.wait, 30)
+        (summary,) = summaries(again)
+        again.remove(summary.id)
+        held = ids(again)
+        go_on.set()
+        await turn_taken
+        assert ids(again) == held
 
 
 async def test_what_came_back_is_found_by_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
