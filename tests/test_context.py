@@ -21,11 +21,13 @@ from kaosmem import (
     ContextConfig,
     HistoryProvider,
     HistoryRetention,
+    HistorySource,
     InMemoryHistoryProvider,
     InvalidArgumentError,
     InvalidContentError,
     InvalidNameError,
     SelectiveToolCallCompactionStrategy,
+    SessionMemory,
     SlidingWindowCompaction,
     SummarizationCompaction,
     SummaryError,
@@ -269,6 +271,20 @@ async def test_what_makes_no_context_is_refused() -> None:
     assert await history.count_messages("agent", session_id="s") == 0
     await context.append(numbered(150), "s")
     assert len(await context.get_prompt_window("s")) == 150
+
+
+async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to() -> None:
+    """A source over the same thread has a window of its own."""
+    context, history = context_of(summing_up())
+    await context.append(numbered(30), "s")
+    assert "summary" in [message.role for message in await context.get_prompt_window("s")]
+    memory = SessionMemory.test_mode()
+    await memory.attach(HistorySource(history, "agent", "s"))
+    assembled = await memory.assemble_context(budget=8_000, format="openai")
+    assert [item.text for item in assembled.items] == texts(numbered(30))
+    await history.append_many("agent", [ChatMessage("summary", "They talked.", sources=("gone",))] * 99, session_id="s")
+    few = await memory.assemble_context(budget=700, format="openai")
+    assert "They talked." not in str(few.messages) and few.items[-1].text == numbered(30)[-1].text
 
 
 class Meddling:
