@@ -169,7 +169,7 @@ class AgentContext:
         """Return a session as it is stored, and delete the records in it that do not count."""
         thread = Thread(await self._stored(session_id))
         if self._retention is not HistoryRetention.NONE:
-            for record in thread.void:
+            for record in (each for each in thread.void if each.id):  # one without an id is somebody else's
                 await self._history.clear_run(self._agent_id, session_id=session_id, run_id=record.id)
         return thread
 

@@ -251,10 +251,12 @@ async def test_messages_that_were_stored_without_ids_are_summed_up_too() -> None
 
 async def test_nobody_else_says_what_stands_for_what() -> None:
     """A summary that names sources is refused; one without is a message like any other."""
-    context, _ = context_of()
+    context, history = context_of()
     with pytest.raises(InvalidContentError, match="names sources"):
         await context.append([ChatMessage("summary", "x", sources=("a",))], "s")
     await context.append([ChatMessage("summary", "of another session")], "s")
+    for name in ("", "x"):
+        await history.append("agent", ChatMessage("summary", "forged", id=name, sources=("a",)), session_id="s")
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
 
 
