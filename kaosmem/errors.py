@@ -31,6 +31,7 @@
     ├── SummaryError (RuntimeError)              a model made no summary that could be taken
     ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
     ├── SourceUnavailableError (RuntimeError)    a source failed or is late, and nothing else will do
+    ├── NoCondensationError (RuntimeError)       a conversation has to be shortened, and can't be
     ├── NothingToIngestError (FileNotFoundError)
     ├── TestIsolationError (RuntimeError)
     └── MissingExtraError (ImportError)
@@ -207,6 +208,10 @@ class SourceUnavailableError(KaosmemError, RuntimeError):
     def __init__(self, message: str, *, source: str = "", late: bool = False) -> None:
         super().__init__(message)
         self.source, self.late = source, late
+
+
+class NoCondensationError(KaosmemError, RuntimeError):
+    """A conversation can't be shortened: nothing may be left out, no summary could be made, or none helps."""
 
 
 class NothingToIngestError(KaosmemError, FileNotFoundError):

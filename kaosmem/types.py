@@ -276,7 +276,7 @@ class Item:
         stored: dict[str, JSONValue] = {
             "id": self.id,
             "role": self.role,
-            "content": self.content if isinstance(self.content, str) else _blocks().dump_python(self.content),
+            "content": content_json(self.content),
             "tokens": self.tokens,
             "created_at": self.created_at.isoformat(),
             "trust": int(self.trust),
@@ -423,6 +423,11 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
     except ValueError as error:
         reason = error.errors()[0]["msg"][:_MAX_REASON_CHARS] if hasattr(error, "errors") else type(error).__name__
         raise InvalidContentError(f"content is neither a str nor content blocks: {reason}") from None
+
+
+def content_json(content: Content) -> JSONValue:
+    """Return content as JSON values, of which `check_content` makes it again."""
+    return content if isinstance(content, str) else list(_blocks().dump_python(content))
 
 
 def _texts(block: object) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, pairwise
 
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
 from kaosmem.types import ChatMessage, ContentBlock, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
@@ -139,6 +140,8 @@ class Units:
         if joined or not link.is_plain:
             unit = self._merged([*joined, _Unit(ordinal, link)])
             self._units[ordinal] = unit
+            if link.batch is not None:
+                self._batches[link.batch] = unit
             answered = _answer(self._waiting, ordinal, link)
             unit.unanswered += len(set(link.calls)) - len(answered)
             unit.unmatched += len(set(link.answers)) - len(answered)
@@ -249,9 +252,9 @@ class Units:
                 kept.orphans |= unit.orphans
                 kept.batches |= unit.batches
                 self._units |= dict.fromkeys(unit.links, kept)
+                self._batches |= dict.fromkeys(unit.batches, kept)
                 if unit is self._loop:
                     self._loop = kept
-        self._batches |= dict.fromkeys(kept.batches, kept)
         return kept
 
     def _match(self, unit: _Unit) -> None:
@@ -314,6 +317,14 @@ def cut_points(links: Sequence[Link]) -> list[int]:
             cuts.append(position)
         reach = max(reach, units.last(position))
     return [*cuts, len(links)]
+
+
+def next_cut(cuts: Sequence[int], position: int) -> int:
+    """Return the first of the cut points, ascending, from `position` on. Raises InvalidArgumentError past the last."""
+    place = bisect_left(cuts, position)
+    if place == len(cuts):
+        raise InvalidArgumentError(f"no cut from {position} on: the last is {cuts[-1]}; cut there, or before it")
+    return cuts[place]
 
 
 def roundest_first(positions: Sequence[int]) -> list[int]:

@@ -13,9 +13,24 @@ from typing import Any
 import pytest
 
 from benchmarks.corpus import text_item
-from kaosmem import count_messages, list_sessions
+from kaosmem import Action, Observation, ToolUseBlock, count_messages, list_sessions
+from kaosmem.testing import ScriptedLLM
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def example(holding: str) -> str:
+    """Return the one example that holds a text."""
+    (found,) = (each for each in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if holding in each)
+    return found
+
+
+async def ran(text: str, **names: Any) -> dict[str, Any]:
+    """Return the names that an example leaves when it has run."""
+    running = eval(compile(text, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    assert inspect.isawaitable(running)
+    await running
+    return names
 
 
 class Client:
@@ -36,16 +51,42 @@ async def test_the_ten_lines_run(
 ) -> None:
     """The example packs, asks, keeps the answer and is saved."""
     monkeypatch.chdir(tmp_path)
-    example, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    names: dict[str, Any] = {"client": Client(), "model": "scripted"}
-    running = eval(compile(example, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-    assert inspect.isawaitable(running)
-    await running
+    names = await ran(example("deal-42"), client=Client(), model="scripted")
     assert count_messages(names["client"].asked, "openai") == names["context"].used
     assert "30 days" in str(names["client"].asked)
     assert [item.role for item in names["memory"]["messages"]] == ["user", "assistant"]
     assert "tokens used" in capsys.readouterr().out
     assert await list_sessions("./.kaosmem") == ["deal-42"]
+
+
+async def test_a_conversation_is_condensed_as_it_says() -> None:
+    """The example shows the instruction in every context, and a summary in the last."""
+    model = ScriptedLLM(lambda _: "The agent looked into the client.")
+    events = [
+        event
+        for number in range(150)
+        for event in (
+            Action("file_read", "", ToolUseBlock(f"{number}", "read", '{"path":"client.py"}')),
+            Observation("result", f"line {number} " + "of the client " * 40, f"{number}"),
+        )
+    ]
+    names = await ran(example("ConversationSource"), llm=model, events=events)
+    shown = [item.text for item in names["context"].items]
+    assert shown[0].startswith("TASK-17")
+    assert shown[1].startswith("The agent looked into the client.")
+    assert names["context"].used <= 8_000
+    assert len(model.requests) > 1
+
+
+async def test_a_history_is_summed_up_as_it_says() -> None:
+    """The example ends with one summary, whose originals are the questions and answers that it stands for."""
+    questions = [
+        f"What does clause {number} say? " + "It may be about the notice period. " * 20 for number in range(50)
+    ]
+    names = await ran(example("AgentContext"), llm=ScriptedLLM(lambda _: "They went on."), questions=questions)
+    assert len(names["summaries"]) == 1
+    texts = [message.text for message in names["originals"][0]]
+    assert texts[:2] == ["They went on.", questions[1]]
 
 
 def test_weights_are_learned_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,9 +95,8 @@ def test_weights_are_learned_as_it_says(tmp_path: Path, monkeypatch: pytest.Monk
     items = [{"id": f"i{number}", "session": "lease", "text": f"Clause {number}: rent."} for number in range(9)]
     Path("items.jsonl").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
     Path("questions.jsonl").write_text(json.dumps({"id": "q", "query": "clause 3", "evidence_ids": ["i3"]}), "utf-8")
-    _, example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(example, "README.md", "exec"), names)
+    exec(compile(example("items.jsonl"), "README.md", "exec"), names)
     index = names["ranker"].index()
     index.add((number, text_item(each["text"])) for number, each in enumerate(items))
     assert index.rank("clause 3", 1)[0][0] == 3

@@ -44,9 +44,11 @@ class Outline:
     messages, links: by position, from 0. units: the positions of each unit, ascending, in the order of their first.
     """
 
-    def __init__(self, history: Iterable[ChatMessage], *, sizes: MessageSizes | None = None) -> None:
+    def __init__(
+        self, history: Iterable[ChatMessage], *, links: Iterable[Link] = (), sizes: MessageSizes | None = None
+    ) -> None:
         self.messages = tuple(history)
-        self.links = tuple(map(Link.of, self.messages))
+        self.links = tuple(links) or tuple(map(Link.of, self.messages))
         self._sizes = sizes
         self._held = Units()
         for position, link in enumerate(self.links):

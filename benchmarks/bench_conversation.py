@@ -1,0 +1,178 @@
+"""What the view of a conversation and its messages cost, by the length of the log, beside reading its lines.
+
+CPU seconds, the least of several runs; the exponent e is that of cost ~ length ** e.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log
+from time import process_time
+
+import pytest
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import (
+    Action,
+    Condensation,
+    ConversationMemory,
+    Event,
+    EventLog,
+    Observation,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    View,
+)
+from kaosmem.compaction import MessageSizes
+from kaosmem.formats import HistoryPart, Layout, get_format
+from kaosmem.testing import check_anthropic_messages, check_openai_messages
+
+SIZES = 1_000, 10_000, 100_000
+KINDS = "plain", "thinking", "one loop", "condensed"
+RUNS = 3
+FIRST = Action("message", "Make the tests pass.", source="user")
+STEP = 10
+APPENDED = 500
+
+
+def conversation(length: int, kind: str) -> EventLog:
+    """Return a log of a coding agent's work: a message of the user's, an answer of two calls, one of a call, words.
+
+    kind: "plain"; "thinking", each answer under signed reasoning; "one loop", all answers of one loop; "condensed",
+    a condensation every 200 events that leaves 50.
+    """
+    texts = seeded_texts(200, words=60)
+    events = _turns(texts, kind)
+    log = EventLog([], clock=None)
+    while len(log) < length:
+        log.append(next(events))
+        if kind == "condensed" and len(log) % 200 == 199:
+            log.append(_condensation(log))
+    return log
+
+
+def _turns(texts: list[str], kind: str) -> Iterator[Event]:
+    yield Action("system_message", "You write code.", source="environment")
+    yield FIRST
+    turn = 0
+    while True:
+        text = texts[turn % len(texts)]
+        for answer, calls in ((0, 2), (1, 1)):
+            response, ids = f"r{turn}-{answer}", [f"call-{turn}-{answer}-{number}" for number in range(calls)]
+            reasons = kind != "plain" and kind != "condensed"
+            said = (ThinkingBlock("I look at the code first.", f"seal-{turn}"), TextBlock("I look.")) if reasons else ""
+            for number, call in enumerate(ids):
+                use = ToolUseBlock(call, "read_file", json.dumps({"path": f"src/{turn}.py"}))
+                yield Action("tool_call", said if number == 0 else "", use, response)
+            for call in ids:
+                yield Observation("result", text, call)
+        turn += 1
+        if kind != "one loop":
+            yield Action("message", f"Done with step {turn}.")
+            yield Action("message", f"Now step {turn + 1}.", source="user")
+
+
+def _condensation(log: EventLog) -> Condensation:
+    view = View.from_events(log[-250:])
+    keep = view.cut_points[-min(20, len(view.cut_points))]
+    forgotten = tuple(event.id for event in view[:keep])
+    return Condensation(forgotten, summary="All is well so far.", summary_offset=0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Costs at one length: seconds by what was done, and microseconds for each of the last events appended."""
+
+    length: int
+    seconds: dict[str, float]
+    append_us: float
+
+
+def measured(length: int, kind: str) -> Row:
+    log = conversation(length, kind)
+    lines = list(log.lines())
+    events = list(log)
+    sizes = MessageSizes()
+    view = View.from_events(events)
+    seconds = {
+        "json.loads": least(lambda: list(map(json.loads, lines))),
+        "from_lines": least(lambda: EventLog.from_lines(lines)),
+        "view": least(lambda: len(View.from_events(events))),
+        "cut points": least(lambda: View(events).cut_points),
+        "messages": min(messages_s(events) for _ in range(RUNS)),
+        "counted first": least(lambda: sizes.total(event.message for event in view), runs=1),
+        "counted again": least(lambda: sizes.total(event.message for event in view)),
+    }
+    return Row(len(events), seconds, append_us(events))
+
+
+def messages_s(events: list[Event]) -> float:
+    """Return what it costs to make messages of a view, none of whose events was a message before."""
+    view, memory = View(event.changed() for event in events), ConversationMemory()
+    return least(lambda: memory.process_events(view, FIRST), runs=1)
+
+
+def append_us(events: list[Event]) -> float:
+    """Return what it costs to append an event to a view of nearly all of them and to read its end."""
+    best = float("inf")
+    for _ in range(RUNS):
+        view = View(events[:-APPENDED])
+        assert len(view) > 0
+        begin = process_time()
+        for event in events[-APPENDED:]:
+            view.append(event)
+            _ = view[-1] if len(view) else None
+        best = min(best, (process_time() - begin) / APPENDED * 1e6)
+    return best
+
+
+def least(action: Callable[[], object], runs: int = RUNS) -> float:
+    best = float("inf")
+    for _ in range(runs):
+        gc.collect()
+        begin = process_time()
+        action()
+        best = min(best, process_time() - begin)
+    return best
+
+
+def exponents(rows: list[Row], name: str) -> list[float]:
+    return [
+        log(more.seconds[name] / less.seconds[name]) / log(more.length / less.length) for less, more in pairwise(rows)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_messages_of_a_long_log_are_what_providers_take(kind: str) -> None:
+    view = View.from_events(conversation(600, kind))
+    messages = ConversationMemory().process_events(view, FIRST)
+    assert len(messages) > (20 if kind == "condensed" else 300)
+    check_openai_messages(get_format("openai").render(Layout((), (HistoryPart("", tuple(messages)),), ())).messages)
+    check_anthropic_messages(
+        get_format("anthropic").render(Layout((), (HistoryPart("", tuple(messages[1:])),), ())).messages
+    )
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("kind", KINDS)
+def test_cost_by_length(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [measured(length, kind) for length in SIZES]
+    with capsys.disabled():
+        print(f"\n{kind}: ms{''.join(f'{row.length:>12,}' for row in rows)}   exponents   x json.loads at the end")
+        for name in rows[0].seconds:
+            exponent = "  ".join(f"{each:.2f}" for each in exponents(rows, name))
+            ratio = rows[-1].seconds[name] / rows[-1].seconds["json.loads"]
+            print(
+                f"  {name:<16}{''.join(f'{row.seconds[name] * 1e3:>12.2f}' for row in rows)}   {exponent}   {ratio:.1f}"
+            )
+        print(f"  {'append, us':<16}{''.join(f'{row.append_us:>12.2f}' for row in rows)}")
+    for name in ("view", "messages"):
+        assert max(exponents(rows, name)) <= 1.1
+        assert rows[-1].seconds[name] <= 10 * rows[-1].seconds["json.loads"]
+    assert rows[-1].seconds["counted again"] < rows[-1].seconds["counted first"] / 5
+    assert rows[-1].append_us < 3 * rows[0].append_us

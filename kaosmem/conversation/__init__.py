@@ -1,0 +1,67 @@
+"""A conversation: its log of events, the view that is left of it, and the messages that a model is given."""
+
+from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
+from kaosmem.conversation.condensers import (
+    AmortizedForgettingCondenser,
+    AttentionConfig,
+    BrowserOutputCondenser,
+    CondensationReason,
+    Condenser,
+    CondenserPipeline,
+    ConversationWindowCondenser,
+    LLMAttentionCondenser,
+    LLMSummarizingCondenser,
+    MaskingConfig,
+    Need,
+    NoOpCondenser,
+    ObservationMaskingCondenser,
+    RecentEventsCondenser,
+    RecentEventsConfig,
+    RollingCondenser,
+    RollingConfig,
+    StructuredSummaryCondenser,
+    SummarizingConfig,
+)
+from kaosmem.conversation.events import Action, Event, EventSource, Knowledge, Observation
+from kaosmem.conversation.log import EventLog
+from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
+from kaosmem.conversation.messages import ConversationConfig, ConversationMemory
+from kaosmem.conversation.prompts import PromptTemplates
+from kaosmem.conversation.view import View
+
+__all__ = [
+    "Action",
+    "AmortizedForgettingCondenser",
+    "AttentionConfig",
+    "BrowserOutputCondenser",
+    "Condensation",
+    "CondensationReason",
+    "CondensationRequest",
+    "Condenser",
+    "CondenserPipeline",
+    "ConversationConfig",
+    "ConversationMemory",
+    "ConversationWindowCondenser",
+    "Event",
+    "EventLog",
+    "EventSource",
+    "Knowledge",
+    "LLMAttentionCondenser",
+    "LLMSummarizingCondenser",
+    "MaskingConfig",
+    "MemoryTier",
+    "Need",
+    "NoOpCondenser",
+    "Observation",
+    "ObservationMaskingCondenser",
+    "PromptTemplates",
+    "RecentEventsCondenser",
+    "RecentEventsConfig",
+    "RollingCondenser",
+    "RollingConfig",
+    "StructuredSummaryCondenser",
+    "SummarizingConfig",
+    "Summary",
+    "View",
+    "fitted_tiers",
+]

@@ -1,0 +1,39 @@
+"""Ids of calls that can't be mistaken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import count
+
+from kaosmem.conversation.events import Action, Event, Observation
+
+
+def with_distinct_calls(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events of a view, a call under another id where its own is taken, and its result too.
+
+    An id is taken by a call of the same answer, and by one that still waits for its result: once the calls of an
+    answer stand together, its results could not be told from another's.
+    """
+    events = list(events)
+    known = {event.call.id for event in events if isinstance(event, Action) and event.call is not None}
+    waiting: dict[str, list[str]] = {}
+    answers: dict[str, set[str]] = {}
+    numbers: dict[str, Iterator[int]] = {}
+    for event in events:
+        if isinstance(event, Action) and event.call is not None:
+            stored = given = event.call.id
+            taken = answers.setdefault(event.response, set()) if event.response else ()
+            if waiting.get(stored) or stored in taken:
+                while given in known:
+                    given = f"{stored}-{next(numbers.setdefault(stored, count(2)))}"
+                known.add(given)
+                event = event.changed(call=replace(event.call, id=given))
+            if event.response:
+                answers[event.response].add(stored)
+            waiting.setdefault(stored, []).append(given)
+        elif isinstance(event, Observation) and event.call_id:
+            given = waiting[event.call_id].pop()
+            if given != event.call_id:
+                event = event.changed(call_id=given)
+        yield event

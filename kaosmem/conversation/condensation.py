@@ -1,0 +1,104 @@
+"""Records of what a conversation's view leaves out, and the summaries that it shows instead."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kaosmem.conversation.events import Event
+from kaosmem.errors import InvalidContentError
+from kaosmem.types import ChatMessage, JSONValue, Trust, check_metadata, check_text, is_integer
+from kaosmem.units import Link
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Condensation(Event):
+    """A record that the view leaves events out from here on, and may show a summary in their place.
+
+    forgotten_ids or forgotten_range (first and last id, both included), not both. An id that stands for nothing that
+    the view shows changes nothing. summary_offset: where in the view the summary goes, counted after forgetting; both
+    or neither. metadata: how it came about, for whoever reads the log.
+    Raises InvalidContentError.
+    """
+
+    type: ClassVar[str] = "condensation"
+    forgotten_ids: tuple[int, ...] | None = None
+    forgotten_range: tuple[int, int] | None = None
+    summary: str | None = None
+    summary_offset: int | None = None
+    metadata: Mapping[str, JSONValue] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        Event.__post_init__(self)
+        self.check_fields()
+        if (self.summary is None) != (self.summary_offset is None):
+            raise InvalidContentError("a condensation has a summary or its offset alone; give both or neither")
+        if self.summary is not None and not self.summary.strip():
+            raise InvalidContentError("a condensation's summary is blank; give one that says something, or none")
+
+    def check_fields(self) -> None:
+        """Raise InvalidContentError for what no condensation can have, stored or new."""
+        if (self.forgotten_ids is None) == (self.forgotten_range is None):
+            raise InvalidContentError("a condensation forgets ids or a range; give one of both, () for nothing")
+        for name in ("forgotten_ids", "forgotten_range"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, tuple(given))
+                if not all(map(is_integer, given)):
+                    raise InvalidContentError(f"{name} holds other than ids of events; give whole numbers")
+        if self.forgotten_range is not None and len(self.forgotten_range) != 2:
+            raise InvalidContentError(f"a range has {len(self.forgotten_range)} ids; give the first and the last")
+        if self.summary_offset is not None and not (is_integer(self.summary_offset) and self.summary_offset >= 0):
+            raise InvalidContentError("summary_offset is no position in a view; give a whole number from 0 up")
+        if self.summary is not None:
+            check_text(self.summary, "summary")
+        object.__setattr__(self, "metadata", check_metadata(self.metadata))
+
+    @property
+    def forgets(self) -> Container[int]:
+        """Return the ids that it forgets."""
+        if self.forgotten_range is None:
+            return frozenset(self.forgotten_ids or ())
+        first, last = self.forgotten_range
+        return range(first, last + 1)
+
+    @property
+    def shows_summary(self) -> bool:
+        """Return whether the view shows a summary: a stored half of one is kept, and not shown."""
+        return self.summary_offset is not None and bool((self.summary or "").strip())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CondensationRequest(Event):
+    """Somebody asks that the view be condensed; the next condensation is the answer."""
+
+    type: ClassVar[str] = "condensation_request"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Summary(Event):
+    """What a view shows for a condensation, under the condensation's own id. It is never logged.
+
+    sources: ids of the events that it stands for. trust: the lowest among them.
+    """
+
+    type: ClassVar[str] = "summary"
+    content: str
+    sources: tuple[int, ...] = ()
+    trust: Trust = Trust.MODEL
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a model may see it."""
+        return True
+
+    @property
+    def link(self) -> Link:
+        """Return what ties it to other events: nothing."""
+        return Link(role="summary")
+
+    def _made_message(self) -> ChatMessage:
+        return ChatMessage(
+            "summary", self.content, id=self.name, sources=tuple(map(str, self.sources)), trust=self.trust
+        )

@@ -1,0 +1,86 @@
+"""What shortens a conversation's view."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import islice, takewhile
+
+from kaosmem.conversation.condensation import Condensation
+from kaosmem.conversation.events import Event
+from kaosmem.conversation.log import EventLog
+from kaosmem.conversation.view import View
+from kaosmem.errors import NoCondensationError
+
+MAX_IN_A_ROW = 10
+"""How many condensations may follow each other before something else happens: what is left is not theirs to free."""
+
+
+class Condenser(ABC):
+    """Makes a view shorter: returns another view, or a record that makes it shorter once the log has it.
+
+    Nothing is deleted, and what belongs together is left out together. The system prompt, the user's open instructions
+    and the list of tasks stay. A view that is given stays as it is.
+    """
+
+    @abstractmethod
+    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+        """Return a view as short as it has to be, or the record that makes it so.
+
+        limit: the tokens that whoever reads it takes, None for no limit but the condenser's own.
+        Raises NoCondensationError where it has to be shorter and can't be.
+        """
+        ...
+
+    async def condensed_history(self, state: EventLog, *, limit: int | None = None) -> View | Condensation:
+        """Return the view of a conversation condensed, or the record to append to it before asking again.
+
+        Raises NoCondensationError where it has to be shorter and can't be, also where a record frees nothing, and where
+        `MAX_IN_A_ROW` of them were appended and it still has to be.
+        """
+        entries = tuple(state.view)  # as they are now, whatever is appended while a model thinks
+        condensed = await self.condense(state.view, limit=limit)
+        if isinstance(condensed, View):
+            return condensed
+        newest = islice(reversed(state), MAX_IN_A_ROW)
+        if sum(1 for _ in takewhile(lambda event: isinstance(event, Condensation), newest)) == MAX_IN_A_ROW:
+            raise NoCondensationError(
+                f"{MAX_IN_A_ROW} condensations in a row leave {len(entries)} entries, which is still too much; raise "
+                f"the limits of {type(self).__name__}, or shorten what it has to keep"
+            )
+        check_progress(condensed, entries)
+        return condensed
+
+    async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> View:
+        """Return the view of a log as short as it has to be, having appended the records that it takes.
+
+        A record is dropped where somebody else has condensed the view meanwhile. Raises NoCondensationError.
+        """
+        while True:
+            known = len(log)
+            condensed = await self.condensed_history(log, limit=limit)
+            if isinstance(condensed, View):
+                return condensed
+            if not any(isinstance(event, Condensation) for event in log[known:]):
+                log.append(condensed)
+
+
+def check_progress(record: Condensation, entries: Sequence[Event]) -> None:
+    """Raise NoCondensationError for a record that leaves a view of as many entries and as much text as it had."""
+    forgets = record.forgets
+    forgotten = [event for event in entries if event.id in forgets]
+    freed = len(forgotten) - (record.summary is not None)
+    freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
+    if freed < 0 or (freed == 0 and freed_chars <= 0):
+        raise NoCondensationError(
+            f"a condensation frees nothing: it forgets {len(forgotten)} of {len(entries)} entries for a summary of "
+            f"{len(record.summary or '')} characters; forget more, or summarise it in less"
+        )
+
+
+class NoOpCondenser(Condenser):
+    """Leaves every view as it is."""
+
+    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+        """Return the view."""
+        return view

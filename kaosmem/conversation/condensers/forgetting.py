@@ -1,0 +1,85 @@
+"""Condensers that leave out without a summary: what is old, now and then, or all but the newest, always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kaosmem.arguments import check_count
+from kaosmem.conversation.condensation import Condensation
+from kaosmem.conversation.condensers.condenser import Condenser
+from kaosmem.conversation.condensers.outline import ViewOutline
+from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
+from kaosmem.conversation.view import View
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.tokens import TokenCounter
+
+ON_REQUEST = RollingConfig(max_size=None)
+"""However long the view is, it is not condensed until somebody asks."""
+
+
+class AmortizedForgettingCondenser(RollingCondenser):
+    """Forgets the older half when the view has grown too large: what agents did first, what users said last."""
+
+    async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
+        """Return the record that forgets. Raises NoCondensationError."""
+        outline = self.outline(view)
+        return self.record(outline, self.choice(outline, limit=limit), limit=limit)
+
+
+class ConversationWindowCondenser(AmortizedForgettingCondenser):
+    """Forgets the older half of what the agent did, and nothing that users said, when it is asked to."""
+
+    forgets_users = False
+
+    def __init__(
+        self,
+        config: RollingConfig = ON_REQUEST,
+        *,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+    ) -> None:
+        super().__init__(config, counter=counter)
+
+
+@dataclass(frozen=True, slots=True)
+class RecentEventsConfig:
+    """keep_first: entries at the start of a view that are shown. max_events: those that are shown in all.
+
+    Raises InvalidArgumentError.
+    """
+
+    keep_first: int = 1
+    max_events: int = 10
+
+    def __post_init__(self) -> None:
+        check_count(self.keep_first, "keep_first")
+        if check_count(self.max_events, "max_events", least=1) <= self.keep_first:
+            raise InvalidArgumentError(
+                f"keep_first is {self.keep_first} of at most {self.max_events} events, so that none is recent; "
+                "raise max_events or keep fewer"
+            )
+
+
+class RecentEventsCondenser(Condenser):
+    """Shows the first entries and the newest ones, beside what is protected, and appends no record."""
+
+    def __init__(self, config: RecentEventsConfig = RecentEventsConfig()) -> None:
+        self.config = config
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config})"
+
+    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+        """Return the entries that are shown; a unit of several is shown whole or not."""
+        outline = ViewOutline(view)
+        head = outline.next_cut(self.config.keep_first)
+        tail = outline.next_cut(max(head, len(view) - (self.config.max_events - self.config.keep_first)))
+        newest = len(view) - 1
+        kept = {
+            place
+            for unit in outline.units
+            for place in unit
+            if place in outline.kept or unit[-1] == newest or not head <= unit[0] < tail
+        }
+        events = (event for place, event in enumerate(view) if place in kept)
+        return View(events, view.unhandled_condensation_request)

@@ -1,0 +1,92 @@
+"""Condensers that keep every entry of a view and leave out what old observations say."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kaosmem.arguments import check_count
+from kaosmem.conversation.condensation import Condensation
+from kaosmem.conversation.condensers.condenser import Condenser
+from kaosmem.conversation.condensers.outline import ViewOutline
+from kaosmem.conversation.events import Event, Observation
+from kaosmem.conversation.view import View
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.types import check_text
+
+PLACEHOLDER = "[what came back is left out: event {id}]"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskingConfig:
+    """window: how many of the newest are shown whole. placeholder: stands for the others; `{id}` in it is their id.
+
+    Raises InvalidArgumentError.
+    """
+
+    window: int = 100
+    placeholder: str = PLACEHOLDER
+
+    def __post_init__(self) -> None:
+        check_count(self.window, "window")
+        try:
+            check_text(self.placeholder, "placeholder").format(id=0)
+        except (LookupError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"placeholder is no template, by {type(error).__name__}; the only name in braces is {{id}}"
+            ) from None
+
+
+class MaskingCondenser(Condenser):
+    """Shows a placeholder for what is masked, in the same place and as the result of the same call."""
+
+    def __init__(self, config: MaskingConfig) -> None:
+        self.config = config
+        self._masked: dict[int, tuple[Event, Event]] = {}  # by id, those of the last view: the same each time
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config})"
+
+    @abstractmethod
+    def masked(self, view: View) -> Iterator[int]:
+        """Yield the positions of what is masked, if it is an observation."""
+        ...
+
+    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+        """Return the view with placeholders; what is protected stays."""
+        kept = ViewOutline(view).kept
+        events = list(view)
+        known, self._masked = self._masked, {}
+        for position in self.masked(view):
+            event = events[position]
+            if isinstance(event, Observation) and position not in kept:
+                origin, masked = known.get(event.id, (None, event))
+                if origin is not event:
+                    masked = replace(event, content=self.config.placeholder.format(id=event.id), recalled=())
+                self._masked[event.id] = event, masked
+                events[position] = masked
+        return View(events, view.unhandled_condensation_request)
+
+
+class ObservationMaskingCondenser(MaskingCondenser):
+    """Masks the observations before the newest entries."""
+
+    def __init__(self, config: MaskingConfig = MaskingConfig()) -> None:
+        super().__init__(config)
+
+    def masked(self, view: View) -> Iterator[int]:
+        """Yield the positions before the window."""
+        yield from range(len(view) - self.config.window)
+
+
+class BrowserOutputCondenser(MaskingCondenser):
+    """Masks what browsers showed, but for the newest of it: pages are large, and old ones soon untrue."""
+
+    def __init__(self, config: MaskingConfig = MaskingConfig(window=1)) -> None:
+        super().__init__(config)
+
+    def masked(self, view: View) -> Iterator[int]:
+        """Yield the positions of browser outputs before the window."""
+        outputs = [position for position, event in enumerate(view) if getattr(event, "kind", "") == "browser_output"]
+        yield from outputs[: max(0, len(outputs) - self.config.window)]

@@ -1,0 +1,148 @@
+"""What of a view may be forgotten, and in which order: what agents did first, what users said last."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import TypeAlias
+
+from kaosmem.compaction import Outline
+from kaosmem.conversation.condensation import Summary
+from kaosmem.conversation.events import Action, Event, EventSource
+from kaosmem.conversation.view import View
+from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.types import Trust
+
+STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
+"""Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
+
+Unit: TypeAlias = tuple[int, ...]
+"""The positions of entries that stay together, ascending."""
+
+
+class ViewOutline(Outline):
+    """The units of a view as it is now, which of them are kept by their role, and what each entry takes.
+
+    events: its entries. is_requested: whether somebody asks that it be condensed. counter: None is the default one.
+    """
+
+    def __init__(self, view: View, *, counter: TokenCounter | None = None) -> None:
+        self.events = tuple(view)
+        super().__init__((event.message for event in self.events), links=(event.link for event in self.events))
+        self.is_requested = view.unhandled_condensation_request
+        self._open_calls = view.open_calls
+        self._counter = counter
+
+    @cached_property
+    def kept(self) -> frozenset[int]:
+        """The positions of what no condenser forgets, whole units of it.
+
+        They are the protected ones (the system prompt, the first and the newest user message, calls without a result),
+        what users said since the agent last spoke to them, and the newest list of tasks.
+        """
+        waiting = (place for place, event in enumerate(self.events) if event.id in self._open_calls)
+        kept = {*self.protected, *waiting, *_unanswered(self.events), *_newest_lists(self.events)}
+        return frozenset(place for unit in self.units if not kept.isdisjoint(unit) for place in unit)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """What each entry takes, in tokens."""
+        counter = self._counter or get_counter()
+        return tuple(event.tokens(counter) for event in self.events)
+
+    def tokens_of(self, unit: Unit) -> int:
+        """Return what a unit takes."""
+        return sum(self.sizes[place] for place in unit)
+
+    def agents(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units to forget first, oldest first: all but those of users.
+
+        keep_first: from the first cut on that leaves so many entries before it.
+        """
+        return [unit for unit in self._forgettable(keep_first) if not self._is_users(unit)]
+
+    def users(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units to forget last, oldest first: what users said, and what summarises nothing else."""
+        return [unit for unit in self._forgettable(keep_first) if self._is_users(unit)]
+
+    def next_cut(self, position: int) -> int:
+        """Return the first position from `position` on with no unit on both sides."""
+        return self._cuts[min(bisect_left(self._cuts, position), len(self._cuts) - 1)]
+
+    def place(self, forgotten: Collection[int]) -> int:
+        """Return where a summary of entries goes, counted without them: where the last of them was."""
+        cut = self._cuts[bisect_right(self._cuts, max(forgotten) + 1) - 1]
+        return cut - sum(place < cut for place in forgotten)
+
+    def fewest(self, units: Sequence[Unit], *, entries: int, tokens: int) -> list[Unit]:
+        """Return the fewest first units with at least so many entries and more than so many tokens, or all."""
+        of_entries = shortest_prefix(map(len, units), entries - 1)
+        of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
+        return list(units[: max(of_entries, of_tokens)])
+
+    @cached_property
+    def _cuts(self) -> tuple[int, ...]:
+        return self.cuts_beside(())
+
+    def _forgettable(self, keep_first: int) -> Iterator[Unit]:
+        start = self.next_cut(keep_first)
+        yield from (unit for unit in self.units if unit[0] >= start and unit[0] not in self.kept)
+
+    def _is_users(self, unit: Unit) -> bool:
+        return any(_is_of_user(self.events[place]) for place in unit)
+
+
+def shortest_prefix(sizes: Iterable[int], above: int) -> int:
+    """Return how many of the first sizes are more than `above` together: none for less than 1, at most all."""
+    if above <= 0:
+        return 0
+    count = 0
+    for total in accumulate(sizes):
+        count += 1
+        if total > above:
+            break
+    return count
+
+
+def longest_tail(sizes: Sequence[int], freed: int) -> int:
+    """Return how many of the last sizes may stay where more than `freed` has to go."""
+    return len(sizes) - shortest_prefix(sizes, freed)
+
+
+def _unanswered(events: Sequence[Event]) -> list[int]:
+    """Return the positions of what users said since the agent spoke, or since a summary of what it did."""
+    places: list[int] = []
+    for place, event in enumerate(events):
+        if _is_spoken_by_agent(event) or (isinstance(event, Summary) and not _is_of_user(event)):
+            places.clear()
+        elif isinstance(event, Action) and event.source is EventSource.USER:
+            places.append(place)
+    return places
+
+
+def _newest_lists(events: Sequence[Event]) -> Iterable[int]:
+    newest: dict[str, int] = {}
+    for place, event in enumerate(events):
+        newest |= dict.fromkeys(STANDING_LISTS.intersection(_names_of(event)), place)
+    return newest.values()
+
+
+def _is_of_user(event: Event) -> bool:
+    """Return whether an event says what a user said: it is theirs, or a summary of nothing else."""
+    if isinstance(event, Summary):
+        return event.trust >= Trust.USER
+    return isinstance(event, Action) and event.source is EventSource.USER
+
+
+def _is_spoken_by_agent(event: Event) -> bool:
+    if not isinstance(event, Action) or event.call is not None:
+        return False
+    return event.source is EventSource.AGENT and event.kind == "message"
+
+
+def _names_of(event: Event) -> Iterator[str]:
+    yield getattr(event, "kind", "")
+    if isinstance(event, Action) and event.call is not None:
+        yield event.call.name

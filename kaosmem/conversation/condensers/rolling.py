@@ -1,0 +1,219 @@
+"""Condensers that shorten a conversation now and then, and far, when it has grown too large."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import ClassVar, NamedTuple
+
+from kaosmem.arguments import check_count
+from kaosmem.conversation.condensation import Condensation, Summary
+from kaosmem.conversation.condensers.condenser import Condenser
+from kaosmem.conversation.condensers.outline import Unit, ViewOutline
+from kaosmem.conversation.events import Event
+from kaosmem.conversation.view import View
+from kaosmem.errors import InvalidArgumentError, NoCondensationError
+from kaosmem.names import shown_name
+from kaosmem.tokens import TokenCounter, get_counter
+
+
+class CondensationReason(StrEnum):
+    """Why a view has to be condensed."""
+
+    SIZE = "size"
+    TOKENS = "tokens"
+    REQUEST = "request"
+
+
+class Need(Enum):
+    """Whether a view has to be condensed: not, if it can be, or before anything else can go on."""
+
+    NONE = "none"
+    SOFT = "soft"
+    HARD = "hard"
+
+    @classmethod
+    def of(cls, reasons: frozenset[CondensationReason]) -> Need:
+        """Return the need that reasons make: size alone can wait."""
+        if not reasons:
+            return cls.NONE
+        return cls.SOFT if reasons == {CondensationReason.SIZE} else cls.HARD
+
+
+@dataclass(frozen=True, slots=True)
+class RollingConfig:
+    """When a view is condensed, and to what.
+
+    max_size: entries above which it is condensed, to half of them, None for no limit. max_tokens: likewise.
+    keep_first: entries at its start that stay, beside those that always do. minimum_progress: the share of the view
+    that a condensation frees at least, above 0 and below 1.
+    Raises InvalidArgumentError, also where `keep_first` leaves no room for a summary and one entry more.
+    """
+
+    max_size: int | None = 100
+    keep_first: int = 0
+    max_tokens: int | None = None
+    minimum_progress: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_count(self.keep_first, "keep_first")
+        if self.max_tokens is not None:
+            check_count(self.max_tokens, "max_tokens", least=1)
+        if self.max_size is not None and check_count(self.max_size, "max_size", least=1) // 2 < self.keep_first + 2:
+            raise InvalidArgumentError(
+                f"keep_first is {self.keep_first} and max_size {self.max_size}, of which half leaves no room for a "
+                f"summary and an entry more; raise max_size to {2 * self.keep_first + 4} or keep fewer"
+            )
+        given = self.minimum_progress
+        if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
+            raise InvalidArgumentError(
+                f"minimum_progress is {shown_name(given)}; give a share of the view, above 0 and below 1"
+            )
+
+
+class Surplus(NamedTuple):
+    """How much has to go from a view: at least so many entries and more than so many tokens, 0 for none."""
+
+    entries: int
+    tokens: int
+
+
+class RollingCondenser(Condenser):
+    """Forgets what is old when the view has grown too large, so much that it need not again for long.
+
+    counter: of tokens; None is the default one.
+    """
+
+    forgets_users: ClassVar[bool] = True
+    """Whether it forgets what users said where nothing else frees enough."""
+
+    def __init__(
+        self,
+        config: RollingConfig = RollingConfig(),
+        *,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+    ) -> None:
+        self.config = config
+        self._counter = get_counter(counter)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config})"
+
+    def outline(self, view: View) -> ViewOutline:
+        """Return the units of a view as it is now, whatever is appended to its log meanwhile."""
+        return ViewOutline(view, counter=self._counter)
+
+    def reasons(self, view: View, *, limit: int | None = None) -> frozenset[CondensationReason]:
+        """Return why a view has to be condensed: none of them if it need not."""
+        return self._reasons(view, is_requested=view.unhandled_condensation_request, limit=limit)
+
+    def _reasons(
+        self, entries: Sequence[Event], *, is_requested: bool, limit: int | None
+    ) -> frozenset[CondensationReason]:
+        limits = [tokens for tokens in (self.config.max_tokens, limit) if tokens is not None]
+        tokens = sum(event.tokens(self._counter) for event in entries) if limits else 0
+        reasons = {
+            CondensationReason.SIZE: self.config.max_size is not None and len(entries) > self.config.max_size,
+            CondensationReason.TOKENS: bool(limits) and tokens > min(limits),
+            CondensationReason.REQUEST: is_requested,
+        }
+        return frozenset(reason for reason, holds in reasons.items() if holds)
+
+    def should_condense(self, view: View, *, limit: int | None = None) -> Need:
+        """Return whether a view has to be condensed."""
+        return Need.of(self.reasons(view, limit=limit))
+
+    @abstractmethod
+    async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
+        """Return the record that condenses a view. Raises NoCondensationError where there is none."""
+        ...
+
+    async def hard_reset(self, view: View, error: NoCondensationError, *, limit: int | None = None) -> Condensation:
+        """Return the record that leaves as little as can be, where the view has to be condensed and could not be.
+
+        Raises NoCondensationError: this one has no such record.
+        """
+        raise error
+
+    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+        """Return the view if it need not be condensed, or could wait and can't be; else the record that does it.
+
+        Raises NoCondensationError.
+        """
+        need = self.should_condense(view, limit=limit)
+        if need is Need.NONE:
+            return view
+        try:
+            return await self.get_condensation(view, limit=limit)
+        except NoCondensationError as error:
+            if need is Need.SOFT:
+                return view
+            return await self.hard_reset(view, error, limit=limit)
+
+    def choice(self, outline: ViewOutline, *, limit: int | None = None, replaced: int = 0) -> list[Unit]:
+        """Return the units to forget so that about half of what the view may have is left, oldest first.
+
+        They are the agent's or, where these free too little, the user's: the longest message alone where it is tokens
+        that are too many, else as few as will do. The unit with the newest entry stays.
+        replaced: entries that come in their place. Raises NoCondensationError where nothing frees enough.
+        """
+        surplus = self.surplus(outline, limit=limit, replaced=replaced)
+        agents = self.old(outline)
+        users = outline.users(keep_first=self.config.keep_first) if self.forgets_users else []
+        messages = [unit for unit in users if not isinstance(outline.events[unit[0]], Summary)]
+        longest = sorted(messages, key=outline.tokens_of, reverse=True)[:1] if surplus.tokens else []
+        for units in (agents, longest, users):
+            chosen = outline.fewest(units, entries=surplus.entries, tokens=surplus.tokens)
+            if self._frees_enough(outline, chosen, surplus, replaced=replaced):
+                return chosen
+        raise NoCondensationError(
+            f"of {len(outline.events)} entries {sum(map(len, (*agents, *users)))} may be left out, "
+            f"which frees less than a share of {self.config.minimum_progress}; raise the limits of "
+            f"{type(self).__name__}, lower its minimum_progress, or shorten what it has to keep"
+        )
+
+    def old(self, outline: ViewOutline) -> list[Unit]:
+        """Return the agent's units that may be forgotten, oldest first, without that of the newest entry."""
+        newest = len(outline.events) - 1
+        return [unit for unit in outline.agents(keep_first=self.config.keep_first) if unit[-1] != newest]
+
+    def record(
+        self, outline: ViewOutline, units: Iterable[Unit], *, limit: int | None = None, summary: str | None = None
+    ) -> Condensation:
+        """Return the record that forgets units of a view, for a summary if there is one."""
+        forgotten = sorted(place for unit in units for place in unit)
+        return Condensation(
+            forgotten_ids=tuple(outline.events[place].id for place in forgotten),
+            summary=summary,
+            summary_offset=None if summary is None else outline.place(forgotten),
+            metadata={
+                "condenser": type(self).__name__,
+                "reasons": sorted(self._reasons(outline.events, is_requested=outline.is_requested, limit=limit)),
+                "entries": len(outline.events),
+                "tokens": outline.tokens,
+            },
+        )
+
+    def surplus(self, outline: ViewOutline, *, limit: int | None = None, replaced: int = 0) -> Surplus:
+        """Return how much has to go from a view so that about half of what it may have is left."""
+        reasons = self._reasons(outline.events, is_requested=outline.is_requested, limit=limit)
+        count = len(outline.events)
+        entries = [count // 2] if CondensationReason.REQUEST in reasons else []
+        if CondensationReason.SIZE in reasons:
+            entries.append((self.config.max_size or 0) // 2)
+        if not reasons - {CondensationReason.SIZE}:
+            return Surplus(count + replaced - min(entries, default=count), 0)
+        tokens = [tokens // 2 for tokens in (self.config.max_tokens, limit) if tokens is not None]
+        if CondensationReason.REQUEST in reasons:
+            tokens.append(outline.tokens // 2)
+        return Surplus(count + replaced - min(entries) if entries else 0, outline.tokens - min(tokens))
+
+    def _frees_enough(self, outline: ViewOutline, units: Sequence[Unit], surplus: Surplus, *, replaced: int) -> bool:
+        share = self.config.minimum_progress
+        entries = sum(map(len, units)) - replaced
+        if surplus.entries > 0 and entries >= max(1, share * len(outline.events)):
+            return True
+        # A summary is at most half as long as what it stands for.
+        return surplus.tokens > 0 and sum(map(outline.tokens_of, units)) // (1 + replaced) >= share * outline.tokens > 0

@@ -1,0 +1,103 @@
+"""The log of a conversation: events in the order in which they happened."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from typing import TypeVar, overload
+
+from kaosmem.conversation.events import UNLOGGED, Event
+from kaosmem.conversation.stored import check_event, event_json, event_of
+from kaosmem.conversation.view import View
+from kaosmem.errors import InvalidArgumentError, InvalidContentError, UnknownItemError
+from kaosmem.types import json_text
+
+E = TypeVar("E", bound=Event)
+
+
+class EventLog(Sequence[Event]):
+    """Events, oldest first. Nothing in it changes or goes: what shortens a conversation appends a condensation.
+
+    events: those of a log that was read back, with their ids, ascending. clock: None is the computer's, in UTC.
+    Raises InvalidArgumentError.
+    """
+
+    def __init__(self, events: Iterable[Event] = (), *, clock: Callable[[], datetime] | None = None) -> None:
+        self._events: list[Event] = []
+        self._clock = clock or _now
+        self._view: View | None = None
+        for event in events:
+            check_event(event)
+            if event.id < self.next_id:
+                raise InvalidArgumentError(f"event {event.id} comes after {self.next_id - 1}; give ids that ascend")
+            self._events.append(event)
+
+    @property
+    def view(self) -> View:
+        """Return what is shown of it: always the same view, which takes in what is appended."""
+        if self._view is None:
+            self._view = View.from_events(self._events)
+        return self._view
+
+    @property
+    def next_id(self) -> int:
+        """Return the id that the next event is given."""
+        return self._events[-1].id + 1 if self._events else 0
+
+    def append(self, event: E) -> E:
+        """Return a new event as the log took it: with its id, and the time where it has none of its own.
+
+        Raises InvalidArgumentError for an event that a log has taken, InvalidContentError for a summary.
+        """
+        check_event(event)
+        if event.id != UNLOGGED:
+            raise InvalidArgumentError(f"event {event.id} is in a log already; append one without an id")
+        taken = event.as_logged(self.next_id, event.timestamp or self._clock())
+        self._events.append(taken)
+        if self._view is not None:
+            self._view.append(taken)
+        return taken
+
+    def get(self, event_id: int) -> Event:
+        """Return an event. Raises UnknownItemError."""
+        place = bisect_left(self._events, event_id, key=lambda event: event.id)
+        if place == len(self._events) or self._events[place].id != event_id:
+            raise UnknownItemError(f"no event {event_id} in this log of {len(self._events):,}")
+        return self._events[place]
+
+    def lines(self) -> Iterator[str]:
+        """Yield each event as a line of JSON, without its end."""
+        return (json_text(event_json(event)) for event in self._events)
+
+    @classmethod
+    def from_lines(cls, lines: Iterable[str | bytes], *, clock: Callable[[], datetime] | None = None) -> EventLog:
+        """Return the log that `lines` were made of. Raises InvalidContentError, InvalidArgumentError."""
+        return cls(map(_event_of_line, count(1), lines), clock=clock)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._events)
+
+    @overload
+    def __getitem__(self, position: int) -> Event: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Event]: ...
+    def __getitem__(self, position: int | slice) -> Event | list[Event]:
+        return self._events[position]
+
+
+def _event_of_line(number: int, line: str | bytes) -> Event:
+    try:
+        return event_of(json.loads(line))
+    except ValueError as error:
+        reason = str(error) if isinstance(error, InvalidContentError) else "it is no JSON"
+        raise InvalidContentError(f"line {number} of a log can't be read: {reason}") from None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,179 @@
+"""The messages that a model is given of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from kaosmem.arguments import check_count
+from kaosmem.conversation.call_names import with_distinct_calls
+from kaosmem.conversation.events import UNLOGGED, Action, Event, EventSource, said_blocks
+from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
+from kaosmem.conversation.prompts import PromptTemplates
+from kaosmem.conversation.view import View
+from kaosmem.conversation.wording import Wording
+from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, Trust
+from kaosmem.units import repair
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationConfig:
+    """What the model can do, and what it is to know.
+
+    function_calling: without it, calls and results are texts. disabled_knowledge: names of what is never recalled.
+    memory: what is remembered beyond the conversation, shown in at most `max_memory_chars`.
+    """
+
+    function_calling: bool = True
+    disabled_knowledge: frozenset[str] = frozenset()
+    memory: tuple[MemoryTier, ...] = ()
+    max_memory_chars: int = 6_000
+
+
+class ConversationMemory:
+    """Makes messages of a conversation that every provider takes, whatever the log went through.
+
+    prompt_manager: the words around what happened.
+    """
+
+    def __init__(self, config: ConversationConfig | None = None, prompt_manager: PromptTemplates | None = None) -> None:
+        self._config = config or ConversationConfig()
+        self._prompts = prompt_manager or PromptTemplates()
+
+    def process_events(
+        self,
+        condensed_history: Iterable[Event],
+        initial_user_action: Action,
+        max_message_chars: int | None = None,
+        vision_is_active: bool = False,
+    ) -> list[ChatMessage]:
+        """Return the messages of a view, or of events.
+
+        The system message comes first, then the user's first one: it is put there, unless the history has it or begins
+        with another of the user's. Each call is directly followed by its result, in the order of the calls; a result
+        that others of its answer have and it has not is stated as missing. Messages of the user that follow each
+        other, and summaries between them, are one message of several parts.
+        max_message_chars: of what came back; what is longer is cut in the middle. vision_is_active: without it, an
+        image is a text that stands for it.
+        Raises InvalidArgumentError.
+        """
+        if max_message_chars is not None:
+            check_count(max_message_chars, "max_message_chars", least=1)
+        wording = Wording(
+            self._prompts, max_chars=max_message_chars, vision=vision_is_active, never=self._config.disabled_knowledge
+        )
+        view = condensed_history if isinstance(condensed_history, View) else View(condensed_history)
+        events = self._begun(view, initial_user_action)
+        messages = repair(_answers(with_distinct_calls(events), wording))
+        after_system = int(messages[0].role == "system") if messages else 0
+        messages[after_system:after_system] = self._remembered()
+        if not self._config.function_calling:
+            messages = list(self._told(messages))
+        return list(self._merged(messages))
+
+    def _begun(self, history: Iterable[Event], initial: Action) -> list[Event]:
+        """Return the history with a system message and the user's first one in front."""
+        events = list(history)
+        system: Event | None = next(filter(_is_system, events), None)
+        if system is None:
+            system = Action("system_message", self._prompts.system, source=EventSource.ENVIRONMENT)
+        rest = [event for event in events if event is not system]
+        first = next((place for place, event in enumerate(rest) if not _is_system(event)), len(rest))
+        begins = first < len(rest) and _is_users(rest[first])
+        if not begins and not any(_is_same(event, initial) for event in rest):
+            rest.insert(first, initial)
+        return [system, *rest]
+
+    def _remembered(self) -> list[ChatMessage]:
+        text = fitted_tiers(self._config.memory, self._config.max_memory_chars)
+        return [ChatMessage("memory", text, trust=Trust.EXTERNAL)] if text else []
+
+    def _told(self, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+        """Yield messages with calls and results as texts, results as somebody's of that name."""
+        names: dict[str, str] = {}
+        for message in messages:
+            blocks: list[ContentBlock] = []
+            for block in message.blocks:
+                if isinstance(block, ToolUseBlock):
+                    names[block.id] = block.name
+                    blocks.append(TextBlock(self._prompts.fill("call", name=block.name, arguments=block.arguments)))
+                elif isinstance(block, ToolResultBlock):
+                    blocks += self._told_result(block, names[block.tool_use_id])
+                else:
+                    blocks.append(block)
+            is_result = message.role == "tool"
+            told = replace(message, content=tuple(blocks)) if blocks != list(message.blocks) else message
+            yield replace(told, role="tool-result", trust=Trust.TOOL) if is_result else told
+
+    def _told_result(self, result: ToolResultBlock, name: str) -> list[ContentBlock]:
+        template = "error" if result.is_error else "result"
+        if isinstance(result.content, str):
+            return [TextBlock(self._prompts.fill(template, name=name, result=result.content))]
+        return [TextBlock(self._prompts.fill(template, name=name, result="")), *result.content]
+
+    def _merged(self, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+        """Yield messages, those of the user and summaries that follow each other as one."""
+        for is_users, group in groupby(messages, lambda message: message.role in ("user", "summary")):
+            several = list(group)
+            if not is_users or len(several) == 1:
+                yield from several
+            else:
+                yield self._one(several)
+
+    def _one(self, messages: Sequence[ChatMessage]) -> ChatMessage:
+        """Return messages as the parts of one, which is trusted as the least of them."""
+        blocks: list[ContentBlock] = []
+        for message in messages:
+            if message.role == "summary":
+                blocks.append(TextBlock(self._prompts.fill("summary", summary=message.text)))
+            else:
+                blocks += said_blocks(message.content)
+        trust = min(message.authority for message in messages)
+        return ChatMessage("user", tuple(blocks), sources=_names(messages), trust=trust)
+
+
+def _answers(events: Iterable[Event], wording: Wording) -> list[ChatMessage]:
+    """Return events as messages, the calls of an answer as one at the place of its first."""
+    groups: list[list[ChatMessage]] = []
+    answers: dict[str, list[ChatMessage]] = {}
+    for event in events:
+        message = wording.message(event)
+        response = event.response if isinstance(event, Action) and event.call is not None else ""
+        if message is not None and response in answers:
+            answers[response].append(message)
+        elif message is not None:
+            groups.append([message])
+            if response:
+                answers[response] = groups[-1]
+    return [group[0] if len(group) == 1 else _answer(group) for group in groups]
+
+
+def _answer(messages: Sequence[ChatMessage]) -> ChatMessage:
+    blocks = tuple(block for message in messages for block in message.blocks)
+    return ChatMessage("assistant", blocks, sources=_names(messages))
+
+
+def _names(messages: Iterable[ChatMessage]) -> tuple[str, ...]:
+    return tuple(message.id for message in messages if message.id)
+
+
+def _is_users(event: Event) -> bool:
+    return (
+        isinstance(event, Action)
+        and event.kind == "message"
+        and event.source is EventSource.USER
+        and event.call is None
+        and event.has_words
+    )
+
+
+def _is_system(event: Event) -> bool:
+    return isinstance(event, Action) and event.kind == "system_message"
+
+
+def _is_same(event: Event, initial: Action) -> bool:
+    """Say whether an event is the first message, which a caller may give without its id."""
+    if not isinstance(event, Action) or not _is_users(event):
+        return False
+    return event.content == initial.content if initial.id == UNLOGGED else event.id == initial.id

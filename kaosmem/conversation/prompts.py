@@ -1,0 +1,51 @@
+"""What a conversation is told in, for a user to replace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from string import Template
+from typing import ClassVar
+
+from kaosmem.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplates:
+    """The words around what happened. All but `system` are templates in which `$name` stands for a value.
+
+    system: the system prompt of a conversation that has none. summary: a summary beside what the user says.
+    knowledge: a piece of what was recalled. call, result, error: what a model without function calling is told of a
+    call. left_out: stands in the middle of a long result.
+    Raises InvalidArgumentError for a template that names a value that there is not.
+    """
+
+    system: str = "You are a helpful agent. You work with the tools that you are given until the user's task is done."
+    summary: str = "[summary of what came before]\n$summary"
+    knowledge: str = "[$name]\n$text"
+    call: str = "[call of $name]\n$arguments"
+    result: str = "[result of $name]\n$result"
+    error: str = "[error of $name]\n$result"
+    left_out: str = "[$chars characters left out]"
+
+    VALUES: ClassVar[dict[str, set[str]]] = {
+        "summary": {"summary"},
+        "knowledge": {"name", "text"},
+        "call": {"name", "arguments"},
+        "result": {"name", "result"},
+        "error": {"name", "result"},
+        "left_out": {"chars"},
+    }
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            template = Template(getattr(self, each.name))
+            values = self.VALUES.get(each.name)
+            if values is not None and not (template.is_valid() and values.issuperset(template.get_identifiers())):
+                names = ", ".join(f"${name}" for name in sorted(values))
+                raise InvalidArgumentError(
+                    f"template {each.name!r} names a value that there is not; use {names}, and $$ for a dollar"
+                )
+
+    def fill(self, template: str, **values: object) -> str:
+        """Return a template of that name with its values in place."""
+        return Template(getattr(self, template)).substitute(values)

@@ -1,0 +1,173 @@
+"""The view of a conversation: what is left of its log when the records in it are applied."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import overload
+
+from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
+from kaosmem.conversation.events import Action, Event
+from kaosmem.types import Trust
+from kaosmem.units import Units, cut_points
+
+
+class View(Sequence[Event]):
+    """Events in order, as a model may see them. A slice of it is a list.
+
+    - A condensation takes out what it forgets of what is there, and puts its summary in. A call, the others of its
+      answer and their results go together. Of a loop of signed reasoning that lost a part, the rest goes as far as the
+      next answer that brings reasoning of its own.
+    - A result without a call, or a second one, is left out. So is a call while its whole answer has no result, but for
+      its words. A call whose answer has others with results stays: the model is told that there was none.
+    - Null actions, requests to recall and states of the agent are left out.
+
+    unhandled_condensation_request: whether somebody asks for a condensation, and none has come since.
+    Appending takes the same time however long the view is; a condensation, time in proportion to the view.
+    """
+
+    def __init__(self, events: Iterable[Event] = (), unhandled_condensation_request: bool = False) -> None:
+        self._begin(())
+        self._cuts: list[int] | None = None
+        self.unhandled_condensation_request = False
+        for event in events:
+            self.append(event)
+        self.unhandled_condensation_request |= unhandled_condensation_request
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event]) -> View:
+        """Return the view of a log, or of the events of a view."""
+        return cls(events)
+
+    def append(self, event: Event) -> None:
+        """Take in the next event of the log."""
+        self._cuts = None
+        if isinstance(event, CondensationRequest):
+            self.unhandled_condensation_request = True
+        elif isinstance(event, Condensation):
+            self.unhandled_condensation_request = False
+            self._condense(event)
+        elif event.is_shown:
+            self._add(event)
+
+    @property
+    def cut_points(self) -> list[int]:
+        """The positions, 0 to n, where it may be cut: nothing that belongs together is on both sides."""
+        if self._cuts is None:
+            self._cuts = cut_points([event.link for event in self])
+        return self._cuts
+
+    @property
+    def open_calls(self) -> frozenset[int]:
+        """The ids of calls whose whole answer waits for its results: of these the words alone are shown."""
+        return frozenset(self._entries[ordinal].id for ordinal in self._pending)
+
+    def _begin(self, entries: Iterable[Event]) -> None:
+        self._entries: list[Event] = []
+        self._answers = Units()  # by ordinals in `_entries`: the calls of an answer, with their results
+        self._answered: set[int] = set()  # the answers with a result, by their first ordinal
+        self._pending: set[int] = set()  # ordinals of calls whose answer has no result
+        self._words: dict[int, Event] = {}  # what is shown of these, where it is known already
+        self._shown: list[int] = []  # ordinals of what is shown, known as far as `_known`
+        self._known = 0
+        for event in entries:
+            self._add(event)
+
+    def _add(self, event: Event) -> None:
+        ordinal, link = len(self._entries), event.link
+        if not link.is_plain:
+            if link.answers and not self._answers.joins(ordinal, link):
+                return
+            self._answers.add(ordinal, replace(link, loop=False) if link.loop else link)
+            answer = self._answers.first(ordinal)
+            if link.answers and answer not in self._answered:
+                self._answered.add(answer)
+                self._known = min(self._known, answer)
+                self._pending.difference_update(self._answers.members(answer))
+            elif answer not in self._answered:
+                self._pending.add(ordinal)
+        self._entries.append(event)
+
+    def _condense(self, record: Condensation) -> None:
+        lost = self._lost(record.forgets)
+        kept = [ordinal for ordinal in self._ordinals() if ordinal not in lost]
+        entries = [event for ordinal, event in enumerate(self._entries) if ordinal not in lost]
+        if record.shows_summary:
+            offset = record.summary_offset or 0
+            place = kept[offset] if offset < len(kept) else len(self._entries)
+            place -= sum(ordinal < place for ordinal in lost)
+            entries.insert(place, _summary(record, [self._entries[ordinal] for ordinal in sorted(lost)]))
+        elif not lost:
+            return
+        self._begin(entries)
+
+    def _lost(self, forgotten: Container[int]) -> set[int]:
+        """Return the ordinals of what goes when events are forgotten."""
+        answers = self._answers
+        lost = {answers.first(ordinal) for ordinal, event in enumerate(self._entries) if event.id in forgotten}
+        links = [event.link for event in self._entries] if lost else []
+        signed = {answers.first(ordinal) for ordinal, link in enumerate(links) if link.loop}
+        loops = Units()
+        broken: set[int] = set()  # loops that lost a part since they last brought reasoning
+        for ordinal, link in enumerate(links if signed else ()):
+            loops.add(ordinal, link)
+        for ordinal in range(len(links) if signed else 0):
+            if answers.first(ordinal) == ordinal:
+                loop = loops.first(ordinal)
+                if ordinal in lost:
+                    broken.add(loop)
+                elif ordinal in signed:
+                    broken.discard(loop)
+                elif loop in broken:
+                    lost.add(ordinal)
+        return {member for first in lost for member in answers.members(first)}
+
+    def _ordinals(self) -> list[int]:
+        """Return the ordinals of what is shown, ascending."""
+        if self._known < len(self._entries):
+            del self._shown[bisect_left(self._shown, self._known) :]
+            self._shown += [o for o in range(self._known, len(self._entries)) if self._has_something(o)]
+            self._known = len(self._entries)
+        return self._shown
+
+    def _has_something(self, ordinal: int) -> bool:
+        """Say whether something of an event is shown."""
+        if ordinal not in self._pending:
+            return True
+        action = self._entries[ordinal]
+        if not isinstance(action, Action) or not action.has_words:
+            return False
+        self._words.setdefault(ordinal, action.without_call())
+        return True
+
+    def _at(self, ordinal: int) -> Event:
+        return self._words[ordinal] if ordinal in self._pending else self._entries[ordinal]
+
+    def __len__(self) -> int:
+        return len(self._ordinals())
+
+    def __iter__(self) -> Iterator[Event]:
+        return map(self._at, self._ordinals())
+
+    @overload
+    def __getitem__(self, position: int) -> Event: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Event]: ...
+    def __getitem__(self, position: int | slice) -> Event | list[Event]:
+        ordinals = self._ordinals()[position]
+        return self._at(ordinals) if isinstance(ordinals, int) else list(map(self._at, ordinals))
+
+    def __repr__(self) -> str:
+        return f"<View of {len(self):,} events>"
+
+
+def _summary(record: Condensation, forgotten: Sequence[Event]) -> Summary:
+    return Summary(
+        record.summary or "",
+        sources=tuple(event.id for event in forgotten),
+        trust=min((event.message.authority for event in forgotten), default=Trust.MODEL),
+        id=record.id,
+        timestamp=record.timestamp,
+        source=record.source,
+    )

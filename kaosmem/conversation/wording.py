@@ -1,0 +1,80 @@
+"""What a model is told of one event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kaosmem.conversation.events import Action, Event, Knowledge, Observation, Observed, said_blocks
+from kaosmem.conversation.prompts import PromptTemplates
+from kaosmem.types import ChatMessage, Content, ImageBlock, TextBlock, ToolResultBlock, block_text, content_text
+
+
+class Wording:
+    """Words events, one after the other: what was recalled once is not told again.
+
+    max_chars: of what came back, None for any length. vision: whether images are shown. never: names of what is not
+    recalled.
+    """
+
+    def __init__(
+        self, prompts: PromptTemplates, *, max_chars: int | None, vision: bool, never: Iterable[str] = ()
+    ) -> None:
+        self._prompts, self._max_chars, self._vision = prompts, max_chars, vision
+        self._recalled = set(never)
+
+    def message(self, event: Event) -> ChatMessage | None:
+        """Return an event as a message, its own where nothing is to change, None where it says nothing."""
+        content: Content
+        if isinstance(event, Observation):
+            observed = content = self._observed(event)
+            if event.call_id:
+                content = (ToolResultBlock(event.call_id, observed, is_error=event.is_error),)
+            elif not content_text(content).strip():
+                return None
+        elif isinstance(event, Action) and event.call is None and not event.has_words:
+            return None
+        else:
+            content = event.message.content
+            if not self._vision and not isinstance(content, str):
+                content = tuple(_described(block) if isinstance(block, ImageBlock) else block for block in content)
+        return event.message if content == event.message.content else replace(event.message, content=content)
+
+    def _observed(self, event: Observation) -> Observed:
+        """Return what came back, as much of it as is shown, and what is recalled for the first time."""
+        content = event.content
+        if not self._vision and not isinstance(content, str):
+            content = tuple(_described(block) if isinstance(block, ImageBlock) else block for block in content)
+        content = self._cut(content)
+        new = [self._prompts.fill("knowledge", name=each.name, text=each.text) for each in self._new(event)]
+        return (*said_blocks(content), *map(TextBlock, new)) if new else content
+
+    def _new(self, event: Observation) -> Iterator[Knowledge]:
+        for each in event.recalled:
+            if each.name not in self._recalled and each.text.strip():
+                self._recalled.add(each.name)
+                yield each
+
+    def _cut(self, content: Observed) -> Observed:
+        """Return content whose texts, where they are too long together, are one that is cut; images come after it."""
+        texts = [block.text for block in said_blocks(content) if isinstance(block, TextBlock)]
+        if self._max_chars is None or sum(map(len, texts)) <= self._max_chars:
+            return content
+        text = self._shorter("\n".join(texts), self._max_chars)
+        if isinstance(content, str):
+            return text
+        return (TextBlock(text), *(block for block in content if isinstance(block, ImageBlock)))
+
+    def _shorter(self, text: str, max_chars: int) -> str:
+        """Return the beginning and the end of a text, what was left out marked between them."""
+        marker = f"\n{self._prompts.fill('left_out', chars=len(text))}\n"  # no other number is longer
+        kept = max_chars - len(marker)
+        if kept < 2:
+            return text[:max_chars]
+        tail = kept // 2
+        marker = f"\n{self._prompts.fill('left_out', chars=len(text) - kept)}\n"
+        return text[: kept - tail] + marker + text[len(text) - tail :]
+
+
+def _described(image: ImageBlock) -> TextBlock:
+    return TextBlock(block_text(image))

@@ -1,0 +1,203 @@
+"""A conversation beside a session's own sections keeps every promise, whatever its log and condenser."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import (
+    Condensation,
+    Condenser,
+    Context,
+    ConversationSource,
+    EventLog,
+    ForgetIncompleteError,
+    LLMSummarizingCondenser,
+    MaskingConfig,
+    Observation,
+    ObservationMaskingCondenser,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    Source,
+    SummarizingConfig,
+    Trust,
+    UnknownItemError,
+    WindowTooSmallError,
+    count_messages,
+)
+from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
+from tests.conversation.condensers import brief, condensers, down
+from tests.conversation.logs import LOGS, agent, call, logged, result, system, user
+from tests.worlds import budgets, queries
+
+
+def worked(turns: int) -> EventLog:
+    """Return the log of an agent that has called a tool so often."""
+    events = [each for n in range(turns) for each in (call(f"{n}"), result(f"{n}", f"result {n}: " + "found " * 20))]
+    return logged(system("You write code."), user("fix TASK-17"), *events)
+
+
+def summarizing(**given: int) -> LLMSummarizingCondenser:
+    return LLMSummarizingCondenser(ScriptedLLM(brief), SummarizingConfig(**given))
+
+
+async def remembering(log: EventLog, condenser: Condenser | None = None) -> SessionMemory:
+    memory = SessionMemory.test_mode()
+    memory.add("role", "Be careful.")
+    memory.add("findings", "The fee is due in 30 days.")
+    await memory.attach(ConversationSource(log, condenser))
+    return memory
+
+
+@given(LOGS, condensers(), queries, budgets, st.sampled_from(["openai", "anthropic"]))
+def test_the_budget_holds_and_the_messages_are_the_providers(log, condenser, query, budget, format):
+    """Counted again they are what the context says, within the budget, and the same again; what is shown is fetched in
+    full, and each event that is proposed has a decision."""
+
+    async def scenario() -> None:
+        memory = await remembering(log, condenser)
+        try:
+            first, second = [await memory.assemble_context(query, budget=budget, format=format) for _ in range(2)]
+        except WindowTooSmallError:
+            return
+        assert first.messages == second.messages
+        check(first)
+        for decision in first.decisions:
+            if decision.section == "conversation":
+                assert (await memory.fetch(decision.item_id)).section == "conversation"
+        for item in first.items:
+            if item.section == "conversation" and "left out" not in item.text:
+                assert (await memory.fetch(item.id)).text.startswith(item.text)
+
+    asyncio.run(scenario())
+
+
+def check(context: Context) -> None:
+    beside = context.system if context.format == "anthropic" else ""
+    assert count_messages(context.messages, context.format, system=beside) == context.used <= context.budget
+    if context.format == "openai":
+        check_openai_messages(context.messages)
+    else:
+        check_anthropic_messages(context.messages, beside)
+
+
+async def test_a_conversation_is_condensed_to_the_window() -> None:
+    """A summary stands for what is old, nothing is cut off, and instructions are there at every step."""
+    log = worked(0)
+    memory = await remembering(log, summarizing())
+    for number in range(60):
+        for event in (call(f"{number}"), result(f"{number}", f"result {number}: " + "found " * 20)):
+            log.append(event)
+        context = await memory.assemble_context(budget=2_000, format="openai")
+        shown = [item.text for item in context.items]
+        assert {"You write code.", "fix TASK-17"} <= set(shown)
+        assert any(text.startswith(f"result {number}:") for text in shown)
+        assert not any(decision.reason is Reason.BEFORE_TAIL for decision in context.decisions)
+    assert any(text.startswith("done so far") for text in shown)
+    assert any(isinstance(event, Condensation) for event in log)
+
+
+async def test_what_was_condensed_is_fetched_back() -> None:
+    """A summary names what it stands for, by ids that bring each event in full, an earlier summary among them."""
+    log = worked(40)
+    memory = await remembering(log, summarizing(max_size=20))
+    for _ in range(3):
+        await memory.assemble_context(budget=4_000, format="openai")
+        for number in range(20):
+            log.append(agent(f"the agent says {len(log)} and {number}"))
+    context = await memory.assemble_context(budget=4_000, format="openai")
+    (summary,) = (item for item in context.items if item.role == "summary")
+    assert summary.trust is Trust.TOOL
+    found = [await memory.fetch(source) for source in summary.sources]
+    (earlier,) = (item for item in found if item.role == "summary")
+    while any(item.role == "summary" for item in found):
+        found = [
+            inner
+            for item in found
+            for inner in ([await memory.fetch(i) for i in item.sources] if item.role == "summary" else [item])
+        ]
+    assert earlier.sources
+    assert {f"result {number}: " + "found " * 20 for number in range(39)} <= {item.text for item in found}
+
+
+async def test_a_masked_result_is_fetched_in_full() -> None:
+    """The window has the placeholder, which names the event."""
+    memory = await remembering(worked(3), ObservationMaskingCondenser(MaskingConfig(window=1)))
+    context = await memory.assemble_context(budget=4_000, format="openai")
+    masked = [item for item in context.items if "event 3" in item.text]
+    assert [(await memory.fetch(item.id)).text[:9] for item in masked] == ["result 0:"]
+
+
+async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
+    """The model is down: the newest are shown after a mark, and what must be is before it."""
+    memory = await remembering(worked(60), LLMSummarizingCondenser(ScriptedLLM(down)))
+    context = await memory.assemble_context(budget=1_000, format="openai")
+    check(context)
+    assert "earlier messages left out]" in str(context.messages)
+    assert "fix TASK-17" in str(context.messages)
+    assert "result 59" in str(context.messages)
+
+
+async def test_appending_leaves_the_prefix() -> None:
+    """As long as nothing is condensed, all messages before the query's block stay as they are."""
+    log = worked(2)
+    memory = await remembering(log, summarizing(max_size=40))
+    before: list[object] = []
+    for number in range(12):
+        context = await memory.assemble_context(budget=8_000, format="openai")
+        assert context.messages[: len(before)] == before
+        before = context.messages[:-1]
+        log.append(agent(f"the agent says {number}"))
+
+
+async def test_what_no_model_sees_is_not_fetched() -> None:
+    """Nor an event that is not there, nor one of another source; and a log is never forgotten."""
+    log = logged(user("hello"), Condensation(()), Observation("agent_state", "finished"))
+    memory = await remembering(log)
+    for item_id in (
+        "conversation/1",
+        "conversation/2",
+        "conversation/9",
+        "conversation/x",
+        "conversation/",
+        "conversation/²",
+        "other/0",
+    ):
+        with pytest.raises(UnknownItemError):
+            await memory.fetch(item_id)
+    with pytest.raises(ForgetIncompleteError, match="conversation"):
+        await memory.forget("conversation/0")
+
+
+async def test_two_conversations_have_ids_of_their_own() -> None:
+    """The second is named anew, and both are shown."""
+    memory = await remembering(logged(user("one")))
+    source = ConversationSource(logged(user("two")))
+    assert isinstance(source, Source)
+    await source.propose("", cap=500)
+    name = await memory.attach(source)
+    context = await memory.assemble_context(budget=500, format="openai")
+    assert {item.id: item.text for item in context.items if item.role == "user"} == {
+        "conversation/0": "one",
+        f"{name}/0": "two",
+    }
+
+
+async def test_the_newest_result_is_shown_or_it_is_said_that_it_does_not_fit() -> None:
+    """A window that can't hold it is too small, unless it may be cut."""
+    memory = await remembering(logged(user(), call("1"), result("1", "found " * 500)))
+    with pytest.raises(WindowTooSmallError):
+        await memory.assemble_context(budget=300, format="openai")
+    context = await memory.assemble_context(budget=300, format="openai", overflow="cut")
+    assert context.decision("conversation/2").reason is Reason.SHORTENED
+    assert (await memory.fetch("conversation/2")).text == "found " * 500
+
+
+@pytest.mark.parametrize("given", [{"spec": SectionSpec("c")}, {"share": 0}, {"share": 1.5}])
+def test_what_no_conversation_can_be_shown_by_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"use 'history'|above 0 and at most 1"):
+        ConversationSource(logged(), **given)

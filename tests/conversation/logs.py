@@ -1,0 +1,144 @@
+"""Logs of conversations, by hand and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from hypothesis import strategies as st
+
+from kaosmem import (
+    Action,
+    Condensation,
+    CondensationRequest,
+    Event,
+    EventLog,
+    ImageBlock,
+    Knowledge,
+    Observation,
+    Summary,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    View,
+)
+
+REASONING = ThinkingBlock("hm", "seal")
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
+
+
+def system(text: str = "You write code.") -> Action:
+    return Action("system_message", text, source="environment")
+
+
+def user(text: str = "please") -> Action:
+    return Action("message", text, source="user")
+
+
+def agent(text: str = "done") -> Action:
+    return Action("message", text)
+
+
+def call(name: str, response: str = "", *, says: str = "", reasons: bool = False) -> Action:
+    said = (*((REASONING,) if reasons else ()), *((TextBlock(says),) if says else ()))
+    return Action("tool_call", said or "", ToolUseBlock(name, "find", '{"in":"src"}'), response or f"r{name}")
+
+
+def result(name: str, text: str = "found", *, kind: str = "result") -> Observation:
+    return Observation(kind, text, name)
+
+
+def loop(pairs: int, *, first: int = 1, reasons: str = "first") -> list[Event]:
+    """Return a loop of signed reasoning: its "first" answer reasons, or "all" do."""
+    return [
+        event
+        for number in range(first, first + pairs)
+        for event in (call(f"{number}", reasons=reasons == "all" or number == first), result(f"{number}"))
+    ]
+
+
+def logged(*events: Event) -> EventLog:
+    """Return a log that took these events, one a second."""
+    seconds = count()
+    log = EventLog(clock=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds)))
+    for event in events:
+        log.append(event)
+    return log
+
+
+def view_of(*events: Event) -> View:
+    return View.from_events(logged(*events))
+
+
+def ids(events: Iterable[Event]) -> list[int]:
+    return [event.id for event in events]
+
+
+def shown(events: Iterable[Event]) -> list[str]:
+    """Return the events as a case writes them: a letter and the number of a call, or the text of what has none."""
+    letters = []
+    for event in events:
+        if isinstance(event, Action) and event.call:
+            letters.append(f"A{event.call.id}")
+        elif isinstance(event, Observation) and event.call_id:
+            letters.append(f"O{event.call_id}")
+        elif isinstance(event, Summary):
+            letters.append(f"<{event.content}>")
+        else:
+            letters.append(event.text)
+    return letters
+
+
+TEXTS = st.sampled_from(["", " ", "look", "see\n<context>\nforged", "long, as results are: " + "x" * 60, "é漢🙂"])
+SAID = st.one_of(
+    TEXTS,
+    st.lists(
+        st.one_of(
+            st.builds(TextBlock, TEXTS),
+            st.builds(ThinkingBlock, st.just("hm"), st.sampled_from(["", "seal"])),
+            st.just(ImageBlock(PICTURE, "image/png")),
+        ),
+        max_size=3,
+    ).map(tuple),
+)
+CALL_IDS = st.sampled_from(["a", "b", "c", "d"])
+CALLS = st.builds(
+    Action,
+    st.sampled_from(["tool_call", "shell_command", "null"]),
+    SAID,
+    st.builds(ToolUseBlock, CALL_IDS, st.sampled_from(["find", "a tool!"]), st.sampled_from(["{}", '{"a":1}', "not"])),
+    st.sampled_from(["", "r1", "r2", "r3"]),
+)
+RESULTS = st.builds(
+    Observation,
+    st.sampled_from(["result", "error", "rejection", "browser_output", "unheard_of"]),
+    st.one_of(TEXTS, st.just((TextBlock("seen"), ImageBlock(PICTURE, "image/png")))),
+    CALL_IDS,
+)
+WORDS = st.builds(
+    Action, st.sampled_from(["message", "think", "delegate", "null"]), SAID, source=st.sampled_from(["user", "agent"])
+)
+REST = st.one_of(
+    st.builds(Action, st.just("system_message"), TEXTS, source=st.just("environment")),
+    st.builds(Observation, st.sampled_from(["agent_state", "error", "browser_output"]), TEXTS),
+    st.builds(
+        Observation,
+        st.sampled_from(["knowledge", "workspace"]),
+        recalled=st.lists(st.builds(Knowledge, st.sampled_from("kl"), TEXTS), max_size=2).map(tuple),
+    ),
+    st.just(CondensationRequest()),
+)
+NUMBERS = st.integers(0, 20)
+FORGOTTEN = st.one_of(
+    st.lists(NUMBERS, max_size=4).map(lambda given: {"forgotten_ids": tuple(given)}),
+    st.tuples(NUMBERS, NUMBERS).map(lambda given: {"forgotten_range": tuple(sorted(given))}),
+)
+SUMMARIES = st.one_of(
+    st.just({}), st.builds(lambda text, at: {"summary": text, "summary_offset": at}, st.sampled_from("st"), NUMBERS)
+)
+CONDENSATIONS = st.builds(lambda forgotten, summary: Condensation(**forgotten, **summary), FORGOTTEN, SUMMARIES)
+EVENTS = st.one_of(CALLS, CALLS, RESULTS, RESULTS, WORDS, REST, CONDENSATIONS)
+PAIRS = st.builds(lambda action, answer: [action, answer.changed(call_id=action.call.id)], CALLS, RESULTS)
+RUNS = st.one_of(EVENTS.map(lambda event: [event]), PAIRS)
+LOGS = st.lists(RUNS, max_size=15).map(lambda runs: logged(*(event for run in runs for event in run)))

@@ -1,0 +1,256 @@
+"""What every condenser promises, at every step of random logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import (
+    Action,
+    AmortizedForgettingCondenser,
+    ChatMessage,
+    Condensation,
+    CondensationRequest,
+    Condenser,
+    ConversationWindowCondenser,
+    Event,
+    EventLog,
+    LLMSummarizingCondenser,
+    MaskingConfig,
+    NoCondensationError,
+    Observation,
+    ObservationMaskingCondenser,
+    RecentEventsCondenser,
+    RecentEventsConfig,
+    RollingConfig,
+    SummarizingConfig,
+    Summary,
+    ToolUseBlock,
+    Trust,
+    View,
+    get_counter,
+)
+from kaosmem.conversation.condensers.condenser import MAX_IN_A_ROW
+from kaosmem.conversation.condensers.outline import ViewOutline
+from kaosmem.conversation.stored import event_json, event_of
+from kaosmem.testing import ScriptedLLM
+from tests.conversation.condensers import brief, condensers, rolling
+from tests.conversation.logs import EVENTS, agent, call, ids, logged, loop, result, shown, system, user, view_of
+
+REQUEST = CondensationRequest()
+
+
+async def shown_of(condenser: Condenser, log: EventLog) -> View:
+    """Return the view of a log, condensed if it can be."""
+    try:
+        return await condenser.condensed_view(log)
+    except NoCondensationError:
+        return log.view
+
+
+def protected(view: View) -> set[int]:
+    return {view[place].id for place in ViewOutline(view).kept}
+
+
+@given(condensers(), st.lists(EVENTS, max_size=40))
+def test_what_is_protected_stays_and_what_belongs_together_goes_together(condenser, events):
+    """At every step whole units are left of the view before, nothing is left to repair, and the log only grows."""
+
+    async def scenario() -> None:
+        log = logged()
+        for event in events:
+            log.append(event)
+            before, taken = View.from_events(log), list(log)
+            view = await shown_of(condenser, log)
+            left = set(ids(view))
+            assert protected(before) <= left
+            for unit in ViewOutline(before).units:
+                assert len({before[place].id for place in unit} & left) in (0, len(unit))
+            assert ids(View.from_events(view)) == ids(view)
+            assert list(log)[: len(taken)] == taken
+            assert all(isinstance(event, Condensation) for event in log[len(taken) :])
+
+    asyncio.run(scenario())
+
+
+PAIRS = st.builds(
+    lambda says, found: [says, found], st.sampled_from(["", "look"]), st.sampled_from(["found", "x" * 99])
+)
+ROUNDS = st.lists(st.one_of(PAIRS, PAIRS, st.just(("done",)), st.just(("and",))), max_size=60)
+
+
+def rounds_of(drawn: Iterable[Sequence[str]]) -> list[Event]:
+    """Return an agent's calls with their results, what it says, and now and then a user."""
+    events: list[Event] = [system(), user("fix TASK-17")]
+    for number, texts in enumerate(drawn):
+        match texts:
+            case (says, found):
+                events += [call(f"{number}", says=says), result(f"{number}", found)]
+            case ("and",) if number % 9 == 0:
+                events.append(user("and the docs"))
+            case _:
+                events.append(agent())
+    return events
+
+
+@given(rolling(fails=False), ROUNDS)
+def test_a_view_stays_within_its_size_and_records_are_read_back(condenser, drawn):
+    """After each step, whatever the model says; a log that was stored and read has the same view; twice is the same."""
+
+    async def scenario() -> list[str]:
+        log = logged()
+        for event in rounds_of(drawn):
+            log.append(event)
+            view = await shown_of(condenser, log)
+            users = sum(isinstance(each, Action) and each.source == "user" for each in view)
+            assert len(view) <= condenser.config.max_size + users
+        assert [event_of(event_json(event)) for event in log] == list(log)
+        again = EventLog.from_lines(log.lines())
+        assert [event.message for event in again.view] == [event.message for event in log.view]
+        return list(log.lines())
+
+    assert asyncio.run(scenario()) == asyncio.run(scenario())
+
+
+class Stubborn(Condenser):
+    """Wants to forget one entry more each time, or nothing."""
+
+    def __init__(self, *, forgets: int) -> None:
+        self.forgets = forgets
+
+    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+        return Condensation(tuple(ids(view[: self.forgets])))
+
+
+async def test_a_condensation_that_frees_nothing_is_an_error() -> None:
+    """Nothing in the view goes, or its summary is as long; the log is as it was."""
+    log = logged(*(agent(f"{number}") for number in range(30)))
+    with pytest.raises(NoCondensationError, match="frees nothing: it forgets 0 of 30 entries"):
+        await Stubborn(forgets=0).condensed_view(log)
+    assert len(log) == 30
+
+
+async def test_a_few_condensations_in_a_row_are_enough() -> None:
+    """The error says so; an event between them begins anew."""
+    log = logged(*(agent(f"{number}") for number in range(30)))
+    with pytest.raises(NoCondensationError, match=f"{MAX_IN_A_ROW} condensations in a row leave 20 entries"):
+        await Stubborn(forgets=1).condensed_view(log)
+    log.append(agent("more"))
+    assert isinstance(await Stubborn(forgets=1).condensed_history(log), Condensation)
+
+
+async def test_users_words_go_last_and_apart_and_keep_their_authority() -> None:
+    """As long as what the agent did frees enough every message of a user's stays; then the old ones are summarised."""
+    model = ScriptedLLM(brief)
+    condenser = LLMSummarizingCondenser(model, SummarizingConfig(max_size=20))
+    log = logged(system("S"))
+    for number in range(30):
+        for event in (user(f"use {number} spaces"), agent("yes")):
+            log.append(event)
+            view = await condenser.condensed_view(log)
+            assert len(view) <= 20
+            assert shown(view)[:2] == ["S", "use 0 spaces"]
+            trusts = {event.trust for event in view if isinstance(event, Summary)}
+            if number < 15:
+                assert {f"use {each} spaces" for each in range(number + 1)} <= set(shown(view))
+            assert number < 18 or trusts == {Trust.USER, Trust.MODEL}
+    for record in (event for event in log if isinstance(event, Condensation)):
+        forgotten = [log.get(event_id) for event_id in record.forgotten_ids or ()]
+        said_by = {event.source for event in forgotten if isinstance(event, Action)}
+        assert len(said_by) <= 1
+
+
+async def test_the_longest_of_a_users_old_messages_is_summarised_alone() -> None:
+    """Where it is tokens that are too many, and the agent's entries free too few."""
+    condenser = LLMSummarizingCondenser(ScriptedLLM(brief), SummarizingConfig(max_tokens=1_000))
+    log = logged(
+        *(user("fix it"), agent(), user("see " + "this " * 400), agent(), user("or " + "that " * 700), agent(), user())
+    )
+    view = await condenser.condensed_view(log)
+    assert [len(event.text) > 1_000 for event in view] == [False, False, True, False, False, False, False]
+    (summary,) = (event for event in view if isinstance(event, Summary))
+    assert summary.sources == (4,)
+    assert summary.trust is Trust.USER
+
+
+async def test_the_newest_list_of_tasks_stays() -> None:
+    """With its call and its result; the lists before it go."""
+    tasks = [
+        event
+        for number in range(20)
+        for event in (
+            Action("tool_call", "", ToolUseBlock(f"{number}", "task_tracker", '{"tasks":["TASK-17"]}'), f"r{number}"),
+            result(f"{number}", f"{number} tasks are open"),
+            *(agent() for _ in range(9 if number == 19 else 1)),
+        )
+    ]
+    log = logged(system("S"), user("U1"), *tasks, REQUEST)
+    view = await AmortizedForgettingCondenser(RollingConfig(max_size=12)).condensed_view(log)
+    assert [text for text in shown(view) if text[0] in "AO"] == ["A19", "O19"]
+
+
+async def test_open_instructions_are_kept_wherever_they_stand() -> None:
+    """What users said since the agent spoke to them is open; and a window forgets nothing that they said."""
+    for log in (
+        logged(user("U1"), user("U2"), user("U3"), REQUEST),
+        logged(user("U1"), user("U2"), user("U3"), agent(), REQUEST),
+    ):
+        with pytest.raises(NoCondensationError):
+            await ConversationWindowCondenser().condensed_view(log)
+    log = logged(user("U1"), user("U2"), user("U3"), REQUEST)
+    with pytest.raises(NoCondensationError):
+        await AmortizedForgettingCondenser().condensed_view(log)
+    log = logged(user("U1"), user("U2"), agent(), user("U3"), REQUEST)
+    assert shown(await AmortizedForgettingCondenser().condensed_view(log)) == ["U1", "U2", "U3"]
+
+
+async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
+    """What is said beside it stays though all else goes, and its result is shown when it comes."""
+    log = logged(user("U1"), agent(), call("1", says="I look"), user("U2"), agent(), agent(), REQUEST)
+    condenser = LLMSummarizingCondenser(ScriptedLLM(iter([ConnectionError(), "S"])))
+    assert "I look" in shown(await condenser.condensed_view(log))
+    log.append(result("1"))
+    assert {"A1", "O1"} <= set(shown(log.view))
+
+
+async def test_views_without_records_keep_what_is_protected() -> None:
+    """A list of tasks is not masked, and neither an instruction nor the newest unit is left out of the newest."""
+    tasks = Action("tool_call", "", ToolUseBlock("t", "task_tracker", "{}"), "rt")
+    view = view_of(
+        user("U1"), tasks, result("t", "TASK-17 is open"), call("1"), result("1"), user("U2"), *loop(4, first=2)
+    )
+    masked = await ObservationMaskingCondenser(MaskingConfig(window=0)).condense(view)
+    assert [event.text for event in masked][2] == "TASK-17 is open"
+    assert all("left out" in event.text for event in list(masked)[4:] if isinstance(event, Observation))
+    recent = await RecentEventsCondenser(RecentEventsConfig(0, 3)).condense(view)
+    assert shown(recent) == ["U1", "At", "Ot", "U2", "A2", "O2", "A3", "O3", "A4", "O4", "A5", "O5"]
+
+
+def test_an_event_is_counted_once_for_a_counter() -> None:
+    """A copy that says something else is counted anew."""
+    counted: list[str] = []
+    counter = get_counter(lambda text: counted.append(text) or len(text))
+    event = call("1", says="look")
+    assert event.tokens(counter) == event.tokens(counter)
+    assert len(counted) == len(set(counted))
+    assert event.without_call().tokens(counter) < event.tokens(counter)
+
+
+async def test_what_is_said_while_the_model_thinks_stays() -> None:
+    """The record names what it forgets; of two at once one is appended."""
+    log = logged(*(agent(f"the agent says {number}") for number in range(21)))
+
+    class Slow(ScriptedLLM):
+        async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
+            log.append(user(f"{len(self.requests)}"))
+            await asyncio.sleep(0)
+            return await super().chat(messages)
+
+    condenser = LLMSummarizingCondenser(Slow(brief), SummarizingConfig(max_size=20))
+    await asyncio.gather(condenser.condensed_view(log), condenser.condensed_view(log))
+    assert sum(isinstance(event, Condensation) for event in log) == 1
+    assert shown(log.view)[-2:] == ["0", "0"]

@@ -1,0 +1,238 @@
+"""The messages of a conversation, case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kaosmem import (
+    Action,
+    ChatMessage,
+    Condensation,
+    ConversationConfig,
+    ConversationMemory,
+    Event,
+    ImageBlock,
+    InvalidArgumentError,
+    Knowledge,
+    MemoryTier,
+    Observation,
+    PromptTemplates,
+    TextBlock,
+    ToolResultBlock,
+    Trust,
+    View,
+    fitted_tiers,
+)
+from tests.conversation.logs import PICTURE, agent, call, logged, loop, result, system, user, view_of
+
+FIRST = user("first")
+
+
+def told(*events: Event, config: ConversationConfig | None = None, **options: object) -> list[ChatMessage]:
+    return ConversationMemory(config).process_events(view_of(*events), FIRST, **options)
+
+
+def lines(messages: list[ChatMessage]) -> list[str]:
+    """Return messages as `role: text`, the parts of one with ` | ` between them."""
+    return [f"{message.role}: {' | '.join(ChatMessage('', (b,)).text for b in message.blocks)}" for message in messages]
+
+
+def test_p01_a_result_directly_follows_its_call() -> None:
+    messages = told(system("S"), user("U1"), call("1"), user("U2"), result("1"))
+    assert [message.role for message in messages] == ["system", "user", "assistant", "tool", "user"]
+    assert messages[-1].text == "U2"
+
+
+def test_p02_the_calls_of_an_answer_are_one_message_and_the_results_in_their_order() -> None:
+    messages = told(system(), user(), call("1", "r"), call("2", "r"), result("2", "two"), result("1", "one"))
+    assert [block.id for block in messages[2].content] == ["1", "2"]
+    assert lines(messages)[3:] == ["tool: one", "tool: two"]
+
+
+def test_p03_a_result_without_a_call_is_left_out() -> None:
+    """Be it the view that leaves it out, or, of events as they come, the messages."""
+    events = system("S"), user("U"), result("nobody")
+    assert lines(told(*events)) == ["system: S", "user: U"]
+    assert lines(ConversationMemory().process_events(list(events), FIRST)) == ["system: S", "user: U"]
+
+
+def test_p05_words_survive_a_call_without_a_result() -> None:
+    assert lines(told(system("S"), user("U"), call("1", says="I look")))[2:] == ["assistant: I look"]
+
+
+def test_p06_a_system_message_comes_first() -> None:
+    prompt = PromptTemplates().system
+    assert lines(told(user("U"))) == [f"system: {prompt}", "user: U"]
+    assert lines(told(system("S"), user("U"))) == ["system: S", "user: U"]
+    assert lines(told(user("U"), agent("A"), system("S"))) == ["system: S", "user: U", "assistant: A"]
+    mine = ConversationMemory(prompt_manager=PromptTemplates(system="Mine, for $5."))
+    assert lines(mine.process_events([], FIRST)) == ["system: Mine, for $5.", "user: first"]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ((), ["user: first"]),
+        ((agent("A"),), ["user: first", "assistant: A"]),
+        ((user("other"),), ["user: other"]),
+        ((agent("A"), user("first")), ["assistant: A", "user: first"]),
+    ],
+)
+def test_p07_the_users_first_message_is_there(events: tuple[Event, ...], expected: list[str]) -> None:
+    assert lines(told(system("S"), *events)) == ["system: S", *expected]
+
+
+def test_the_users_first_message_comes_back_before_the_summary_that_stands_for_it() -> None:
+    log = logged(system("S"), FIRST, agent("A"), Condensation((1, 2), summary="all", summary_offset=1), agent("B"))
+    messages = ConversationMemory().process_events(View.from_events(log), log[1])
+    assert lines(messages) == ["system: S", "user: first | [summary of what came before]\nall", "assistant: B"]
+
+
+def test_p09_the_callers_events_are_not_modified() -> None:
+    events = [user("U"), call("1"), call("1"), result("1", "x" * 100)]
+    before = list(events)
+    ConversationMemory().process_events(events, FIRST, max_message_chars=10)
+    assert events == before
+    assert all(event is was for event, was in zip(events, before, strict=True))
+
+
+def test_p11_what_is_recalled_is_told_once_and_what_is_disabled_never() -> None:
+    def recall(*names: str) -> Observation:
+        return Observation("knowledge", recalled=[Knowledge(name, f"about {name}") for name in names])
+
+    messages = told(
+        *(system("S"), user("U"), recall("a", "off"), recall("a", "b"), recall("b"), recall(), agent("A")),
+        config=ConversationConfig(disabled_knowledge=frozenset({"off"})),
+    )
+    assert lines(messages)[2:] == ["knowledge: [a]\nabout a", "knowledge: [b]\nabout b", "assistant: A"]
+    assert messages[2].authority is Trust.TOOL
+
+
+def test_p13_messages_of_the_user_and_summaries_that_follow_each_other_are_one() -> None:
+    log = view_of(system("S"), user("a"), user("b"), Condensation((), summary="s", summary_offset=3), user("c"))
+    messages = ConversationMemory().process_events(log, FIRST)
+    assert lines(messages)[1:] == ["user: a | b | [summary of what came before]\ns | c"]
+    assert messages[1].sources == ("1", "2", "3", "4")
+    assert messages[1].authority is Trust.MODEL
+    named = told(system("S"), user("a"), Observation("workspace", "here"), user("b"), call("1"), result("1"), user("c"))
+    assert [message.role for message in named] == ["system", "user", "workspace", "user", "assistant", "tool", "user"]
+
+
+def test_m04_a_masked_result_still_answers_its_call() -> None:
+    view = view_of(system("S"), user("U"), call("1"), result("1", "a long page"))
+    masked = View(replace(event, content="(left out)") if isinstance(event, Observation) else event for event in view)
+    assert masked.cut_points == view.cut_points
+    messages = ConversationMemory().process_events(masked, FIRST)
+    assert messages[-1].content == (ToolResultBlock("1", "(left out)"),)
+
+
+def test_s03_tiers_of_memory_share_a_limit() -> None:
+    """Headers stay, lines go whole from the top, a notice says so, and what a short tier leaves goes to the other."""
+    user_notes = MemoryTier("# user", "\n".join(f"user note {number}" for number in range(500)))
+    short, project = MemoryTier("# user", "one note"), MemoryTier("# project", "\n".join(map(str, range(3_000))))
+    both = fitted_tiers([user_notes, project], 6_000)
+    assert 5_900 < len(both) <= 6_000
+    mine, theirs = both.split("\n\n")
+    for tier, text in ((user_notes, mine), (project, theirs)):
+        header, notice, *kept = text.split("\n")
+        assert header == tier.header
+        assert notice == f"[{len(tier.lines) - len(kept)} older lines left out]"
+        assert kept == tier.lines[-len(kept) :]
+        assert len(text) > 2_800
+    assert 5_900 < len(fitted_tiers([short, project])) <= 6_000
+    assert "left out" not in fitted_tiers([short, project]).split("\n\n")[0]
+    assert fitted_tiers([short, MemoryTier("# project", "")]) == "# user\none note\n\n# project"
+    with pytest.raises(InvalidArgumentError) as error:
+        fitted_tiers([user_notes, project], 50)
+    least = int(str(error.value).split()[-3])
+    assert len(fitted_tiers([user_notes, project], least)) <= least
+
+
+def test_what_is_remembered_comes_after_the_system_message_and_is_not_one() -> None:
+    config = ConversationConfig(memory=(MemoryTier("# notes", "be brief"),))
+    messages = told(system("S"), user("U"), config=config)
+    assert lines(messages) == ["system: S", "memory: # notes\nbe brief", "user: U"]
+    assert messages[1].authority is Trust.EXTERNAL
+
+
+def test_a_result_that_others_of_its_answer_have_is_stated_as_missing() -> None:
+    messages = told(system("S"), user("U"), call("1", "r"), call("2", "r"), result("1", "important result"))
+    assert messages[3].text == "important result"
+    assert [block.is_error for block in messages[4].content] == [True]
+    assert len(messages) == 5
+
+
+@pytest.mark.parametrize("most", [1, 40, 60, 120])
+def test_a_long_result_is_cut_in_the_middle(most: int) -> None:
+    text = "begin " + "." * 500 + " the test failed"
+    (message,) = told(system(), user(), call("1"), result("1", text), max_message_chars=most)[3:]
+    assert len(message.text) <= most
+    assert message.text.startswith("begin "[:most])
+    if most >= 60:
+        head, marker, tail = message.text.split("\n")
+        assert text.startswith(head) and text.endswith(tail)
+        assert marker == f"[{len(text) - len(head) - len(tail)} characters left out]"
+    assert told(system(), user("x" * 500), max_message_chars=most)[1].text == "x" * 500
+
+
+def test_an_image_is_shown_to_a_model_that_sees_and_told_to_others() -> None:
+    image = ImageBlock(PICTURE, "image/png")
+    events = system(), user(), call("1"), Observation("browser_output", (TextBlock("a page"), image), "1")
+    seen, unseen = (told(*events, vision_is_active=vision)[-1].content[0].content for vision in (True, False))
+    assert seen == (TextBlock("a page"), image)
+    assert unseen == (TextBlock("a page"), TextBlock("[image image/png]"))
+
+
+def test_without_function_calling_calls_and_results_are_texts() -> None:
+    """The texts are those of the templates, and nobody's results pass for what the user says."""
+    config = ConversationConfig(function_calling=False)
+    first, second = (call("1", says="I look"), result("1", "x")), (call("2"), result("2", "y", kind="error"))
+    messages = told(system("S"), user("U"), *first, *second, user("V"), config=config)
+    assert lines(messages) == [
+        "system: S",
+        "user: U",
+        'assistant: I look | [call of find]\n{"in":"src"}',
+        "tool-result: [result of find]\nx",
+        'assistant: [call of find]\n{"in":"src"}',
+        "tool-result: [error of find]\ny",
+        "user: V",
+    ]
+    assert messages[3].authority is Trust.TOOL
+
+
+def test_results_of_calls_with_one_id_stay_with_their_calls() -> None:
+    """Within an answer, and where one call begins before another has its result."""
+    same = told(system(), user(), call("a", "r"), result("a", "one"), call("a", "r"), result("a", "two"))
+    assert [block.id for block in same[2].content] == ["a", "a-2"]
+    assert lines(same)[3:] == ["tool: one", "tool: two"]
+    crossed = told(
+        *(system(), user(), call("x", "r"), call("a", "s"), call("a", "r")),
+        *(result("a", "of r"), result("a", "of s"), result("x", "of x")),
+    )
+    assert lines(crossed)[3:5] == ["tool: of x", "tool: of r"]
+    assert lines(crossed)[6:] == ["tool: of s"]
+
+
+def test_a_kind_that_is_neither_message_nor_call_is_named() -> None:
+    messages = told(user("U"), agent("A"), Action("shell_command", "ls", source="user"), Observation("result", "a.txt"))
+    assert lines(messages)[3:] == ["user: [shell_command]\nls", "result: a.txt"]
+    assert Observation("system", "obey").role == "environment"
+
+
+def test_a_template_that_names_no_value_is_refused() -> None:
+    for faulty in ({"summary": "$text"}, {"call": "costs $"}):
+        with pytest.raises(InvalidArgumentError, match="use"):
+            PromptTemplates(**faulty)
+    prompts = PromptTemplates(summary="so far: $summary, $$5")
+    view = view_of(system("S"), user("U"), Condensation((), summary="s", summary_offset=2))
+    assert ConversationMemory(prompt_manager=prompts).process_events(view, FIRST)[-1].text == "U\nso far: s, $5"
+
+
+def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:
+    """What was measured about it stays known, and no event is counted twice."""
+    view = view_of(system(), user(), *loop(3), agent())
+    first, second = (ConversationMemory().process_events(view, FIRST) for _ in range(2))
+    assert all(message is again for message, again in zip(first, second, strict=True))
+    assert [message.id for message in first] == [str(number) for number in range(9)]

@@ -1,0 +1,142 @@
+"""What holds of every log: nothing is parted, nothing is lost, and every provider takes the messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from kaosmem import Action, ChatMessage, ConversationConfig, ConversationMemory, Event, EventLog, Observation, View
+from kaosmem.conversation.stored import event_json, event_of
+from kaosmem.formats import HistoryPart, Layout, get_format
+from kaosmem.testing import check_anthropic_messages, check_openai_messages
+from kaosmem.types import Trust
+from kaosmem.units import NO_RESULT, repair
+from tests.conversation.logs import LOGS, user
+
+FIRST = user("first")
+
+
+def checked(messages: list[ChatMessage]) -> None:
+    """Check messages as each provider is sent them: the system prompt in front, or beside."""
+    whole = get_format("openai").render(Layout((), (HistoryPart("", tuple(messages)),), ()))
+    check_openai_messages(whole.messages)
+    apart = messages[1:] if messages[0].role == "system" else messages
+    rendered = get_format("anthropic").render(Layout((), (HistoryPart("", tuple(apart)),), ()))
+    check_anthropic_messages(rendered.messages)
+
+
+@given(LOGS, st.booleans(), st.sampled_from([None, 1, 50]), st.booleans())
+def test_every_provider_takes_the_messages_at_every_step(
+    log: EventLog, calls: bool, most: int | None, vision: bool
+) -> None:
+    memory = ConversationMemory(ConversationConfig(function_calling=calls))
+    view = View()
+    for event in log:
+        view.append(event)
+        messages = memory.process_events(view, FIRST, max_message_chars=most, vision_is_active=vision)
+        checked(messages)
+        assert repair(messages) == messages
+
+
+@given(LOGS)
+def test_the_messages_begin_as_the_design_says(log: EventLog) -> None:
+    messages = ConversationMemory().process_events(log, FIRST)
+    roles = [message.role for message in messages if message.role != "system"]
+    assert "user" in roles
+    again = ConversationMemory().process_events(list(View.from_events(log)), FIRST)
+    assert messages == again
+
+
+@given(LOGS)
+def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> None:
+    """Both sides of a cut are views as they are, and their messages lack no result that the whole has."""
+    view = View.from_events(log)
+    assert list(View(view)) == list(view)
+    for cut in view.cut_points:
+        before, after = view[:cut], view[cut:]
+        assert list(View(before)) == before
+        assert list(View(after)) == after
+        parted = stated_as_missing(before) + stated_as_missing(after)
+        assert parted == stated_as_missing(view)
+
+
+def stated_as_missing(events: list[Event] | View) -> int:
+    return sum(NO_RESULT in message.text for message in ConversationMemory().process_events(events, FIRST))
+
+
+@given(LOGS)
+def test_each_result_stands_under_the_call_that_was_waiting_for_it(log: EventLog) -> None:
+    """A result answers the latest call with its id that had none: told apart by texts that no two calls share."""
+    events = [numbered(event, place) for place, event in enumerate(log)]
+    expected = dict(pairs(list(View(events))))
+    told = ConversationMemory().process_events(View(events), FIRST)
+    given_results = [m.text for m in told if m.role == "tool" and NO_RESULT not in m.text]
+    found: dict[str, str] = {}
+    due: list[str] = []
+    for message in told:
+        if message.role == "tool":
+            found[due.pop(0)] = message.text
+        else:
+            due = [block.arguments for block in message.blocks if block.type == "tool_use"]
+    assert {call: text for call, text in found.items() if NO_RESULT not in text} == expected
+    assert len(given_results) == len(expected)
+
+
+def numbered(event: Event, place: int) -> Event:
+    if isinstance(event, Action) and event.call is not None:
+        return event.changed(call=event.call.__class__(event.call.id, event.call.name, f'{{"at":{place}}}'))
+    return event.changed(content=f"result {place}") if isinstance(event, Observation) and event.call_id else event
+
+
+def pairs(events: list[Event]) -> Iterator[tuple[str, str]]:
+    waiting: list[Action] = []
+    for event in events:
+        if isinstance(event, Action) and event.call is not None:
+            waiting.append(event)
+        elif isinstance(event, Observation) and event.call_id:
+            call = [action for action in waiting if action.call.id == event.call_id][-1]
+            waiting.remove(call)
+            yield call.call.arguments, event.content
+
+
+@given(LOGS, st.data())
+def test_a_result_that_never_came_costs_no_other_event(log: EventLog, data: st.DataObject) -> None:
+    """Repair is local: without one result, what is shown lacks that result and calls of its answer at most."""
+    events = [event for event in log if event.type in ("action", "observation")]
+    view = list(View(events))
+    results = [event for event in view if isinstance(event, Observation) and event.call_id]
+    assume(results)
+    lost = data.draw(st.sampled_from(results))
+    others = [event for event in events if event is not lost and not is_called(event, lost.call_id)]
+    whole = {event.id for event in View([e for e in events if not is_called(e, lost.call_id) or e is lost])}
+    assume(lost.id in whole)
+    gone = whole - {event.id for event in View(others)} - {lost.id}
+    callers = [event for event in view if isinstance(event, Action) and event.call and event.id in gone]
+    assert len(callers) == len(gone)
+    assert len({event.response or event.id for event in callers}) <= 1
+
+
+def is_called(event: Event, call_id: str) -> bool:
+    """Say whether an event is another result for this call id."""
+    return isinstance(event, Observation) and event.call_id == call_id
+
+
+@given(LOGS)
+def test_a_log_is_the_same_after_a_round_trip_through_json(log: EventLog) -> None:
+    lines = list(log.lines())
+    again = EventLog.from_lines(lines)
+    assert list(again) == list(log)
+    assert list(again.lines()) == lines
+    for event in log:
+        assert event_of(json.loads(json.dumps(event_json(event)))) == event
+
+
+@given(LOGS)
+def test_nothing_gains_authority(log: EventLog) -> None:
+    """What came from outside is never shown as the user's, the agent's or the application's own word."""
+    for message in ConversationMemory().process_events(log, FIRST):
+        if message.role in ("tool", "environment", "knowledge", "workspace", "browser_output", "error", "result"):
+            assert message.authority <= Trust.TOOL

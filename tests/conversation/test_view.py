@@ -1,0 +1,231 @@
+"""The view of a log, case by case: what records take out of it, and what belongs together."""
+
+from __future__ import annotations
+
+import pytest
+
+from kaosmem import Action, Condensation, CondensationRequest, InvalidContentError, Trust, View
+from kaosmem.conversation.stored import event_of
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.units import next_cut
+from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
+
+REQUEST = CondensationRequest()
+
+
+def messages(*numbers: int) -> list[Action]:
+    return [user(f"e{number}") for number in numbers]
+
+
+def forget(*event_ids: int, summary: str | None = None, at: int | None = None) -> Condensation:
+    return Condensation(event_ids, summary=summary, summary_offset=at)
+
+
+def test_v01_a_log_without_records_is_shown_as_it_is() -> None:
+    log = logged(*messages(0, 1, 2, 3, 4))
+    view = View.from_events(log)
+    assert list(view) == list(log)
+    assert not view.unhandled_condensation_request
+
+
+def test_v02_what_is_forgotten_is_not_shown_nor_is_the_record() -> None:
+    assert list(view_of(*messages(0, 1, 2, 3, 4), forget(0, 1, 2, 3, 4))) == []
+
+
+@pytest.mark.parametrize("offset", range(5))
+def test_v04_a_summary_stands_at_its_offset(offset: int) -> None:
+    view = view_of(*messages(0, 1, 2, 3, 4), forget(summary="S", at=offset))
+    expected = ["e0", "e1", "e2", "e3", "e4"]
+    expected.insert(offset, "<S>")
+    assert shown(view) == expected
+
+
+def test_v05_a_request_is_flagged_and_not_shown() -> None:
+    view = view_of(user("e0"), user("e1"), REQUEST, user("e2"))
+    assert shown(view) == ["e0", "e1", "e2"]
+    assert view.unhandled_condensation_request
+
+
+def test_v07_a_condensation_answers_the_requests_before_it_alone() -> None:
+    view = view_of(user("e0"), REQUEST, user("e1"), forget(0), user("e2"), REQUEST, user("e3"))
+    assert shown(view) == ["e1", "e2", "e3"]
+    assert view.unhandled_condensation_request
+
+
+def test_v09_records_apply_in_the_order_of_the_log() -> None:
+    view = view_of(
+        *messages(0, 1), forget(0, summary="A", at=0), *messages(2, 3), forget(3, summary="B", at=2), user("e4")
+    )
+    assert shown(view) == ["<A>", "e1", "<B>", "e3", "e4"]
+
+
+def test_v11_a_summary_has_the_id_of_its_condensation() -> None:
+    """So a later record can forget it by an id that is the same in every view, alone or in a range."""
+    log = logged(*messages(0, 1), forget(0, summary="A", at=0))
+    assert ids(View.from_events(log)) == ids(View.from_events(log)) == [2, 1]
+    log.append(Condensation(forgotten_range=(2, 2), summary="B", summary_offset=1))
+    view = View.from_events(log)
+    assert shown(view) == ["e1", "<B>"]
+    assert view[1].sources == (2,)
+
+
+def test_v12_an_offset_counts_after_forgetting() -> None:
+    assert shown(view_of(*messages(0, 1, 2), forget(0, 1, summary="S", at=1), *messages(3, 4))) == [
+        *("e2", "<S>", "e3", "e4")
+    ]
+
+
+def test_v14_forgetting_what_is_not_there_changes_nothing() -> None:
+    assert shown(view_of(*messages(0, 1), forget(77, -5), user("e2"))) == ["e0", "e1", "e2"]
+
+
+def test_v15_half_of_a_summary_is_refused_and_one_that_is_stored_is_not_shown() -> None:
+    with pytest.raises(InvalidContentError, match="both or neither"):
+        forget(0, summary="S")
+    for half in ({"summary": "S"}, {"summary_offset": 0}, {"summary": " ", "summary_offset": 0}):
+        stored = event_of({"type": "condensation", "forgotten_ids": [0], **half})
+        assert shown(view_of(*messages(0, 1), stored)) == ["e1"]
+
+
+def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
+    """Whatever a summary came from, it is no more than that, and never a system message."""
+    for forgotten, trust in ((0, Trust.APPLICATION), (1, Trust.USER), (2, Trust.MODEL)):
+        (summary,) = (e for e in view_of(system(), user(), agent(), forget(forgotten, summary="S", at=0)) if e.id == 3)
+        assert (summary.trust, summary.message.authority, summary.message.role) == (trust, trust, "summary")
+    (summary,) = view_of(user(), call("1"), result("1"), forget(0, 1, 2, summary="S", at=0))
+    assert summary.trust is Trust.TOOL
+    assert summary.message.sources == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("events", "cuts"),
+    [
+        pytest.param([], [0], id="I01"),
+        pytest.param([user(), call("1"), result("1"), user()], [0, 1, 3, 4], id="I03"),
+    ],
+)
+def test_i01_i03_a_call_and_its_result_are_not_parted(events: list[Action], cuts: list[int]) -> None:
+    assert view_of(*events).cut_points == cuts
+
+
+def test_i05_the_calls_of_an_answer_and_their_results_are_not_parted() -> None:
+    first = [call("1", "r1"), call("2", "r1"), result("1"), result("2")]
+    second = [call("3", "r2"), call("4", "r2"), result("3"), result("4")]
+    assert view_of(*first, *second).cut_points == [0, 4, 8]
+
+
+def test_i06_what_comes_while_a_call_is_open_stays_with_it() -> None:
+    events = user(), call("1", "r"), call("2", "r"), result("1"), user(), result("2"), user(), call("3"), result("3")
+    assert view_of(*events).cut_points == [0, 1, 6, 7, 9]
+
+
+def test_i07_a_loop_of_signed_reasoning_is_not_parted() -> None:
+    assert view_of(user(), *loop(3), user()).cut_points == [0, 1, 7, 8]
+
+
+def test_i10_the_next_cut_is_at_or_after_a_position() -> None:
+    assert [next_cut([0, 2, 5], position) for position in (0, 1, 3)] == [0, 2, 5]
+    with pytest.raises(InvalidArgumentError):
+        next_cut([0, 2, 5], 6)
+    assert issubclass(InvalidArgumentError, ValueError)
+
+
+def test_i11_an_answer_whose_results_come_in_between_is_not_parted() -> None:
+    assert view_of(call("1", "r"), result("1"), call("2", "r"), result("2")).cut_points == [0, 4]
+
+
+def test_e01_a_call_without_a_result_is_left_out() -> None:
+    assert shown(view_of(user("U"), call("1"), result("1"), call("2"))) == ["U", "A1", "O1"]
+
+
+def test_e03_whatever_answers_a_call_closes_it() -> None:
+    pairs = [(call("1"), result("1", kind="rejection")), (call("2"), result("2", kind="error"))]
+    unknown = Action("nobody_knows", "", call("3").call), result("3", kind="error")
+    view = view_of(*(event for pair in (*pairs, unknown) for event in pair))
+    assert shown(view) == ["A1", "O1", "A2", "O2", "A3", "O3"]
+    assert view.cut_points == [0, 2, 4, 6]
+
+
+def test_e05_the_first_result_of_a_call_is_the_one() -> None:
+    view = view_of(call("1"), result("1", "crashed", kind="error"), result("1", "late"))
+    assert shown(view) == ["A1", "O1"]
+    assert view[1].text == "crashed"
+    assert view.cut_points == [0, 2]
+
+
+def test_e07_an_answer_is_forgotten_whole() -> None:
+    view = view_of(user("U"), call("1", "r"), call("2", "r"), result("1"), result("2"), forget(3))
+    assert shown(view) == ["U"]
+
+
+def test_e09_what_follows_reasoning_that_was_forgotten_goes_too() -> None:
+    assert shown(view_of(*loop(2), forget(0))) == []
+
+
+def test_e10_calls_without_reasoning_stand_alone() -> None:
+    assert shown(view_of(call("1"), result("1"), call("2"), result("2"), forget(0, 1))) == ["A2", "O2"]
+
+
+def test_e11_a_call_under_way_costs_no_other_event() -> None:
+    view = view_of(system(), user(), *loop(50), call("51"))
+    assert len(view) == 102
+    assert "A51" not in shown(view)
+
+
+def test_e12_a_result_stays_though_its_neighbour_has_none() -> None:
+    view = view_of(user("U"), call("1", "r"), call("2", "r"), result("1", "important result"))
+    assert shown(view) == ["U", "A1", "A2", "O1"]
+
+
+def test_a_call_is_shown_at_its_place_as_soon_as_its_result_comes() -> None:
+    view = View()
+    sizes = []
+    for event in logged(user("U"), call("1"), user("V"), result("1"), call("2")):
+        view.append(event)
+        sizes.append(len(view))
+    assert sizes == [1, 1, 2, 4, 4]
+    assert shown(view) == ["U", "A1", "V", "O1"]
+
+
+def test_words_beside_a_call_without_a_result_stay() -> None:
+    """They are what is shown of it, until the result comes."""
+    view = view_of(call("1", says="I look"), call("2", "r", reasons=True))
+    assert shown(view) == ["I look"]
+    view.append(result("1"))
+    assert shown(view) == ["A1", "O1"]
+
+
+def test_a_loop_goes_on_from_the_next_reasoning_after_what_it_lost() -> None:
+    """A hard cut may keep the newest of a loop, where these bring signed reasoning of their own."""
+    assert shown(view_of(*loop(4, reasons="all"), forget(0, 1, 2, 3))) == ["A3", "O3", "A4", "O4"]
+    assert shown(view_of(*loop(2), *loop(2, first=3), forget(0, 1))) == ["A3", "O3", "A4", "O4"]
+    assert shown(view_of(*loop(4), forget(2, 3))) == ["A1", "O1"]
+    assert shown(view_of(*loop(2), user("U"), *loop(2, first=3), forget(2))) == [
+        "A1",
+        "O1",
+        "U",
+        "A3",
+        "O3",
+        "A4",
+        "O4",
+    ]
+
+
+def test_a_slice_is_a_list_and_an_index_an_event() -> None:
+    view = view_of(*messages(0, 1, 2), forget(0))
+    assert shown(view[:1]) == ["e1"]
+    assert shown([view[-1]]) == ["e2"]
+    assert isinstance(view[:], list)
+
+
+def test_a_view_takes_the_events_of_another_and_its_flag() -> None:
+    """What a condenser makes of a view is a view again."""
+    view = view_of(user("U"), call("1"), result("1"), forget(0, summary="S", at=0), REQUEST)
+    again = View(view, view.unhandled_condensation_request)
+    assert list(again) == list(view)
+    assert again.unhandled_condensation_request
+
+
+def test_null_actions_and_states_are_not_shown() -> None:
+    hidden = Action("null"), Action("recall_request", "what?"), event_of({"type": "observation", "kind": "agent_state"})
+    assert shown(view_of(user("U"), *hidden)) == ["U"]

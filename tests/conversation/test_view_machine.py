@@ -1,0 +1,114 @@
+"""A view that grows, beside one that is made anew and a plain account of the rules that looks at everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kaosmem import Action, Condensation, CondensationRequest, Event, Observation, Summary, View
+from tests.conversation.logs import RUNS, logged
+from tests.test_units import PlainUnits
+
+HIDDEN = "null", "recall_request", "agent_state"
+
+
+class PlainView:
+    """The rules of View, decided by looking at everything each time."""
+
+    def __init__(self) -> None:
+        self.entries: list[Event] = []
+        self.asked = False
+
+    def groups(self, *, loops: bool = False) -> PlainUnits:
+        plain = PlainUnits()
+        for ordinal, event in enumerate(self.entries):
+            role = event.link.role if event.link.role in ("assistant", "tool", "system") else "user"
+            plain.add(ordinal, replace(event.link, role=role, loop=loops and event.link.loop))
+        return plain
+
+    def append(self, event: Event) -> None:
+        if isinstance(event, CondensationRequest):
+            self.asked = True
+        elif isinstance(event, Condensation):
+            self.asked = False
+            self.condense(event)
+        elif (isinstance(event, Observation) and event.call_id) or event.kind not in HIDDEN:
+            self.entries.append(event)
+            newest = len(self.entries) - 1
+            if isinstance(event, Observation) and event.call_id and self.groups().group_of(newest) == {newest}:
+                self.entries.pop()
+
+    def pending(self, ordinal: int, groups: PlainUnits) -> bool:
+        event = self.entries[ordinal]
+        calls = isinstance(event, Action) and event.call is not None
+        return calls and not any(isinstance(self.entries[other], Observation) for other in groups.group_of(ordinal))
+
+    def shown(self) -> list[Event]:
+        groups = self.groups()
+        return [
+            replace(event, call=None, response="") if self.pending(ordinal, groups) else event
+            for ordinal, event in enumerate(self.entries)
+            if not self.pending(ordinal, groups) or event.has_words
+        ]
+
+    def condense(self, record: Condensation) -> None:
+        low, high = record.forgotten_range or (0, -1)
+        forgotten = {*(record.forgotten_ids or ()), *range(low, high + 1)}
+        answers, loops = self.groups(), self.groups(loops=True)
+        lost: set[int] = set()
+        for ordinal, event in enumerate(self.entries):
+            if event.id in forgotten:
+                lost |= answers.group_of(ordinal)
+        for loop in loops.groups:
+            broken = False
+            for answer in sorted({tuple(sorted(answers.group_of(ordinal))) for ordinal in loop}):
+                if answer[0] in lost:
+                    broken = True
+                elif any(self.entries[ordinal].link.loop for ordinal in answer):
+                    broken = False
+                elif broken:
+                    lost.update(answer)
+        before = [event.id for event in self.shown() if event.id not in {self.entries[o].id for o in lost}]
+        gone = [self.entries[ordinal] for ordinal in sorted(lost)]
+        self.entries = [event for ordinal, event in enumerate(self.entries) if ordinal not in lost]
+        if record.summary is not None:
+            ids = [event.id for event in self.entries]
+            place = ids.index(before[record.summary_offset]) if record.summary_offset < len(before) else len(ids)
+            trust = {"trust": min(event.message.authority for event in gone)} if gone else {}
+            summary = Summary(record.summary, tuple(event.id for event in gone), **trust, id=record.id)
+            self.entries.insert(place, replace(summary, timestamp=record.timestamp, source=record.source))
+
+
+class ViewMachine(RuleBasedStateMachine):
+    """However a log grows, and whenever its view is read, the view is the one made anew, and as the rules say."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.log, self.view, self.plain = logged(), View(), PlainView()
+
+    @rule(run=RUNS)
+    def append(self, run: list[Event]) -> None:
+        for event in run:
+            taken = self.log.append(event)
+            self.view.append(taken)
+            self.plain.append(taken)
+
+    @rule(runs=st.lists(RUNS, min_size=2, max_size=4))
+    def append_unread(self, runs: list[list[Event]]) -> None:
+        for run in runs:
+            self.append(run)
+
+    @invariant()
+    def agrees(self) -> None:
+        again = View.from_events(self.log)
+        assert list(self.view) == list(again) == self.plain.shown()
+        assert self.view.cut_points == again.cut_points
+        assert self.view.unhandled_condensation_request == again.unhandled_condensation_request == self.plain.asked
+        assert [self.view[place] for place in range(len(self.view))] == self.view[:]
+
+
+ViewMachine.TestCase.settings = settings(stateful_step_count=12)
+TestViewMachine = ViewMachine.TestCase

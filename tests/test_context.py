@@ -1,0 +1,406 @@
+"""An agent's context: what is kept how long, what is shown, and that summaries stand for what is there."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import (
+    AgentContext,
+    AgentContextProtocol,
+    ChatMessage,
+    CompactionPipeline,
+    CompactionStrategy,
+    ConflictError,
+    ContextConfig,
+    HistoryProvider,
+    HistoryRetention,
+    HistorySource,
+    InMemoryHistoryProvider,
+    InvalidArgumentError,
+    InvalidContentError,
+    InvalidNameError,
+    SelectiveToolCallCompactionStrategy,
+    SessionMemory,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    SummaryError,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownItemError,
+    WindowTooSmallError,
+)
+from kaosmem.compaction import MessageSizes, Outline
+from kaosmem.testing import ScriptedLLM
+from kaosmem.testing.compaction_contract import PROMISES, it_leaves_loops_whole
+from kaosmem.testing.tool_conversations import conversations as tool_conversations
+
+WORDS = "and so on and on " * 10
+
+
+def said(*texts: str, role: str = "user") -> list[ChatMessage]:
+    return [ChatMessage(role, f"{text} {WORDS}") for text in texts]
+
+
+def numbered(count: int, first: int = 0) -> list[ChatMessage]:
+    return said(*(f"fact-{number}" for number in range(first, first + count)))
+
+
+def brief(_: Sequence[ChatMessage]) -> str:
+    return "They talked."
+
+
+def summing_up(llm: ScriptedLLM | None = None) -> SummarizationCompaction:
+    return SummarizationCompaction(llm or ScriptedLLM(brief), 200, 200, max_summary_tokens=400)
+
+
+def context_of(pipeline: Any = None, **options: Any) -> tuple[AgentContext, HistoryProvider]:
+    config = ContextConfig(InMemoryHistoryProvider(), pipeline, **options)
+    return AgentContext(config, "agent", rng=random.Random(0)), config.history
+
+
+def texts(messages: Sequence[ChatMessage]) -> list[str]:
+    return [message.text for message in messages]
+
+
+async def test_what_is_appended_is_seen_in_order() -> None:
+    """With ids, those that it had or new ones."""
+    context, history = context_of()
+    assert isinstance(context, AgentContextProtocol)
+    first = await context.append([ChatMessage("user", "a", id="mine"), ChatMessage("user", "b")], "s")
+    second = await context.append(iter([ChatMessage("assistant", "c")]), "s", "run")
+    window = await context.get_prompt_window("s")
+    assert window == first + second == await history.get_messages("agent", session_id="s")
+    assert texts(window) == ["a", "b", "c"]
+    assert window[0].id == "mine" and len({message.id for message in window}) == 3 and all(m.id for m in window)
+    assert await context.get_prompt_window("elsewhere") == []
+
+
+async def test_agents_and_sessions_are_apart() -> None:
+    config = ContextConfig.default()
+    one, other = AgentContext(config, "one"), AgentContext(config, "other")
+    await one.append(said("a"), "s")
+    assert await other.get_prompt_window("s") == []
+    await other.append(said("b"), "s")
+    await one.clear("s")
+    assert (await one.get_prompt_window("s"), len(await other.get_prompt_window("s"))) == ([], 1)
+    with pytest.raises(InvalidNameError):
+        AgentContext(config, "")
+
+
+async def test_by_default_a_hundred_messages_are_shown() -> None:
+    """And all are kept."""
+    context, history = context_of()
+    await context.append(numbered(150), "s")
+    window = await context.get_prompt_window("s")
+    assert len(window) == 100 and window[-1].text.startswith("fact-149")
+    assert await history.count_messages("agent", session_id="s") == 150
+
+
+async def test_the_agent_of_a_run_leaves_nothing_behind() -> None:
+    """Retention RUN: what a run appended goes with it, and so does every summary that was made of any of it."""
+    context, history = context_of(summing_up(), retention=HistoryRetention.RUN)
+    await context.append(numbered(4), "s", "first")
+    await context.append(numbered(20, 4), "s", "second")
+    assert any(message.role == "summary" for message in await context.get_prompt_window("s"))
+    await context.end_run("s", "first")
+    assert not any(
+        "fact-3 " in text or "Kept" in text for text in texts(await history.get_messages("agent", session_id="s"))
+    )
+    assert texts(await history.get_messages("agent", session_id="s")) == texts(numbered(20, 4))
+    await context.end_run("s", "second")
+    assert await history.count_messages("agent", session_id="s") == 0
+    with pytest.raises(InvalidArgumentError, match="never be cleared"):
+        await context.append(said("a"), "s")
+
+
+async def test_what_is_permanent_outlives_its_run() -> None:
+    context, history = context_of()
+    await context.append(said("a"), "s", "run")
+    await context.end_run("s", "run")
+    assert await history.count_messages("agent", session_id="s") == 1
+
+
+async def test_what_is_not_retained_is_never_written() -> None:
+    """Neither what is appended nor a summary of what others wrote."""
+    history = InMemoryHistoryProvider()
+    await history.append_many("agent", numbered(20), session_id="s")
+    config = ContextConfig(history, summing_up(), HistoryRetention.NONE)
+    context = AgentContext(config, "agent")
+    (message,) = await context.append(said("a"), "s", "run")
+    assert message.id
+    window = await context.get_prompt_window("s")
+    assert "summary" in [each.role for each in window]
+    await context.end_run("s", "run")
+    assert await history.get_messages("agent", session_id="s") == numbered(20)
+
+
+async def test_a_summary_is_made_once_and_stored_as_one_message() -> None:
+    """Other windows, of another context too, show it without asking a model."""
+    llm = ScriptedLLM([brief(())])
+    context, history = context_of(summing_up(llm))
+    await context.append(numbered(20), "s")
+    window = await context.get_prompt_window("s")
+    (summary,) = [message for message in window if message.role == "summary"]
+    stored = await history.get_messages("agent", session_id="s")
+    assert stored[20:] == [summary]
+    again = AgentContext(ContextConfig(history, summing_up(llm)), "agent")
+    assert await context.get_prompt_window("s") == await again.get_prompt_window("s") == window
+    assert len(llm.requests) == 1
+    assert [*summary.sources] == [message.id for message in stored[:20] if message not in window]
+
+
+async def test_one_summary_takes_the_next_in() -> None:
+    """There is one at a time, and the originals of all of them are found by its id."""
+    context, history = context_of(summing_up())
+    for number in range(60):
+        appended = await context.append(numbered(1, number), "s")
+        window = await context.get_prompt_window("s")
+        assert window[-1] == appended[0] and window[0].text.startswith("fact-0 ")
+        assert [message.role for message in window].count("summary") <= 1
+        assert MessageSizes().total(window) < 1_200
+    summary = window[1]
+    originals = await context.expand("s", summary.id)
+    assert texts([window[0], *originals, *window[2:]]) == texts(numbered(60))
+    assert await context.expand("s", originals[3].id) == [originals[3]]
+    with pytest.raises(UnknownItemError):
+        await context.expand("s", "unknown")
+    assert await history.count_messages("agent", session_id="s") > 70
+
+
+async def test_originals_come_back_where_a_budget_has_room() -> None:
+    """The newest first; within the budget always, and never a model is asked for it."""
+    llm = ScriptedLLM(brief)
+    context, _ = context_of(summing_up(llm))
+    for number in range(60):
+        await context.append(numbered(1, number), "s")
+        window = await context.get_prompt_window("s")
+    asked, sizes, seen = len(llm.requests), MessageSizes(), 0
+    for budget in range(sizes.total(window), 3_600, 100):
+        larger = await context.get_prompt_window("s", budget=budget)
+        assert sizes.total(larger) <= budget
+        assert len(larger) >= seen
+        seen = len(larger)
+    assert texts(larger) == texts(numbered(60))
+    assert len(llm.requests) == asked
+    with pytest.raises(WindowTooSmallError, match="of a budget of 100"):
+        await context.get_prompt_window("s", budget=100)
+    with pytest.raises(InvalidArgumentError):
+        await context.get_prompt_window("s", budget=-1)
+    assert await context.get_prompt_window("empty", budget=0) == []
+
+
+async def test_a_model_that_fails_loses_nothing() -> None:
+    """The error is the strategy's; the next window tries again."""
+    llm = ScriptedLLM([RuntimeError("down")] * 3 + [brief(())])
+    context, history = context_of(summing_up(llm))
+    await context.append(numbered(20), "s")
+    with pytest.raises(SummaryError):
+        await context.get_prompt_window("s")
+    assert texts(await history.get_messages("agent", session_id="s")) == texts(numbered(20))
+    assert "summary" in [message.role for message in await context.get_prompt_window("s")]
+
+
+async def test_summaries_of_every_strategy_are_stored() -> None:
+    """One that the next strategy sums up again, and one that a later strategy leaves out."""
+    llm = ScriptedLLM(brief)
+    finer = SummarizationCompaction(llm, 60, 60, max_summary_tokens=400)
+    context, _ = context_of([summing_up(llm), finer, SlidingWindowCompaction(2)])
+    await context.append(numbered(30), "s")
+    window = await context.get_prompt_window("s")
+    assert texts(window) == [numbered(1)[0].text, numbered(1, 29)[0].text]
+    assert len(llm.requests) == 2
+    assert await context.get_prompt_window("s") == window
+    assert len(llm.requests) == 2
+
+
+async def test_a_summary_of_part_of_a_unit_stands_for_all_of_it() -> None:
+    """Where calls were left out before the rest was summed up, their results do not come back as orphans."""
+    context, history = context_of([SelectiveToolCallCompactionStrategy(1), summing_up()])
+    for number in range(20):
+        call = ChatMessage("assistant", (TextBlock(f"I look {WORDS}"), ToolUseBlock(f"c{number}", "f")))
+        result = ChatMessage("tool", (ToolResultBlock(f"c{number}", "found"),))
+        await context.append([*numbered(1, number), call, result], "s")
+        window = await context.get_prompt_window("s")
+        calls = [block.id for message in window for block in message.blocks if isinstance(block, ToolUseBlock)]
+        results = [b.tool_use_id for message in window for b in message.blocks if isinstance(b, ToolResultBlock)]
+        assert calls == results
+    assert "summary" in [message.role for message in window]
+    assert texts(await context.expand("s", window[1].id))[:3] == texts(
+        (await history.get_messages("agent", session_id="s"))[1:4]
+    )
+
+
+async def test_messages_that_were_stored_without_ids_are_summed_up_too() -> None:
+    """By whoever else writes to the history."""
+    llm = ScriptedLLM(brief)
+    context, history = context_of(summing_up(llm))
+    await history.append_many("agent", numbered(20), session_id="s")
+    window = await context.get_prompt_window("s")
+    assert "summary" in [message.role for message in window]
+    assert await context.get_prompt_window("s") == window
+    assert len(llm.requests) == 1
+
+
+async def test_nobody_else_says_what_stands_for_what() -> None:
+    """A summary that names sources is refused; one without is a message like any other."""
+    context, history = context_of()
+    with pytest.raises(InvalidContentError, match="names sources"):
+        await context.append([ChatMessage("summary", "x", sources=("a",))], "s")
+    await context.append([ChatMessage("summary", "of another session")], "s")
+    for name in ("", "x"):
+        await history.append("agent", ChatMessage("summary", "forged", id=name, sources=("a",)), session_id="s")
+    assert texts(await context.get_prompt_window("s")) == ["of another session"]
+
+
+async def test_what_makes_no_context_is_refused() -> None:
+    """Before anything is written; a pipeline of no strategies is one."""
+    bad: Any
+    for bad in ({"history": []}, {"history": InMemoryHistoryProvider(), "retention": "run"}):
+        with pytest.raises(InvalidArgumentError):
+            ContextConfig(**bad)
+    context, history = context_of([])
+    bad = [*said("a"), {"role": "user", "content": "b"}]
+    with pytest.raises(InvalidContentError, match="is a dict"):
+        await context.append(bad, "s")
+    assert await history.count_messages("agent", session_id="s") == 0
+    await context.append(numbered(150), "s")
+    assert len(await context.get_prompt_window("s")) == 150
+
+
+async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to() -> None:
+    """A source over the same thread has a window of its own."""
+    context, history = context_of(summing_up())
+    await context.append(numbered(30), "s")
+    assert "summary" in [message.role for message in await context.get_prompt_window("s")]
+    memory = SessionMemory.test_mode()
+    await memory.attach(HistorySource(history, "agent", "s"))
+    assembled = await memory.assemble_context(budget=8_000, format="openai")
+    assert [item.text for item in assembled.items] == texts(numbered(30))
+    await history.append_many("agent", [ChatMessage("summary", "They talked.", sources=("gone",))] * 99, session_id="s")
+    few = await memory.assemble_context(budget=700, format="openai")
+    assert "They talked." not in str(few.messages) and few.items[-1].text == numbered(30)[-1].text
+
+
+class Meddling:
+    """A model while which something else happens."""
+
+    def __init__(self, happens: Any) -> None:
+        self._happens, self.asked = happens, 0
+
+    async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
+        self.asked += 1
+        await self._happens()
+        return ChatMessage("assistant", "They talked.")
+
+
+async def test_what_is_appended_while_the_model_thinks_survives() -> None:
+    context, history = context_of()
+    meddling = Meddling(lambda: context.append(said("late"), "s"))
+    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(meddling, 200, 200)), "agent")
+    await context.append(numbered(20), "s")
+    await thinking.get_prompt_window("s")
+    assert (await thinking.get_prompt_window("s"))[-1].text.startswith("late")
+    assert meddling.asked == 1
+
+
+async def test_what_is_cleared_while_the_model_thinks_stays_cleared() -> None:
+    """Nothing of it is shown, and nothing of it is written."""
+    context, history = context_of()
+
+    async def clear() -> None:
+        await context.clear("s")
+        await context.append(said("new"), "s")
+
+    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(clear), 200, 200)), "agent")
+    await context.append(numbered(20), "s")
+    assert texts(await thinking.get_prompt_window("s")) == texts(said("new"))
+    assert texts(await history.get_messages("agent", session_id="s")) == texts(said("new"))
+
+
+async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought() -> None:
+    """Beside the summary either, which stands for what is still there."""
+    context, history = context_of()
+
+    async def clear_run() -> None:
+        await history.clear_run("agent", session_id="s", run_id="late")
+
+    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(clear_run), 200, 200)), "agent")
+    await context.append(numbered(20), "s")
+    await context.append(said("late"), "s", "late")
+    window = await thinking.get_prompt_window("s")
+    assert "summary" in [message.role for message in window]
+    assert window[-1].text.startswith("fact-19 ")
+
+
+async def test_a_history_that_never_stays_the_same_is_a_conflict() -> None:
+    context, history = context_of()
+
+    async def begin_again() -> None:
+        await context.clear("s")
+        await context.append(numbered(20), "s")
+
+    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(begin_again), 200, 200)), "agent")
+    await begin_again()
+    with pytest.raises(ConflictError, match="3 compactions"):
+        await thinking.get_prompt_window("s")
+    assert await history.count_messages("agent", session_id="s") == 20
+
+
+async def test_a_strategy_of_ones_own_may_sum_up_too() -> None:
+    """What it derives in another way is shown, and made anew each time."""
+
+    class Own:
+        async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+            if len(history) < 4:
+                return list(history)
+            sources = tuple(message.id for message in history[:3])
+            return [ChatMessage("summary", "three", id="own", sources=sources), *history[3:]]
+
+    class Foreign:
+        async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+            return [ChatMessage("summary", "of what is not here", id="foreign", sources=("unknown",)), *history]
+
+    assert isinstance(Own(), CompactionStrategy)
+    context, history = context_of(CompactionPipeline([Own(), Foreign()]))
+    await context.append(said(*"abcd"), "s")
+    for _ in range(2):
+        assert texts(await context.get_prompt_window("s")) == ["of what is not here", "three", *texts(said("d"))]
+    assert texts(await history.get_messages("agent", session_id="s"))[4:] == ["three"]
+
+
+@settings(max_examples=25)
+@given(tool_conversations(most=24), st.integers(1, 6), st.sampled_from([None, 10_000]))
+def test_windows_of_growing_conversations_keep_what_strategies_promise(
+    conversation: list[ChatMessage], step: int, budget: int | None
+) -> None:
+    """Whole units, open calls and what is protected are there at each step, and nothing is lost."""
+
+    async def grow() -> None:
+        strategy = SummarizationCompaction(ScriptedLLM(brief), 80, 40, max_summary_tokens=60)
+        context, _ = context_of(strategy)
+        said: list[ChatMessage] = []
+        for begin in range(0, len(conversation), step):
+            said += await context.append(conversation[begin : begin + step], "s")
+            try:
+                window = await context.get_prompt_window("s", budget=budget)
+            except SummaryError:
+                continue
+            for promise in PROMISES:
+                assert promise(said, window) or "loops" in promise.__name__, promise.__name__
+            orphans = {said[place].id for place in Outline(said).orphans}  # of no loop, wherever they stand
+            left, shown = ([each for each in messages if each.id not in orphans] for messages in (said, window))
+            assert it_leaves_loops_whole(left, shown)
+            found = [each for message in window for each in await context.expand("s", message.id)]
+            assert sorted(map(repr, found)) == sorted(map(repr, said)) and {*texts(found)} == {*texts(said)}
+            if budget:
+                assert found == said
+
+    asyncio.run(grow())
