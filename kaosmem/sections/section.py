@@ -55,7 +55,7 @@ class Section:
         self._policy = POLICIES[spec.eviction]
         self._ranker = ranker
         self._unloaded = 0  # evicted items that archive files hold, and of which nothing is known to recall them by
-        self._returned: set[int] = set()  # ordinals of what files say was evicted, and came back since
+        self._returned: set[int] = set()  # ordinals of what came back, though files may say that it was evicted
         self.lost: list[CorruptionError] = []
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
@@ -252,8 +252,9 @@ class Section:
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, which go to the archive, and return whether they could.
 
-        Not where any of what is replaced is not live any more. Offsets are as if what is held then were all that was
-        ever taken. Raises ReadOnlyError and InvalidContentError; then nothing has changed.
+        They can't once anything that they replace has left. Offsets are then as if what is held were all that was ever
+        taken: a history is not cut for what has been shortened. Raises ReadOnlyError and InvalidContentError; then
+        nothing has changed.
         """
         self._check_writable()
         for _, item in change.items:
@@ -279,7 +280,10 @@ class Section:
         return True
 
     def make_room(self, tokens: int) -> bool:
-        """Evict by the policy what holds so many tokens, and what is above `max_items`; return whether it could."""
+        """Evict by the policy what holds so many tokens, and what is above `max_items`; return whether it could.
+
+        The newest unit stays, as it would have if it had just been added.
+        """
         self._check_writable()
         surplus = 0 if self.spec.max_items is None else len(self) - self.spec.max_items
         newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
