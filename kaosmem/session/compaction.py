@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SectionCompaction:
-    """Keeps one section within its budget, counted as OpenAI's format shows a history: else its tail would be cut first.
+    """Keeps one section within its budget, counted as OpenAI's format shows it: its tail would be cut before, else.
 
     new_id: gives an id that no live item has, the one asked for if it can.
     notice: what went wrong when the section was last to be compacted, None if nothing did.
