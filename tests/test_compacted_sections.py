@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from kaosmem import (
     SessionMemory,
     SlidingWindowCompaction,
     SummarizationCompaction,
+    TextBlock,
     ToolResultBlock,
     ToolResultCompactionStrategy,
     ToolUseBlock,
@@ -36,6 +39,8 @@ from kaosmem import (
 )
 from kaosmem.cli.report import item_json, print_session, stats_json
 from kaosmem.persistence import log as session_log
+from kaosmem.sections import Section, lazy_index
+from kaosmem.session import originals
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.test_promises import before_block
 
@@ -246,6 +251,7 @@ async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing() -> 
     with pytest.raises(asyncio.CancelledError):
         await turn
     assert len(memory["messages"]) == 60
+    assert memory.notices == ()
     waiting.gate.set()
     await shown(memory)
     assert summaries(memory)
@@ -409,7 +415,8 @@ async def test_what_a_compaction_makes_has_no_more_trust_than_what_it_replaces()
 def tool_turns(memory: SessionMemory, turns: range) -> None:
     for turn in turns:
         memory.add("messages", f"look {turn} up", role="user", id=f"q{turn}")
-        memory.add("messages", [ToolUseBlock(f"c{turn}", "search")], role="assistant", id=f"call{turn}")
+        call = [TextBlock(f"I look {turn} up."), ToolUseBlock(f"c{turn}", "search")]
+        memory.add("messages", call[turn % 2 :], role="assistant", id=f"call{turn}")
         memory.add("messages", [ToolResultBlock(f"c{turn}", f"found {turn} " * 30)], role="tool", id=f"found{turn}")
         memory.add("messages", f"it is {turn}", role="assistant", id=f"a{turn}")
 
@@ -477,6 +484,18 @@ async def test_nothing_comes_back_beyond_low_water() -> None:
 
 async def test_under_one_budget_nothing_comes_back() -> None:
     """What was compacted for its number of items, or has room since others were removed, stays as it is."""
+    roomy = SessionMemory.test_mode(sections=messages(summarizing(), low_water=1.0))
+    talk(roomy, range(18))
+    await shown(roomy)
+    (summary,) = summaries(roomy)
+    for item_id in ids(roomy)[2:-1]:
+        roomy.remove(item_id)
+    await roomy.save()
+    for budget, comes_back in ((BUDGET, False), (BUDGET + 1, True)):
+        specs = messages(summarizing(), budget, low_water=1.0)
+        async with SessionMemory.open(roomy.fs, "test", sections=specs) as again:
+            await shown(again)
+            assert (summary.id not in again["messages"]) == comes_back
     specs = messages(summarizing(), 10_000, max_items=20)
     memory = SessionMemory.test_mode(sections=specs)
     talk(memory, range(11))
@@ -492,6 +511,71 @@ async def test_under_one_budget_nothing_comes_back() -> None:
     async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)) as again:
         await shown(again)
         assert ids(again) == held[:-1]
+
+
+@pytest.mark.usefixtures("early_snapshots")
+async def test_what_is_removed_while_its_originals_are_read_stays_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A summary that is gone by the time its originals are found brings none of them back."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    for turn in range(60):
+        talk(memory, range(turn, turn + 1))
+        await shown(memory)
+        await memory.save()
+    await memory.close()
+    found, asked, go_on = originals.find_versions, threading.Event(), threading.Event()
+
+    def slow(*given: Any) -> Any:
+        asked.set()
+        assert go_on.wait(30)
+        return found(*given)
+
+    monkeypatch.setattr(originals, "find_versions", slow)
+    async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000)) as again:
+        turn_taken = asyncio.create_task(shown(again))
+        assert await asyncio.to_thread(asked.wait, 30)
+        (summary,) = summaries(again)
+        again.remove(summary.id)
+        held = ids(again)
+        go_on.set()
+        await turn_taken
+        assert ids(again) == held
+
+
+async def test_what_came_back_is_found_by_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that was kept knows a summary in the place of a message that has come back since."""
+    monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
+    compaction = summarizing(ScriptedLLM(lambda _: "They spoke of a quorum."))
+    memory = SessionMemory.test_mode(sections=messages(compaction, retrieval_threshold=5))
+    talk(memory, range(30))
+    await shown(memory)
+    assert [item.role for item, _ in memory.search("quorum")][:1] == ["summary"]
+    await memory.save()
+    larger = messages(compaction, 20_000, retrieval_threshold=5)
+    async with SessionMemory.open(memory.fs, "test", sections=larger) as again:
+        await shown(again, query="which quorum?", budget=500)
+        assert len(again["messages"]) == 60
+        scores = {item.id: score for item, score in again.search("quorum", limit=60)}
+        assert scores.get("a0", 0) == scores.get("a1", 0)
+
+
+def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
+    """Where nothing of what files hold is loaded, forgetting what has come back leaves the rest to be loaded."""
+    spec = SectionSpec("s", placement="history", eviction="none")
+    section = Section(spec)
+    for item_id in "xyz":
+        section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
+    section.evict(["x", "y"])
+    versions = section.archive.in_memory()
+    section.archive.release(versions)
+    again = Section.restore(spec, section.state(), section.entries())
+    assert again.unloaded == 2
+    assert again.expand([], versions[:1])
+    assert again.unloaded == 1
+    again.drain_journal()
+    assert again.forget(["x"], stored=versions[:1])["archived"] == 1
+    assert again.unloaded == 1
+    again.load(versions[1:])
+    assert [unit.items[0].id for unit in again.propose("", cap=100).earlier] == ["y"]
 
 
 @pytest.mark.usefixtures("early_snapshots")
@@ -525,10 +609,14 @@ async def test_what_came_back_and_is_evicted_again_is_recalled() -> None:
     talk(memory, range(1, 30))
     await shown(memory)
     await memory.save()
-    for budget in (20_000, 400):
+    for budget in (20_000, BUDGET):
         async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
             await shown(again)
-            assert ("fact" in again["messages"]) == (budget > 400)
+            assert ("fact" in again["messages"]) == (budget > BUDGET)
+            for turn in range(budget, budget + 20):  # until there is a snapshot of this, too
+                talk(again, range(turn, turn + 1))
+                await shown(again)
+                await again.save()
     async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), recall=0.5)) as again:
         context = await shown(again, query="what is the vault code?", budget=400)
         assert context.decision("fact").reason is Reason.RECALLED
@@ -585,12 +673,13 @@ async def test_max_items_calls_for_a_compaction_too() -> None:
         lambda history: [*history[-1:], *history[:-1]],
         lambda history: [*history, ChatMessage("user", "more")],
         lambda history: [history[0], *history],
+        lambda history: [ChatMessage("user", "a", id="n"), ChatMessage("user", "b", id="n"), history[-1]],
         lambda history: [ChatMessage("user", "\ud800"), *history[1:]],
-        lambda history: [replace(history[0], content="word " * 2_000), *history[1:]],
+        lambda history: [*history[:-1], replace(history[-1], content="word " * 300)],
         lambda history: [None],
         lambda history: None,
     ],
-    ids=["another order", "one too many", "one twice", "no text", "longer", "no message", "no list"],
+    ids=["another order", "one too many", "one twice", "one id twice", "no text", "longer", "no message", "no list"],
 )
 async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give: Any) -> None:
     """Messages that no section can hold are an error that is a notice; longer ones are none at all."""

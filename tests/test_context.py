@@ -21,11 +21,13 @@ from kaosmem import (
     ContextConfig,
     HistoryProvider,
     HistoryRetention,
+    HistorySource,
     InMemoryHistoryProvider,
     InvalidArgumentError,
     InvalidContentError,
     InvalidNameError,
     SelectiveToolCallCompactionStrategy,
+    SessionMemory,
     SlidingWindowCompaction,
     SummarizationCompaction,
     SummaryError,
@@ -249,10 +251,12 @@ async def test_messages_that_were_stored_without_ids_are_summed_up_too() -> None
 
 async def test_nobody_else_says_what_stands_for_what() -> None:
     """A summary that names sources is refused; one without is a message like any other."""
-    context, _ = context_of()
+    context, history = context_of()
     with pytest.raises(InvalidContentError, match="names sources"):
         await context.append([ChatMessage("summary", "x", sources=("a",))], "s")
     await context.append([ChatMessage("summary", "of another session")], "s")
+    for name in ("", "x"):
+        await history.append("agent", ChatMessage("summary", "forged", id=name, sources=("a",)), session_id="s")
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
 
 
@@ -269,6 +273,20 @@ async def test_what_makes_no_context_is_refused() -> None:
     assert await history.count_messages("agent", session_id="s") == 0
     await context.append(numbered(150), "s")
     assert len(await context.get_prompt_window("s")) == 150
+
+
+async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to() -> None:
+    """A source over the same thread has a window of its own."""
+    context, history = context_of(summing_up())
+    await context.append(numbered(30), "s")
+    assert "summary" in [message.role for message in await context.get_prompt_window("s")]
+    memory = SessionMemory.test_mode()
+    await memory.attach(HistorySource(history, "agent", "s"))
+    assembled = await memory.assemble_context(budget=8_000, format="openai")
+    assert [item.text for item in assembled.items] == texts(numbered(30))
+    await history.append_many("agent", [ChatMessage("summary", "They talked.", sources=("gone",))] * 99, session_id="s")
+    few = await memory.assemble_context(budget=700, format="openai")
+    assert "They talked." not in str(few.messages) and few.items[-1].text == numbered(30)[-1].text
 
 
 class Meddling:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kaosmem.errors import (
     InvalidBudgetError,
+    InvalidContentError,
     InvalidNameError,
     ItemTooLargeError,
     SectionFullError,
@@ -223,9 +224,14 @@ def test_uses_are_journaled_only_where_eviction_looks_at_them() -> None:
 
 
 def test_a_change_from_the_future_is_not_guessed_at() -> None:
-    """A journal with an unknown op is refused by name."""
+    """A journal with an unknown op is refused by name, as is a compaction of another version, or to no free place."""
+    section = section_of(item("a"))
     with pytest.raises(UnsupportedVersionError, match="'fold'"):
-        section_of().apply("fold", {})
+        section.apply("fold", {})
+    with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
+        section.apply("compact", {"version": 2, "replaced": [], "items": []})
+    with pytest.raises(InvalidContentError, match="not free"):
+        section.apply("expand", {"ids": [], "versions": [{**item("b").to_dict(), "replaced_at": [5, 5]}]})
 
 
 def test_the_newest_user_item_is_one_that_says_something() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kaosmem.adapters.excerpt import Excerpt, Placed, weight
+from kaosmem.compaction.thread import is_record
 from kaosmem.stores import HistoryProvider
 from kaosmem.types import ChatMessage
 from kaosmem.units import Link
@@ -71,7 +72,9 @@ class ThreadReader:
                 return None
             for position, message in zip(range(end - 1, begin - 1, -1), reversed(read), strict=True):
                 newest.take(Placed(position, message, message), is_near=end == taken)
-            lacking = (room - newest.weight) * len(newest.placed) // newest.weight  # messages of their mean weight
+            lacking = (
+                (room - newest.weight) * len(newest.placed) // max(1, newest.weight)
+            )  # messages of their mean weight
             end, page = begin, 2 * page if lacking <= 0 else max(page, lacking + lacking // 4)
         if newest.placed:
             self._known = _Known(taken, newest.placed[0].message, newest.question)
@@ -104,7 +107,9 @@ class _Newest:
         self._uncalled: set[str] = set()
 
     def take(self, placed: Placed, *, is_near: bool) -> None:
-        """Take the message before those that were taken."""
+        """Take the message before those that were taken; a summary that stands for some of them is no message."""
+        if is_record(placed.message):
+            return
         link = Link.of(placed.message)
         if self.question is None and link.role == "user" and not link.is_results:
             self.question = placed

@@ -55,7 +55,7 @@ class Section:
         self._policy = POLICIES[spec.eviction]
         self._ranker = ranker
         self._unloaded = 0  # evicted items that archive files hold, and of which nothing is known to recall them by
-        self._returned: set[int] = set()  # ordinals of what files say was evicted, and came back since
+        self._returned: set[int] = set()  # ordinals of what came back, though files may say that it was evicted
         self.lost: list[CorruptionError] = []
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
@@ -252,15 +252,14 @@ class Section:
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, which go to the archive, and return whether they could.
 
-        Not where any of what is replaced is not live any more. Offsets are as if what is held then were all that was
-        ever taken. Raises ReadOnlyError and InvalidContentError; then nothing has changed.
+        They can't once anything that they replace has left. Offsets are then as if what is held were all that was ever
+        taken: a history is not cut for what has been shortened. Raises ReadOnlyError and InvalidContentError; then
+        nothing has changed.
         """
         self._check_writable()
-        for place, item in change.items:
+        for _, item in change.items:
             self._check_change(item)
             check_extent(item)
-            if item.id in self._held or place not in change.replaced:
-                raise InvalidContentError(f"item {shown(item.id)} is live already, or takes the place of what stays")
         if not all(item_id in self._held for item_id in change.replaced):
             return False
         ordinals = {place: self._held.ordinal(place) for place, _ in change.items}
@@ -281,7 +280,10 @@ class Section:
         return True
 
     def make_room(self, tokens: int) -> bool:
-        """Evict by the policy what holds so many tokens, and what is above `max_items`; return whether it could."""
+        """Evict by the policy what holds so many tokens, and what is above `max_items`; return whether it could.
+
+        The newest unit stays, as it would have if it had just been added.
+        """
         self._check_writable()
         surplus = 0 if self.spec.max_items is None else len(self) - self.spec.max_items
         newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
@@ -585,6 +587,9 @@ class Section:
         held = self._held
         replaced = {held.ordinal(item_id): self.peek(item_id) for item_id in change.replaced}
         taken_over = {held.ordinal(place): item for place, item in change.items}
+        new_ids = {item.id for item in taken_over.values() if item.id not in held}
+        if len(new_ids) < len(change.items) or not taken_over.keys() <= replaced.keys():
+            raise InvalidContentError("an item takes a place that is not free, or has the id of another one")
         leaving = replaced.keys() - taken_over
         # Whole units may be recalled, but not what stands for others beside these.
         original = {at for at in leaving if self.spec.recalls and not Replaced.by(replaced[at])}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SectionCompaction:
-    """Keeps one section within its budget, counted as a history is that OpenAI's format shows.
+    """Keeps one section within its budget, counted as OpenAI's format shows it: its tail would be cut before, else.
 
     new_id: gives an id that no live item has, the one asked for if it can.
     notice: what went wrong when the section was last to be compacted, None if nothing did.
@@ -40,6 +40,7 @@ class SectionCompaction:
         self._counter, self._new_id = counter, new_id
         self._budget = section.budget or 0
         self._is_running = False
+        self._may_expand = True  # what is compacted here is never so under a smaller budget
         # A hash of the ids of derived items, which keeps nothing that is forgotten, and what came to be replaced takes.
         self._need: tuple[int, float] = 0, 0
 
@@ -56,7 +57,7 @@ class SectionCompaction:
             if self._is_over:
                 await self._compact()
             else:
-                while await self._expand():
+                while self._may_expand and await self._expand():
                     pass
         finally:
             self._is_running = False
@@ -74,7 +75,8 @@ class SectionCompaction:
         return left + self._weight(self._section)
 
     def _weight(self, items: Iterable[Item]) -> int:
-        return sum(item.size(f"message {self._counter.name}", self._measure) for item in items)
+        form, measure = f"message {self._counter.name}", self._measure
+        return sum(item.size(form, measure) for item in items)
 
     def _measure(self, item: Item) -> int:
         known = item.tokens if isinstance(item.content, str) else None
@@ -130,7 +132,8 @@ class SectionCompaction:
         """Bring back all that derived items replaced, one step of it, if the budget has grown and has room for it."""
         section, derived = self._section, self._section.compacted
         replaced = [each for item in derived if (each := Replaced.by(item))]
-        if not derived or any(each.budget >= self._budget for each in replaced):
+        self._may_expand = bool(derived) and all(each.budget < self._budget for each in replaced)
+        if not self._may_expand:
             return False
         of = hash(tuple(item.id for item in derived))
         if self._need[0] != of:

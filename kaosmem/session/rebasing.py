@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from kaosmem.errors import (
     ConflictError,
@@ -20,6 +21,8 @@ from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue
 
 _SHOWN_CLASHES = 3
+_SETTLING = ("compact", "evict", "expand")
+"""What a turn does of itself, and can do again."""
 
 
 def is_foreign(theirs: Iterable[Record], sections: Mapping[str, Section], counter: TokenCounter) -> bool:
@@ -50,7 +53,7 @@ def rebase(
     kept = [change for change in ours if change.section not in stored or change.op == REPLACE]
     touched = {item_id for record in theirs for item_id in _touched(record)} if is_known else None
     for change in ours:
-        if change.section in stored and change.op in ("compact", "evict", "expand"):
+        if change.section in stored and change.op in _SETTLING:
             _settle(stored[change.section], change, touched, forgotten)
         elif change.section in stored and change.op != REPLACE:
             _repeat(stored[change.section], change)
@@ -112,20 +115,20 @@ def _repeat(section: Section, change: Change) -> None:
 
 
 def _settle(section: Section, change: Change, touched: Container[str] | None, forgotten: Container[str]) -> None:
-    """Compact or evict once more what nobody has touched; the next turn does again what is left out here.
+    """Compact or evict once more what nobody has touched; what can't be done any more the next turn decides anew.
 
     touched: ids, None where the log does not tell.
     """
     if touched is None:
         return
-    if change.op == "evict" and all(item_id in section for item_id in change.data["ids"]):
-        section.evict(change.data["ids"])
-    elif change.op == "compact":
-        substitution = Substitution.from_dict(change.data, section.spec.name)
-        sources = {source for _, item in substitution.items for source in item.sources}
-        told = sources.union(substitution.replaced)
-        if not any(item_id in touched or item_id in forgotten for item_id in told):
-            section.compact(substitution)
+    with suppress(InvalidContentError, UnknownItemError):  # then nothing has changed
+        if change.op == "evict":
+            section.evict(change.data["ids"])
+        elif change.op == "compact":
+            substitution = Substitution.from_dict(change.data, section.spec.name)
+            told = {source for _, item in substitution.items for source in item.sources}.union(substitution.replaced)
+            if not any(item_id in touched or item_id in forgotten for item_id in told):
+                section.compact(substitution)
 
 
 def _check_clashes(

@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from zlib import crc32
 
-from kaosmem import SectionSpec, SessionMemory
+from kaosmem import SectionSpec, SessionMemory, SummarizationCompaction
 from kaosmem.persistence import log
+from kaosmem.testing import ScriptedLLM
 
 SESSION = "s"
 SECTIONS = (
@@ -24,6 +25,13 @@ SECTIONS = (
     SectionSpec("messages", 150, placement="history", recall=0.0),
     SectionSpec("findings", 100, eviction="lru"),
     SectionSpec("documents"),
+    SectionSpec(
+        "talk",
+        300,
+        placement="history",
+        recall=0.0,
+        compaction=SummarizationCompaction(ScriptedLLM(lambda _: "They spoke."), 100, 20, max_summary_tokens=90),
+    ),
 )
 _SNAPSHOT_BYTES = 4 * 1024
 _LONG = 72 * 1024
@@ -57,8 +65,9 @@ def change(memory: SessionMemory, rng: random.Random, name: str) -> Plan:
     for number in range(rng.randint(1, 4)):
         item_id = f"{name}-{number}"
         text = texts[item_id] = text_of(item_id)
-        section = "documents" if len(text) > 1000 else rng.choice(["messages", "messages", "findings", "documents"])
-        memory.add(section, text, id=item_id)
+        sections = ["messages", "messages", "findings", "documents", "talk", "talk"]
+        section = "documents" if len(text) > 1000 else rng.choice(sections)
+        memory.add(section, text, id=item_id, role="user" if section == "talk" else None)
     if rng.random() < 0.3:
         for item in list(memory["role"]):
             memory.remove(item.id)
@@ -86,13 +95,15 @@ async def work(folder: Path, seed: int, turns: int) -> None:
     async with SessionMemory.open(folder, SESSION, sections=SECTIONS, counter="estimate") as memory:
         say(opened=len(memory["messages"]))
         for turn in range(turns):
-            live = sorted(item.id for spec in SECTIONS for item in memory[spec.name])
+            live = sorted(item.id for spec in SECTIONS for item in memory[spec.name] if not item.sources)
             if live and rng.random() < 0.2:
                 item_id = rng.choice(live)
                 say(plan=asdict(Plan(forgotten=[item_id])))
                 await memory.forget(item_id)
             else:
-                say(plan=asdict(change(memory, rng, f"{seed}.{turn}")))
+                plan = change(memory, rng, f"{seed}.{turn}")
+                await memory.assemble_context(budget=5_000, sections=["talk"])
+                say(plan=asdict(plan))
                 await memory.save()
             say(saved=turn)
 

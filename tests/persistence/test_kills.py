@@ -94,9 +94,13 @@ async def check(folder: Path, account: Account, pending: Plan) -> str:
     asked = {*account.texts, *pending.texts, *pending.forgotten, *account.forgotten}
     async with SessionMemory.open(folder, SESSION, sections=SECTIONS, counter="estimate", read_only=True) as memory:
         found = await texts_in(memory, asked)
-        live = Counter(item.id for spec in SECTIONS for item in memory[spec.name])
-        left = {version.item.id for spec in SECTIONS for version in memory[spec.name].archive.in_memory()}
-    left |= {data["id"] for _, data in SessionLog.open(folder, SESSION, read_only=True)[0].archive()}
+        live = Counter(item.id for spec in SECTIONS for item in memory[spec.name] if not item.sources)
+        archives = (memory[spec.name].archive for spec in SECTIONS)
+        left = {each.item.id for archive in archives for each in archive.in_memory() if not each.item.sources}
+        for summary in memory["talk"].compacted:
+            assert {item.id for item in await memory.expand(summary.id)} <= {*found}
+    stored = SessionLog.open(folder, SESSION, read_only=True)[0].archive()
+    left |= {data["id"] for _, data in stored if "sources" not in data}
     assert found in (account.texts, account.texts_after(pending))
     has_landed = found != account.texts
     if has_landed:
