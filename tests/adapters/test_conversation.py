@@ -54,7 +54,7 @@ async def remembering(log: EventLog, condenser: Condenser | None = None) -> Sess
     return memory
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(workings(), condensers(), queries, st.integers(100, 1_500), st.sampled_from(["openai", "anthropic"]))
 def test_the_budget_holds_and_the_messages_are_the_providers(events, condenser, query, budget, format):
     """Counted again they are what the context says, within the budget, and the same again; what is shown is fetched in
