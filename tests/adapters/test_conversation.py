@@ -144,6 +144,26 @@ async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
     assert "result 59" in str(context.messages)
 
 
+async def test_a_window_that_is_too_small_condenses_nothing() -> None:
+    """What must be shown takes more than it, so that a record would be of no use."""
+    log = worked(40)
+    memory = await remembering(log, summarizing())
+    with pytest.raises(WindowTooSmallError):
+        await memory.assemble_context(budget=20, format="openai")
+    assert not any(isinstance(event, Condensation) for event in log)
+
+
+async def test_no_more_is_proposed_than_a_window_may_show() -> None:
+    """The newest, worth twice the cap, with what must be shown."""
+    proposal = await ConversationSource(worked(400)).propose("", cap=1_000)
+    first, *rest = proposal.candidates
+    assert first.must
+    assert "fix TASK-17" in [item.text for unit in proposal.candidates for item in unit.items]
+    assert 2_000 <= sum(unit.tokens for unit in proposal.candidates) < 2_200
+    assert [unit.must for unit in rest].index(False) <= 3
+    assert proposal.total > 8_000
+
+
 async def test_appending_leaves_the_prefix() -> None:
     """As long as nothing is condensed, all messages before the query's block stay as they are."""
     log = worked(2)

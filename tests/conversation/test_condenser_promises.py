@@ -214,6 +214,16 @@ async def test_open_instructions_are_kept_wherever_they_stand() -> None:
     assert shown(await AmortizedForgettingCondenser().condensed_view(log)) == ["U1", "which?", "U3"]
 
 
+async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> None:
+    """The error gives the sums; nothing was summarised for it."""
+    model = ScriptedLLM(brief)
+    log = logged(user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)), REQUEST)
+    condenser = LLMSummarizingCondenser(model, SummarizingConfig(max_tokens=300))
+    with pytest.raises(NoCondensationError, match=r"kept takes 3\d\d of 300 tokens"):
+        await condenser.condensed_view(log)
+    assert not model.requests
+
+
 async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
     """What is said beside it stays though all else goes, and its result is shown when it comes."""
     log = logged(user("U1"), agent(), call("1", says="I look"), user("U2"), agent(), agent(), REQUEST)
