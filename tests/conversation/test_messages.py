@@ -120,7 +120,7 @@ def test_p13_messages_of_the_user_and_summaries_that_follow_each_other_are_one()
     assert [message.role for message in named] == ["system", "user", "workspace", "user", "assistant", "tool", "user"]
 
 
-def test_m04_a_masked_result_still_answers_its_call() -> None:
+def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
     view = view_of(system("S"), user("U"), call("1"), result("1", "a long page"))
     masked = View(replace(event, content="(left out)") if isinstance(event, Observation) else event for event in view)
     assert masked.cut_points == view.cut_points
