@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
 from kaosmem.compaction import Outline
-from kaosmem.stores import HistoryProvider
 from kaosmem.types import ChatMessage
-from kaosmem.units import Link, roundness
+from kaosmem.units import Link, roundest_first
 
 FRAMING_TOKENS = 4
 """What a message is taken to cost beside its text."""
 _BYTES_A_TOKEN = 4
-_TYPICAL_TOKENS = 100
-_FEWEST_READ = 16
 # An excerpt is between so much of what may be read and all of it, so that it rarely begins elsewhere.
-_LEAST_SHARE = 0.75
+_LEAST_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +31,37 @@ class Placed:
 class Excerpt:
     """What was read of a thread, by position, and from where on it is shown; before that, the newest user message is.
 
-    taken: messages in the thread.
+    taken: messages in the thread. outline: the units of what was read.
     """
 
     placed: tuple[Placed, ...]
     start: int
     taken: int
+    outline: Outline
 
     @classmethod
-    def of(cls, placed: Sequence[Placed], *, taken: int, room: int) -> Excerpt:
+    def of(cls, placed: Iterable[Placed], *, start: int, taken: int) -> Excerpt:
+        """Return an excerpt that is shown from a position on."""
+        placed = tuple(placed)
+        return cls(placed, start, taken, Outline(each.message for each in placed))
+
+    @classmethod
+    def within(cls, placed: Sequence[Placed], *, room: int, taken: int) -> Excerpt:
         """Return an excerpt of messages that is worth `room` tokens at most.
 
-        It is shown from where it may be cut, from the roundest position that leaves at least three quarters of that.
+        It is shown from where it may be cut, from the roundest position that leaves at least four fifths of that.
         Units that are larger are not parted.
         """
-        whole = cls(tuple(placed), placed[0].position if placed else 0, taken)
+        whole = cls.of(placed, start=0, taken=taken)
         after = [*accumulate((weight(each.message) for each in reversed(placed)), initial=0)][::-1]
         if len(placed) == taken and after[0] <= room:
             return whole
-        enough = [cut for cut in whole.outline.cuts_beside(()) if after[cut] >= _LEAST_SHARE * room]
-        near = [cut for cut in enough if after[cut] <= room]
-        cut = max(near, key=lambda cut: (roundness(placed[cut].position), -cut)) if near else max(enough, default=0)
-        return cls(whole.placed, placed[cut].position if cut < len(placed) else taken, taken)
-
-    @cached_property
-    def outline(self) -> Outline:
-        """The units of what was read."""
-        return Outline(each.message for each in self.placed)
+        cuts = whole.outline.cuts_beside(())
+        positions = [*(each.position for each in placed), taken]
+        near = (cuts[rank] for rank in roundest_first([positions[cut] for cut in cuts]))
+        enough = max((cut for cut in cuts if after[cut] >= _LEAST_SHARE * room), default=0)
+        cut = next((cut for cut in near if _LEAST_SHARE * room <= after[cut] <= room), enough)
+        return replace(whole, start=positions[cut])
 
     @cached_property
     def must(self) -> frozenset[int]:
@@ -75,40 +76,14 @@ class Excerpt:
     def shown(self) -> Excerpt:
         """Return the excerpt without what was read beyond it."""
         placed = (each for at, each in enumerate(self.placed) if each.position >= self.start or at in self.must)
-        return Excerpt(tuple(placed), self.start, self.taken)
+        return Excerpt.of(placed, start=self.start, taken=self.taken)
 
     def replaced(self, left: Iterable[ChatMessage]) -> Excerpt:
         """Return what a strategy left, each message at the position of the one that it is or stands for.
 
         One that is new, or a summary of several, has the first position that is free after the message before it.
         """
-        return Excerpt(tuple(_placed(self.placed, list(left))), self.start, self.taken)
-
-
-async def read_back(provider: HistoryProvider, agent_id: str, *, session_id: str, room: int) -> Excerpt:
-    """Return an excerpt of a thread of about `room` tokens, read in pages from its end, however long it is."""
-    while True:
-        end = taken = await provider.count_messages(agent_id, session_id=session_id)
-        newest_first: list[Placed] = []
-        question: Placed | None = None
-        weighed, page = 0, max(_FEWEST_READ, room // _TYPICAL_TOKENS)
-        while end and (weighed < room or question is None):
-            begin = max(0, end - page)
-            read = await provider.get_messages(agent_id, session_id=session_id, limit=end - begin, offset=begin)
-            if len(read) < end - begin:
-                break
-            for position, message in zip(range(end - 1, begin - 1, -1), reversed(read), strict=True):
-                if question is None and message.role == "user" and not Link.of(message).is_results:
-                    question = Placed(position, message, message)
-                if weighed < room:
-                    newest_first.append(Placed(position, message, message))
-                    weighed += weight(message)
-            end, mean = begin, max(1, weighed // len(newest_first))
-            page = max(_FEWEST_READ, 2 * (room - weighed) // mean if weighed < room else 2 * page)
-        else:
-            before = [question] if question and question.position < taken - len(newest_first) else []
-            return Excerpt.of([*before, *reversed(newest_first)], taken=taken, room=room)
-        # Somebody has cleared the thread, or a run of it, meanwhile.
+        return Excerpt.of(_placed(self.placed, list(left)), start=self.start, taken=self.taken)
 
 
 def weight(message: ChatMessage) -> int:

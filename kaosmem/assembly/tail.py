@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kaosmem.sections import Candidate, SectionSpec
-from kaosmem.units import roundness
+from kaosmem.units import roundest_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,15 @@ class TailCutter:
         enters it. Without any, the first legal cut whose tail fits.
         """
         legal = [index for index, unit in enumerate(self._units[: self._last + 1]) if unit.cut]
-        legal.sort(key=lambda index: (self._units[index].items[0].role != "user", -self._round(index), index))
-        near = (index for index in legal if self._spec.low_water * cap <= self._used(index) <= cap)
-        fits = (index for index in sorted(legal) if self._used(index) <= cap)
+        turns = [index for index in legal if self._units[index].items[0].role == "user"]
+        near = (
+            cuts[rank]
+            for cuts in (turns, legal)
+            for rank in roundest_first([self._units[index].position for index in cuts])
+            if self._spec.low_water * cap <= self._used(cuts[rank]) <= cap
+        )
+        fits = (index for index in legal if self._used(index) <= cap)
         return next(chain(near, fits), self._last)
-
-    def _round(self, index: int) -> int:
-        return roundness(self._units[index].position)
 
     def _start(self, target: int, cap: int, step: int) -> int:
         """Return the index of the first unit shown: a user's turn near the target, else a legal cut near or after it.

@@ -29,7 +29,7 @@ def shortened(messages: Sequence[ChatMessage]) -> str:
 
 class TestSummarization(CompactionContract):
     refusals = (SummaryError,)
-    examples = 40
+    examples = 30
 
     def make(self) -> SummarizationCompaction:
         return SummarizationCompaction(ScriptedLLM(shortened), 60, 30, max_summary_tokens=80)
@@ -86,6 +86,9 @@ async def test_the_newest_unit_stays_however_large() -> None:
     result = ChatMessage("tool", (ToolResultBlock("c1", WORDS * 20),))
     left = await summing_up().compact([*TALK, call, result])
     assert left[-2:] == [call, result]
+    after = [ChatMessage("tool", (ToolResultBlock("c1", "again"),)), ChatMessage("system", "Remember the rule.")]
+    left = await summing_up().compact([*TALK, call, result, *after])
+    assert left[-4:] == [call, result, *after]
 
 
 async def test_a_summary_never_stands_inside_of_a_loop() -> None:
