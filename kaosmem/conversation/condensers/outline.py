@@ -106,11 +106,6 @@ def shortest_prefix(sizes: Iterable[int], above: int) -> int:
     return count
 
 
-def longest_tail(sizes: Sequence[int], freed: int) -> int:
-    """Return how many of the last sizes may stay where more than `freed` has to go."""
-    return len(sizes) - shortest_prefix(sizes, freed)
-
-
 def _unanswered(events: Sequence[Event]) -> list[int]:
     """Return the positions of what users said since the agent last spoke, after that of what it said then."""
     spoken: list[int] = []
