@@ -79,6 +79,7 @@ async def test_what_the_model_dropped_is_kept_verbatim() -> None:
     """And what it says is not said twice."""
     text = f"Deploy /srv/app on port 8443 by 2026-12-01, see https://ex.com/t?id=9 and TASK-17. {NOISE}"
     made = await summary_of(said(text), answer="They deploy /srv/app.", open_tasks=["TASK-17", "call the bank"])
+    assert "TASK-17" not in (await summary_of(said(text), answer="TASK-17.", open_tasks=["TASK-17"])).text[8:]
     prose, kept = made.text.split("\n\nKept verbatim:\n")
     assert prose == "They deploy /srv/app."
     assert kept.split("; ") == [
@@ -107,15 +108,16 @@ async def test_what_users_said_is_kept_first() -> None:
     assert none.text == "."
 
 
-async def kept_in_rounds(rounds: int, tools: int) -> list[set[str]]:
-    """Return the facts in a full list after each round, of which each has so many of users and of tools."""
+async def kept_in_rounds(rounds: int, tools: int, last: int = 20) -> list[set[str]]:
+    """Return the facts in a full list after each round, of which each has so many of tools, and the last of users."""
     summarizer, earlier, kept = Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=600), None, []
     for number in range(rounds):
-        words = said(" ".join(f"user{number}-{n}" for n in range(20)))
+        words = said(" ".join(f"user{number}-{n}" for n in range(last if number == rounds - 1 else 20)))
         found = said(" ".join(f"tool{number}-{n}" for n in range(tools)), "tool")
         earlier = await summarizer.summarize([words, found], earlier=earlier)
         assert SIZE(earlier) <= 600 + 20
         kept.append({fact.text for fact in facts_in(earlier.text)})
+        assert "tool" not in earlier.text.partition("Kept verbatim of tools:")[0]
     return kept
 
 
@@ -132,6 +134,9 @@ async def test_the_oldest_goes_first_where_a_list_is_full() -> None:
     assert {"user29-0", "user28-0", "user27-0"} <= rounds[-1]
     assert not {"user0-0", "user5-0"} & rounds[-1]
     assert len(rounds[-1]) > 100
+    *_, before, flooded = await kept_in_rounds(30, tools=0, last=500)
+    assert 0.7 < len(before & flooded) / len(before) < 0.8
+    assert "user29-0" in flooded
 
 
 FAULTS: list[tuple[str | Exception, str]] = [
