@@ -79,7 +79,8 @@ async def test_what_the_model_dropped_is_kept_verbatim() -> None:
     """And what it says is not said twice."""
     text = f"Deploy /srv/app on port 8443 by 2026-12-01, see https://ex.com/t?id=9 and TASK-17. {NOISE}"
     made = await summary_of(said(text), answer="They deploy /srv/app.", open_tasks=["TASK-17", "call the bank"])
-    assert "TASK-17" not in (await summary_of(said(text), answer="TASK-17.", open_tasks=["TASK-17"])).text[8:]
+    named = await summary_of(said(NOISE), answer="They call the bank.", open_tasks=["call the bank"])
+    assert named.text == "They call the bank."
     prose, kept = made.text.split("\n\nKept verbatim:\n")
     assert prose == "They deploy /srv/app."
     assert kept.split("; ") == [
