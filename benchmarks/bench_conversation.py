@@ -29,8 +29,8 @@ from kaosmem import (
     ToolUseBlock,
     View,
     get_counter,
+    render_messages,
 )
-from kaosmem.formats import HistoryPart, Layout, get_format
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 
 SIZES = 1_000, 10_000, 100_000
@@ -160,10 +160,8 @@ def test_the_messages_of_a_long_log_are_what_providers_take(kind: str) -> None:
     view = View.from_events(conversation(600, kind))
     messages = ConversationMemory().process_events(view, FIRST)
     assert len(messages) > (20 if kind == "condensed" else 300)
-    check_openai_messages(get_format("openai").render(Layout((), (HistoryPart("", tuple(messages)),), ())).messages)
-    check_anthropic_messages(
-        get_format("anthropic").render(Layout((), (HistoryPart("", tuple(messages[1:])),), ())).messages
-    )
+    check_openai_messages(render_messages(messages, "openai").messages)
+    check_anthropic_messages(render_messages(messages, "anthropic").messages)
 
 
 @pytest.mark.timed

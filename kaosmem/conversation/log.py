@@ -58,7 +58,7 @@ class EventLog(Sequence[Event]):
         timestamp = event.timestamp or self._clock()
         if timestamp.tzinfo is None:
             raise InvalidArgumentError("a log's clock gives a datetime without a zone; give one in UTC")
-        taken = event.as_logged(self.next_id, timestamp)
+        taken = event.changed(id=self.next_id, timestamp=timestamp)
         self._events.append(taken)
         if self._view is not None:
             self._view.append(taken)

@@ -54,7 +54,7 @@ async def remembering(log: EventLog, condenser: Condenser | None = None) -> Sess
     return memory
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(workings(), condensers(), queries, st.integers(100, 1_500), st.sampled_from(["openai", "anthropic"]))
 def test_the_budget_holds_and_the_messages_are_the_providers(events, condenser, query, budget, format):
     """Counted again they are what the context says, within the budget, and the same again; what is shown is fetched in
@@ -142,6 +142,26 @@ async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
     assert "earlier messages left out]" in str(context.messages)
     assert "fix TASK-17" in str(context.messages)
     assert "result 59" in str(context.messages)
+
+
+async def test_a_window_that_is_too_small_condenses_nothing() -> None:
+    """What must be shown takes more than it, so that a record would be of no use."""
+    log = worked(40)
+    memory = await remembering(log, summarizing())
+    with pytest.raises(WindowTooSmallError):
+        await memory.assemble_context(budget=20, format="openai")
+    assert not any(isinstance(event, Condensation) for event in log)
+
+
+async def test_no_more_is_proposed_than_a_window_may_show() -> None:
+    """The newest, worth twice the cap, with what must be shown."""
+    proposal = await ConversationSource(worked(400)).propose("", cap=1_000)
+    first, *rest = proposal.candidates
+    assert first.must
+    assert "fix TASK-17" in [item.text for unit in proposal.candidates for item in unit.items]
+    assert 2_000 <= sum(unit.tokens for unit in proposal.candidates) < 2_200
+    assert [unit.must for unit in rest].index(False) <= 3
+    assert proposal.total > 8_000
 
 
 async def test_appending_leaves_the_prefix() -> None:

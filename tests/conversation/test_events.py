@@ -25,7 +25,7 @@ from kaosmem import (
     ToolUseBlock,
     UnknownItemError,
 )
-from kaosmem.conversation.events import ACTION_KINDS, OBSERVATION_KINDS
+from kaosmem.conversation.kinds import ACTION_KINDS, OBSERVATION_KINDS
 from kaosmem.conversation.stored import event_json, event_of
 from tests.conversation.logs import REASONING, call, ids, logged, result, system, user
 

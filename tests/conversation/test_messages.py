@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kaosmem import (
     Action,
@@ -148,6 +151,24 @@ def test_s03_tiers_of_memory_share_a_limit() -> None:
         fitted_tiers([user_notes, project], 50)
     least = int(str(error.value).split()[-3])
     assert len(fitted_tiers([user_notes, project], least)) <= least
+
+
+NOTES = st.lists(st.text("ab", max_size=9), max_size=12).map("\n".join)
+
+
+@given(st.lists(st.builds(MemoryTier, st.sampled_from(["#", "# notes"]), NOTES), max_size=3), st.integers(0, 150))
+def test_tiers_keep_to_their_limit_and_lose_no_more_than_they_must(tiers: list[MemoryTier], most: int) -> None:
+    """What fits as a whole is whole; else the newest lines of each are kept, or the error says what would do."""
+    whole = "\n\n".join("\n".join([tier.header, *tier.lines]) for tier in tiers)
+    try:
+        text = fitted_tiers(tiers, most)
+    except InvalidArgumentError as error:
+        least = int(re.search(r"give (\d+) or more", str(error))[1])
+        assert least > most
+        assert len(fitted_tiers(tiers, least)) <= least
+    else:
+        assert len(text) <= most
+        assert (text == whole) or len(whole) + sum(bool(tier.lines) for tier in tiers) > most
 
 
 def test_what_is_remembered_comes_after_the_system_message_and_is_not_one() -> None:
