@@ -159,6 +159,15 @@ def test_a_long_result_is_cut_to_its_beginning_and_a_marker(text: str, max_chars
         assert rest == f"{len(text) - len(kept)} chars truncated]"
 
 
+@pytest.mark.parametrize("char", [" ", "=", "x", "\n", "é"])
+def test_a_result_that_is_a_little_too_long_takes_no_more_tokens_when_it_is_cut(char: str) -> None:
+    """The marker has tokens too: where what is cut away has fewer, more of it is."""
+    history = [*talk(1), *group("c", result=char * 505)]
+    left = compacted(ToolResultCompactionStrategy(), history)
+    assert tokens_of(left) <= tokens_of(history)
+    assert len(left[3].text) <= 500 or left == history
+
+
 def test_what_is_no_long_result_stays_as_it_is() -> None:
     """Errors, short results, pinned ones, long texts of others."""
     long = "word " * 400
