@@ -14,8 +14,9 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.thread import Thread, is_record
 from kaosmem.errors import ConflictError, InvalidArgumentError, InvalidContentError, WindowTooSmallError
 from kaosmem.formats.openai import REPLY_TOKENS
-from kaosmem.names import check_id
+from kaosmem.names import check_id, shown_name
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores.history import check_message
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage
 
@@ -42,12 +43,20 @@ class HistoryRetention(StrEnum):
 class ContextConfig:
     """Where an agent's messages are kept, what shortens them, and how long they stay.
 
-    pipeline: one or several strategies; None is a sliding window of a hundred messages.
+    pipeline: one or several strategies; None is a sliding window of a hundred messages. A message of role summary that
+    one of them makes, with an id and the ids of its sources, is kept; whatever else one makes is made anew each time.
+    Raises InvalidArgumentError for what is no history or no retention.
     """
 
     history: HistoryProvider
     pipeline: CompactionStrategy | Iterable[CompactionStrategy] | None = None
     retention: HistoryRetention = HistoryRetention.PERMANENT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.history, HistoryProvider):
+            raise InvalidArgumentError(f"history is a {type(self.history).__name__}; give a HistoryProvider")
+        if not isinstance(self.retention, HistoryRetention):
+            raise InvalidArgumentError(f"retention is {shown_name(self.retention)}; give a HistoryRetention")
 
     @classmethod
     def default(cls) -> ContextConfig:
@@ -91,7 +100,8 @@ class AgentContext:
         rng: random.Random | None = None,
     ) -> None:
         self._history, self._retention = config.history, config.retention
-        self._strategies = CompactionPipeline(config.pipeline or SlidingWindowCompaction()).strategies
+        pipeline = SlidingWindowCompaction() if config.pipeline is None else config.pipeline
+        self._strategies = CompactionPipeline(pipeline).strategies
         self._agent_id = check_id(agent_id, "agent id")
         self._counter = get_counter(counter)
         self._rng: random.Random = rng or random.SystemRandom()
@@ -106,7 +116,9 @@ class AgentContext:
         """
         if self._retention is HistoryRetention.RUN and run_id == "":
             raise InvalidArgumentError("messages of no run would never be cleared; name their run, or keep them")
-        new = [message if message.id else replace(message, id=self._new_id()) for message in messages]
+        new = [
+            message if message.id else replace(message, id=self._new_id()) for message in map(check_message, messages)
+        ]
         if any(map(is_record, new)):
             raise InvalidContentError("a summary that names sources is the window's own; leave the sources out")
         if self._retention is not HistoryRetention.NONE:
@@ -121,6 +133,8 @@ class AgentContext:
         Raises WindowTooSmallError for more than the budget, ConflictError where others clear or sum up what is being
         summed up again and again, and whatever the strategies raise: then nothing has changed.
         """
+        if budget is not None:
+            check_count(budget, "budget")
         for _ in range(_MAX_ATTEMPTS):
             thread = await self._thread(session_id)
             window, steps = await self._compacted(thread)
@@ -158,21 +172,20 @@ class AgentContext:
         """Return a session as it is stored, and delete the records in it that do not count."""
         thread = Thread(await self._stored(session_id))
         if self._retention is not HistoryRetention.NONE:
-            for record in thread.void:
+            for record in (each for each in thread.void if each.id):  # one without an id is somebody else's
                 await self._history.clear_run(self._agent_id, session_id=session_id, run_id=record.id)
         return thread
 
     async def _compacted(self, thread: Thread) -> tuple[list[ChatMessage], list[_Step]]:
-        """Return what the strategies leave of a thread's view, and each new summary with what its strategy left."""
+        """Return what the strategies leave of the view, and each new summary with what the strategy left that made it."""
         window = thread.view
         steps: list[_Step] = []
-        made: set[str] = set()
+        known = {message.id for message in window}
         for strategy in self._strategies:
             window = await strategy.compact(window)
             for message in filter(is_record, window):
-                is_new = message.id not in thread and message.id not in made
-                if is_new and all(source in thread or source in made for source in message.sources):
-                    made.add(message.id)
+                if message.id and message.id not in known and known.issuperset(message.sources):
+                    known.add(message.id)
                     steps.append((message, window))
         return window, steps
 
@@ -202,7 +215,7 @@ class AgentContext:
     def _within(self, budget: int, thread: Thread, window: list[ChatMessage]) -> list[ChatMessage]:
         sizes = MessageSizes(self._counter)
         used = sizes.total(window)
-        if used > check_count(budget, "budget"):
+        if used > budget:
             raise WindowTooSmallError(
                 f"the window takes {used} tokens of a budget of {budget}; raise it, or give a pipeline that leaves less"
             )

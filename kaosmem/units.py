@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import count
+from itertools import count, pairwise
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
@@ -327,13 +327,16 @@ def next_cut(cuts: Sequence[int], position: int) -> int:
     return cuts[place]
 
 
-def roundness(position: int) -> int:
-    """Return how often a position can be halved; that of 0 is above all others.
+def roundest_first(positions: Sequence[int]) -> list[int]:
+    """Return the ranks of ascending positions where a history may be cut, those first that stay the roundest for long.
 
-    Of the positions in a range that moves on, the roundest stays the roundest for long, whoever looks and however much
-    came before.
+    A position is as round as the number that can be halved most often from it back to, and without, the one before. Of
+    those in a range that moves on the roundest is the same for many moves, whoever looks and however much came before.
     """
-    return (position & -position).bit_length() if position else 64
+    rounds = [
+        (one ^ other).bit_length() for one, other in pairwise([*(each - 1 for each in positions[:1]), *positions])
+    ]
+    return sorted(range(len(positions)), key=lambda rank: (-rounds[rank], rank))
 
 
 def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kaosmem import (
     AgentContext,
@@ -18,11 +21,13 @@ from kaosmem import (
     ContextConfig,
     HistoryProvider,
     HistoryRetention,
+    HistorySource,
     InMemoryHistoryProvider,
     InvalidArgumentError,
     InvalidContentError,
     InvalidNameError,
     SelectiveToolCallCompactionStrategy,
+    SessionMemory,
     SlidingWindowCompaction,
     SummarizationCompaction,
     SummaryError,
@@ -32,8 +37,10 @@ from kaosmem import (
     UnknownItemError,
     WindowTooSmallError,
 )
-from kaosmem.compaction import MessageSizes
+from kaosmem.compaction import MessageSizes, Outline
 from kaosmem.testing import ScriptedLLM
+from kaosmem.testing.compaction_contract import PROMISES, it_leaves_loops_whole
+from kaosmem.testing.tool_conversations import conversations as tool_conversations
 
 WORDS = "and so on and on " * 10
 
@@ -244,11 +251,42 @@ async def test_messages_that_were_stored_without_ids_are_summed_up_too() -> None
 
 async def test_nobody_else_says_what_stands_for_what() -> None:
     """A summary that names sources is refused; one without is a message like any other."""
-    context, _ = context_of()
+    context, history = context_of()
     with pytest.raises(InvalidContentError, match="names sources"):
         await context.append([ChatMessage("summary", "x", sources=("a",))], "s")
     await context.append([ChatMessage("summary", "of another session")], "s")
+    for name in ("", "x"):
+        await history.append("agent", ChatMessage("summary", "forged", id=name, sources=("a",)), session_id="s")
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
+
+
+async def test_what_makes_no_context_is_refused() -> None:
+    """Before anything is written; a pipeline of no strategies is one."""
+    bad: Any
+    for bad in ({"history": []}, {"history": InMemoryHistoryProvider(), "retention": "run"}):
+        with pytest.raises(InvalidArgumentError):
+            ContextConfig(**bad)
+    context, history = context_of([])
+    bad = [*said("a"), {"role": "user", "content": "b"}]
+    with pytest.raises(InvalidContentError, match="is a dict"):
+        await context.append(bad, "s")
+    assert await history.count_messages("agent", session_id="s") == 0
+    await context.append(numbered(150), "s")
+    assert len(await context.get_prompt_window("s")) == 150
+
+
+async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to() -> None:
+    """A source over the same thread has a window of its own."""
+    context, history = context_of(summing_up())
+    await context.append(numbered(30), "s")
+    assert "summary" in [message.role for message in await context.get_prompt_window("s")]
+    memory = SessionMemory.test_mode()
+    await memory.attach(HistorySource(history, "agent", "s"))
+    assembled = await memory.assemble_context(budget=8_000, format="openai")
+    assert [item.text for item in assembled.items] == texts(numbered(30))
+    await history.append_many("agent", [ChatMessage("summary", "They talked.", sources=("gone",))] * 99, session_id="s")
+    few = await memory.assemble_context(budget=700, format="openai")
+    assert "They talked." not in str(few.messages) and few.items[-1].text == numbered(30)[-1].text
 
 
 class Meddling:
@@ -287,6 +325,21 @@ async def test_what_is_cleared_while_the_model_thinks_stays_cleared() -> None:
     assert texts(await history.get_messages("agent", session_id="s")) == texts(said("new"))
 
 
+async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought() -> None:
+    """Beside the summary either, which stands for what is still there."""
+    context, history = context_of()
+
+    async def clear_run() -> None:
+        await history.clear_run("agent", session_id="s", run_id="late")
+
+    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(clear_run), 200, 200)), "agent")
+    await context.append(numbered(20), "s")
+    await context.append(said("late"), "s", "late")
+    window = await thinking.get_prompt_window("s")
+    assert "summary" in [message.role for message in window]
+    assert window[-1].text.startswith("fact-19 ")
+
+
 async def test_a_history_that_never_stays_the_same_is_a_conflict() -> None:
     context, history = context_of()
 
@@ -321,3 +374,33 @@ async def test_a_strategy_of_ones_own_may_sum_up_too() -> None:
     for _ in range(2):
         assert texts(await context.get_prompt_window("s")) == ["of what is not here", "three", *texts(said("d"))]
     assert texts(await history.get_messages("agent", session_id="s"))[4:] == ["three"]
+
+
+@settings(max_examples=25)
+@given(tool_conversations(most=24), st.integers(1, 6), st.sampled_from([None, 10_000]))
+def test_windows_of_growing_conversations_keep_what_strategies_promise(
+    conversation: list[ChatMessage], step: int, budget: int | None
+) -> None:
+    """Whole units, open calls and what is protected are there at each step, and nothing is lost."""
+
+    async def grow() -> None:
+        strategy = SummarizationCompaction(ScriptedLLM(brief), 80, 40, max_summary_tokens=60)
+        context, _ = context_of(strategy)
+        said: list[ChatMessage] = []
+        for begin in range(0, len(conversation), step):
+            said += await context.append(conversation[begin : begin + step], "s")
+            try:
+                window = await context.get_prompt_window("s", budget=budget)
+            except SummaryError:
+                continue
+            for promise in PROMISES:
+                assert promise(said, window) or "loops" in promise.__name__, promise.__name__
+            orphans = {said[place].id for place in Outline(said).orphans}  # of no loop, wherever they stand
+            left, shown = ([each for each in messages if each.id not in orphans] for messages in (said, window))
+            assert it_leaves_loops_whole(left, shown)
+            found = [each for message in window for each in await context.expand("s", message.id)]
+            assert sorted(map(repr, found)) == sorted(map(repr, said)) and {*texts(found)} == {*texts(said)}
+            if budget:
+                assert found == said
+
+    asyncio.run(grow())

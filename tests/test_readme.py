@@ -78,6 +78,17 @@ async def test_a_conversation_is_condensed_as_it_says() -> None:
     assert len(model.requests) > 1
 
 
+async def test_a_history_is_summed_up_as_it_says() -> None:
+    """The example ends with one summary, whose originals are the questions and answers that it stands for."""
+    questions = [
+        f"What does clause {number} say? " + "It may be about the notice period. " * 20 for number in range(50)
+    ]
+    names = await ran(example("AgentContext"), llm=ScriptedLLM(lambda _: "They went on."), questions=questions)
+    assert len(names["summaries"]) == 1
+    texts = [message.text for message in names["originals"][0]]
+    assert texts[:2] == ["They went on.", questions[1]]
+
+
 def test_weights_are_learned_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example takes files of items and questions, and makes a ranker."""
     monkeypatch.chdir(tmp_path)

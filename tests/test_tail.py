@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kaosmem import Item, SectionSpec, SessionMemory, TextBlock, ThinkingBlock
 from kaosmem.assembly.tail import Tail, TailCutter
 from kaosmem.sections import Candidate
+from kaosmem.units import roundest_first
 
 MARK = 5
 HEADER = 2
@@ -166,3 +167,60 @@ async def test_a_history_that_is_shorter_shown_than_stored_is_shown_whole() -> N
         context = await memory.assemble_context(budget=budget, format="openai")
         assert context.used <= budget
         assert "x" in str(context.messages[-1])
+
+
+def by_position(units: list[Candidate], low_water: float, *, before: int) -> TailCutter:
+    """Return what cuts where nothing is known of so many items but that they were before these."""
+    return TailCutter(
+        SectionSpec("messages", placement="history", low_water=low_water),
+        [unit._replace(position=before + unit.position, offset=0) for unit in units],
+        taken=before + len(units),
+        total=None,
+        evicted=before,
+        size=lambda unit: unit.items[0].tokens,
+        mark_size=lambda left_out: MARK if left_out else 0,
+        header=HEADER,
+    )
+
+
+@given(sizes_of, st.sets(st.integers(0, 39)), low_waters, st.integers(0, 600), st.integers(0, 3_000))
+def test_a_tail_cut_by_position_is_unbroken_within_its_cap(sizes, users, low_water, cap, before) -> None:
+    """Where it is not known how many tokens came before, too; it begins with a user's turn where one is near."""
+    units = history(sizes, users=frozenset(users))
+    cut = by_position(units, low_water, before=before)
+    cap = max(cap, cut.must)
+    tail = cut.cut(cap)
+    start = len(units) - len(tail.units)
+    assert [unit.items for unit in tail.units] == [unit.items for unit in units[start:]]
+    assert [unit.items for unit in tail.before] == [unit.items for unit in units[:start] if unit.must]
+    assert tail.left_out == (before + start - len(tail.before) or None)
+
+    def used(place: int) -> int:
+        kept = [unit for unit in units[:place] if unit.must]
+        mark = MARK if before + place > len(kept) else 0
+        return HEADER + mark + sum(unit.items[0].tokens for unit in (*kept, *units[place:]))
+
+    assert tail.used == used(start) <= cap
+    if not before and sum(sizes) + HEADER <= cap:
+        assert start == 0
+        return
+    last = max((place for place in range(len(units)) if not all(unit.must for unit in units[place:])), default=-1) + 1
+    turns = [place for place in range(last + 1) if place < len(units) and units[place].items[0].role == "user"]
+    if any(low_water * cap <= used(place) <= cap for place in turns):
+        assert start in turns
+
+
+@given(st.lists(st.integers(1, 9), min_size=60, max_size=60), st.integers(0, 10**6))
+def test_the_roundest_position_of_a_range_that_moves_on_stays_for_long(steps, first) -> None:
+    """Over two ranges' lengths it changes seven times at most, whatever the steps, and wherever they begin."""
+    positions = [first + sum(steps[:number]) for number in range(len(steps))]
+    order = roundest_first(positions)
+    assert sorted(order) == list(range(len(positions)))
+    width = 100
+    chosen = []
+    for start in range(first, positions[-1] - width):
+        inside = [rank for rank in order if start <= positions[rank] < start + width]
+        chosen.append(inside[0])
+    changes = sum(one != other for one, other in pairwise(chosen))
+    assert changes <= 3.5 * len(chosen) / width + 2
+    assert chosen == sorted(chosen)

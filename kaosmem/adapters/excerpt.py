@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 
 from kaosmem.compaction import Outline
-from kaosmem.stores import HistoryProvider
 from kaosmem.types import ChatMessage
-from kaosmem.units import Link, roundness
+from kaosmem.units import Link, roundest_first
 
 FRAMING_TOKENS = 4
 """What a message is taken to cost beside its text."""
 _BYTES_A_TOKEN = 4
-_TYPICAL_TOKENS = 100
-_FEWEST_READ = 16
 # An excerpt is between so much of what may be read and all of it, so that it rarely begins elsewhere.
-_LEAST_SHARE = 0.75
+_LEAST_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,78 +27,68 @@ class Placed:
     original: ChatMessage | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Excerpt:
-    """What was read of a thread: all from position `start` on, and the newest user message if it is before that.
+    """What was read of a thread, by position, and from where on it is shown; before that, the newest user message is.
 
-    taken: messages in the thread.
+    taken: messages in the thread. outline: the units of what was read.
     """
 
     placed: tuple[Placed, ...]
     start: int
     taken: int
+    outline: Outline
 
     @classmethod
-    def of(cls, messages: Sequence[ChatMessage], *, offset: int, room: int) -> Excerpt:
-        """Return an excerpt of the last messages of a thread, from position `offset` on, worth `room` tokens at most.
+    def of(cls, placed: Iterable[Placed], *, start: int, taken: int) -> Excerpt:
+        """Return an excerpt that is shown from a position on."""
+        placed = tuple(placed)
+        return cls(placed, start, taken, Outline(each.message for each in placed))
 
-        It begins where it may be cut, at the roundest position that leaves at least three quarters of that. Units that
-        are larger are not parted.
+    @classmethod
+    def within(cls, placed: Sequence[Placed], *, room: int, taken: int) -> Excerpt:
+        """Return an excerpt of messages that is worth `room` tokens at most.
+
+        It is shown from where it may be cut, from the roundest position that leaves at least four fifths of that.
+        Units that are larger are not parted.
         """
-        outline = Outline(messages)
-        start = 0 if offset == 0 and sum(map(weight, messages)) <= room else _start(outline, offset=offset, room=room)
-        question = next((unit for unit in outline.units if not {*outline.questions[-1:]}.isdisjoint(unit)), ())
-        shown = [*(place for place in question if place < start), *range(start, len(messages))]
-        placed = tuple(Placed(offset + place, messages[place], messages[place]) for place in shown)
-        return cls(placed, offset + start, offset + len(messages))
+        whole = cls.of(placed, start=0, taken=taken)
+        after = [*accumulate((weight(each.message) for each in reversed(placed)), initial=0)][::-1]
+        if len(placed) == taken and after[0] <= room:
+            return whole
+        cuts = whole.outline.cuts_beside(())
+        positions = [*(each.position for each in placed), taken]
+        near = (cuts[rank] for rank in roundest_first([positions[cut] for cut in cuts]))
+        enough = max((cut for cut in cuts if after[cut] >= _LEAST_SHARE * room), default=0)
+        cut = next((cut for cut in near if _LEAST_SHARE * room <= after[cut] <= room), enough)
+        return replace(whole, start=positions[cut])
 
-    @property
-    def messages(self) -> list[ChatMessage]:
-        """Return the messages, oldest first."""
-        return [each.message for each in self.placed]
+    @cached_property
+    def must(self) -> frozenset[int]:
+        """The places in `placed` of the units that must be shown: the newest user message and unit, and pinned ones."""
+        outline = self.outline
+        wanted = {*outline.questions[-1:]}
+        wanted |= {at for at, each in enumerate(self.placed) if each.message.pinned and each.position >= self.start}
+        units = [unit for unit in outline.units if unit[0] not in outline.orphans]
+        newest = max((unit[-1] for unit in units), default=-1)
+        return frozenset(at for unit in units if newest in unit or not wanted.isdisjoint(unit) for at in unit)
+
+    def shown(self) -> Excerpt:
+        """Return the excerpt without what was read beyond it."""
+        placed = (each for at, each in enumerate(self.placed) if each.position >= self.start or at in self.must)
+        return Excerpt.of(placed, start=self.start, taken=self.taken)
 
     def replaced(self, left: Iterable[ChatMessage]) -> Excerpt:
         """Return what a strategy left, each message at the position of the one that it is or stands for.
 
         One that is new, or a summary of several, has the first position that is free after the message before it.
         """
-        return Excerpt(tuple(_placed(self.placed, list(left))), self.start, self.taken)
-
-
-async def read_back(provider: HistoryProvider, agent_id: str, *, session_id: str, room: int) -> Excerpt:
-    """Return an excerpt of a thread of about `room` tokens, read in pages from its end, however long it is."""
-    while True:
-        offset = taken = await provider.count_messages(agent_id, session_id=session_id)
-        messages: list[ChatMessage] = []
-        weighed, has_question, page = 0, False, max(_FEWEST_READ, room // _TYPICAL_TOKENS)
-        while offset and not (weighed >= room and has_question):
-            begin = max(0, offset - page)
-            read = await provider.get_messages(agent_id, session_id=session_id, limit=offset - begin, offset=begin)
-            if len(read) < offset - begin:
-                break
-            messages = read + messages
-            weighed += sum(map(weight, read))
-            has_question = has_question or any(map(_is_question, read))
-            offset, page = begin, 2 * page
-        if len(messages) == taken - offset and (not offset or weighed >= room):
-            return Excerpt.of(messages, offset=offset, room=room)
-        # Somebody has cleared the thread, or a run of it, meanwhile.
+        return Excerpt.of(_placed(self.placed, list(left)), start=self.start, taken=self.taken)
 
 
 def weight(message: ChatMessage) -> int:
     """Return about how many tokens a message costs: which counter the session has is not known here."""
     return len(message.text.encode()) // _BYTES_A_TOKEN + FRAMING_TOKENS
-
-
-def _is_question(message: ChatMessage) -> bool:
-    return message.role == "user" and not Link.of(message).is_results
-
-
-def _start(outline: Outline, *, offset: int, room: int) -> int:
-    after = [*accumulate(map(weight, reversed(outline.messages)), initial=0)][::-1]
-    enough = [cut for cut in outline.cuts_beside(()) if after[cut] >= _LEAST_SHARE * room]
-    near = [cut for cut in enough if after[cut] <= room]
-    return max(near, key=lambda cut: (roundness(offset + cut), -cut)) if near else max(enough, default=0)
 
 
 def _placed(placed: Sequence[Placed], left: Sequence[ChatMessage]) -> Iterator[Placed]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from kaosmem.adapters.excerpt import Excerpt, Placed, read_back
+from kaosmem.adapters.excerpt import Excerpt, Placed
 from kaosmem.adapters.store_source import StoreSource
-from kaosmem.compaction import CompactionStrategy, Outline
+from kaosmem.adapters.thread_reader import ThreadReader
+from kaosmem.compaction import CompactionStrategy
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -17,17 +18,15 @@ from kaosmem.types import ChatMessage, Item, Trust
 
 HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none", low_water=0.5, recall=0.0)
 
-_PAGE = 256
-
 
 class HistorySource(StoreSource):
     """The newest messages of an agent's thread, as the turns of a conversation.
 
-    It reads back from the end only as much as twice what may be shown, so a window costs the same however long the
-    thread is, and what is older is as if it were not there: a pinned message or the call of a late result too. As it is
-    not known how many tokens that is, the history is cut by the positions of its messages: as rarely and far as a
-    section's, and at the same place in every process. Earlier messages are not recalled. `query` is the caller's to
-    give: the newest user message of a source is not asked for.
+    It reads back from the end only half as much again as may be shown, so a window costs the same however long the
+    thread is, and what is older is as if it were not there, a pinned message or the call of a late result too; but for
+    the newest user message. As it is not known how many tokens that is, the history is cut by the positions of its
+    messages: at the same place in every process, and up to twice as often as a section's. Earlier messages are not
+    recalled. A context's query is the caller's to give: what the thread's user said last is not taken for it.
     A message is the item `<name>/<its id>` or, where it has none that is its own, `<name>/#<its position>`.
     pipeline: what shortens the messages that were read, or one strategy. What it made has a `~` before its id: a
     message that it changed names the one that was there as its source, and is fetched as that.
@@ -46,8 +45,8 @@ class HistorySource(StoreSource):
         spec: SectionSpec = HISTORY,
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
-        self._provider, self._pipeline = provider, pipeline
-        self._agent_id, self._session_id = check_id(agent_id, "agent id"), check_id(session_id, "session id")
+        self._reader = ThreadReader(provider, check_id(agent_id, "agent id"), check_id(session_id, "session id"))
+        self._pipeline = pipeline
         self._shown: dict[int, tuple[Placed, Item]] = {}
 
     def named(self, name: str) -> HistorySource:
@@ -58,30 +57,31 @@ class HistorySource(StoreSource):
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return first what must be shown: the newest user message and unit, pinned ones; then the newest units."""
-        excerpt = await read_back(self._provider, self._agent_id, session_id=self._session_id, room=2 * cap)
-        left_out = excerpt.taken - len(excerpt.placed)
+        excerpt = await self._reader.newest(3 * cap // 2)
         if self._pipeline is not None:
-            excerpt = excerpt.replaced(await self._pipeline.compact(excerpt.messages))
-        outline = Outline(excerpt.messages)
-        must = _must(outline)
-        cuts = {place for place in outline.cuts_beside(must) if place < len(outline.messages)}
+            shown = excerpt.shown()
+            excerpt = shown.replaced(await self._pipeline.compact([each.message for each in shown.placed]))
+        return Proposal(tuple(self._candidates(excerpt)), total=None, taken=excerpt.taken, evicted=excerpt.start)
+
+    def _candidates(self, excerpt: Excerpt) -> Iterator[Candidate]:
+        outline, must = excerpt.outline, excerpt.must
+        cuts = {*outline.cuts_beside(must)}
         items = self._items(excerpt)
         newest_first = sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1]))
-        candidates = tuple(
-            Candidate(
-                tuple(items[place] for place in unit),
-                excerpt.placed[unit[0]].position,
+        shown = (unit for unit in newest_first if unit[0] in items)
+        for rank, unit in enumerate(shown, 1):
+            position = excerpt.placed[unit[0]].position
+            yield Candidate(
+                tuple(items[at] for at in unit),
+                position,
                 0,
-                unit[0] in cuts and excerpt.placed[unit[0]].position >= excerpt.start,
+                unit[0] in cuts and position >= excerpt.start,
                 unit[0] in must,
                 unit[0] in outline.orphans,
                 rank,
                 None,
-                sum(items[place].tokens for place in unit),
+                sum(items[at].tokens for at in unit),
             )
-            for rank, unit in enumerate(newest_first, 1)
-        )
-        return Proposal(candidates, total=None, taken=excerpt.taken, evicted=left_out)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a message in full, or None; by its own id it is looked for in the whole thread, newest first."""
@@ -91,39 +91,24 @@ class HistorySource(StoreSource):
             if item.id == item_id and each.original is None:
                 return item
         local = local.removeprefix("~")
-        found = await (self._at(local.removeprefix("#")) if local.startswith("#") else self._find(local))
+        if local.startswith("#"):
+            found = await self._reader.at(int(local[1:])) if local[1:].isdecimal() and local.isascii() else None
+        else:
+            found = await self._reader.find(local)
         return None if found is None else self._message_item(local, found)
 
-    async def _at(self, position: str) -> ChatMessage | None:
-        if not (position.isascii() and position.isdigit()):
-            return None
-        read = await self._provider.get_messages(
-            self._agent_id, session_id=self._session_id, limit=1, offset=int(position)
-        )
-        return read[0] if read else None
-
-    async def _find(self, message_id: str) -> ChatMessage | None:
-        """Return the newest message of that id."""
-        end = await self._provider.count_messages(self._agent_id, session_id=self._session_id)
-        while end > 0:
-            begin = max(0, end - _PAGE)
-            read = await self._provider.get_messages(
-                self._agent_id, session_id=self._session_id, limit=end - begin, offset=begin
-            )
-            if found := [message for message in read if message.id == message_id]:
-                return found[-1]
-            end = begin
-        return None
-
-    def _items(self, excerpt: Excerpt) -> list[Item]:
-        """Return an item for each message: the same one as long as the message is, and what is known of it."""
+    def _items(self, excerpt: Excerpt) -> dict[int, Item]:
+        """Return the item of each message that is shown: the same one as long as the message is."""
         known, self._shown = self._shown, {}
-        for each, local in zip(excerpt.placed, _local_ids(excerpt.placed), strict=True):
-            was = known.get(each.position)
-            if was is None or was[0] != each or self._local(was[1].id) != local:
-                was = each, self._item_of(each, local)
-            self._shown[each.position] = was
-        return [item for _, item in self._shown.values()]
+        items = {}
+        for at, (each, local) in enumerate(zip(excerpt.placed, _local_ids(excerpt.placed), strict=True)):
+            if each.position >= excerpt.start or at in excerpt.must:
+                was = known.get(each.position)
+                if was is None or was[0] != each or self._local(was[1].id) != local:
+                    was = each, self._item_of(each, local)
+                self._shown[each.position] = was
+                items[at] = was[1]
+        return items
 
     def _item_of(self, each: Placed, local: str) -> Item:
         item = self._message_item(local, each.message)
@@ -148,15 +133,3 @@ def _local_ids(placed: Iterable[Placed]) -> list[str]:
         seen.add(own)
         ids.append(local if each.original is each.message else f"~{local}")
     return ids[::-1]
-
-
-def _must(outline: Outline) -> frozenset[int]:
-    """Return the positions of the units that must be shown."""
-    wanted = {*outline.questions[-1:], *(place for place, message in enumerate(outline.messages) if message.pinned)}
-    newest = max((unit[-1] for unit in outline.units if unit[0] not in outline.orphans), default=-1)
-    return frozenset(
-        place
-        for unit in outline.units
-        if unit[0] not in outline.orphans and (newest in unit or not wanted.isdisjoint(unit))
-        for place in unit
-    )

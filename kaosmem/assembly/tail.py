@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from kaosmem.sections import Candidate, SectionSpec
-from kaosmem.units import roundness
+from kaosmem.units import roundest_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +123,19 @@ class TailCutter:
         """Return the index of the first unit shown where it is not known how many tokens came before.
 
         Of the user's turns, else the legal cuts, whose tail takes from `low_water` of the cap up to all of it, the one
-        whose position is divisible by the highest power of two, the first among several: it stays that until it leaves
-        that range, or one divisible by a higher power enters it. Without any, the first legal cut whose tail fits.
+        at the roundest position, the first among several: it stays that until it leaves that range, or a rounder one
+        enters it. Without any, the first legal cut whose tail fits.
         """
         legal = [index for index, unit in enumerate(self._units[: self._last + 1]) if unit.cut]
-        fits = [index for index in legal if self._used(index) <= cap]
-        near = [index for index in fits if self._used(index) >= self._spec.low_water * cap]
-        turns = [index for index in near if self._units[index].items[0].role == "user"]
-        if turns or near:
-            return max(turns or near, key=lambda index: (roundness(self._units[index].position), -index))
-        return fits[0] if fits else self._last
+        turns = [index for index in legal if self._units[index].items[0].role == "user"]
+        near = (
+            cuts[rank]
+            for cuts in (turns, legal)
+            for rank in roundest_first([self._units[index].position for index in cuts])
+            if self._spec.low_water * cap <= self._used(cuts[rank]) <= cap
+        )
+        fits = (index for index in legal if self._used(index) <= cap)
+        return next(chain(near, fits), self._last)
 
     def _start(self, target: int, cap: int, step: int) -> int:
         """Return the index of the first unit shown: a user's turn near the target, else a legal cut near or after it.

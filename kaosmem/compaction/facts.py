@@ -94,7 +94,7 @@ def facts_of(message: ChatMessage) -> Iterator[tuple[ContentBlock, Fact]]:
 
 def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
     for run in _RUN.finditer(text, begin, end):
-        fact = run[0].lstrip(",:").rstrip(".,:-+~#@" if run[0].endswith("%") else ".,:-+~#@%")
+        fact = run[0].lstrip(",:").rstrip(".,:-+~#@")
         if not 0 < len(fact) <= MAX_FACT_CHARS:
             continue
         if _NUMBER.fullmatch(fact):

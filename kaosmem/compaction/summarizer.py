@@ -32,13 +32,14 @@ the language of the conversation.
 """
 
 # What the last lines of a request take at most, and what must be left of it for messages.
-_TASK_TOKENS = 128
-_MIN_ROOM = 512
+_TASK_TOKENS = 256
+_MAX_FAULT_CHARS = 150
+_MIN_ROOM = 256
 
 _REFUSAL = re.compile(
     r"(?:(?:i['’]m|i am) )?(?:very |so )?(?:sorry|afraid)\b.{0,80}\b(?:can['’]t|cannot|can not|unable|not able)\b"
     r"|(?:i['’]m|i am) (?:unable|not able) to\b"
-    r"|i (?:can['’]t|cannot|can not|won['’]t|will not) (?:help|assist|do|provide|summ|comply)"
+    r"|i (?:can['’]t|cannot|can not|won['’]t|will not) (?:help|assist|do (?:that|this)|provide|summ|comply)"
     r"|as an ai\b",
     re.IGNORECASE | re.DOTALL,
 )
@@ -49,8 +50,8 @@ class Summarizer:
 
     template: instructions to the model, the system message of each request; the messages follow as the user's.
     attempts: how often each request is made until its answer is taken. max_request_tokens: what is more is split, and
-    each part updates the summary so far. max_kept_tokens: what the list of facts kept verbatim may take. check: says
-    what else is wrong with an answer, "" for nothing.
+    each part updates the summary so far. max_kept_tokens: what the list of facts kept verbatim may take.
+    A client that finds something else wrong with an answer raises InvalidContentError, and the model is told.
     Raises InvalidArgumentError.
     """
 
@@ -62,19 +63,17 @@ class Summarizer:
         attempts: int = 3,
         max_request_tokens: int = 64_000,
         max_kept_tokens: int = 2_000,
-        check: Callable[[str], str] | None = None,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
-        self._check = check
         self._llm, self._template = llm, check_text(template, "template")
         self._counter = get_counter(counter)
         self._attempts = check_count(attempts, "attempts", least=1)
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
-        overhead = self._counter(template)
+        overhead = self._counter(template) + _TASK_TOKENS
         self._room = check_count(max_request_tokens, "max_request_tokens") - overhead
         if self._room < _MIN_ROOM:
             raise InvalidArgumentError(
-                f"max_request_tokens is {max_request_tokens}, of which the template takes {overhead}; "
+                f"max_request_tokens is {max_request_tokens}, of which the instructions take {overhead}; "
                 f"give {overhead + _MIN_ROOM} or more"
             )
 
@@ -117,7 +116,7 @@ class Summarizer:
     async def _folded(self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int) -> str:
         """Return what the model makes of messages, in as many requests as it takes."""
         tasks = f"Tasks with these ids are open: {json_text(list(open_tasks))}. Name each.\n" if open_tasks else ""
-        room = self._room - _TASK_TOKENS - self._counter(tasks)
+        room = self._room - self._counter(tasks)
         if room < _MIN_ROOM:
             raise InvalidArgumentError(
                 f"the ids of open tasks leave {room} tokens of a request; raise max_request_tokens"
@@ -131,19 +130,22 @@ class Summarizer:
 
     async def _answer(self, material: str, limit: int) -> str:
         """Return the model's answer to a request, asked again, and told why, while it can't be taken."""
-        task = f"Write the summary of all entries above. It may take {limit} tokens, about {limit * 3 // 4} words.\n"
-        told, fault, cause = "", "", None
+        ask = f"Write the summary of all entries above. It may take {limit} tokens, about {limit * 3 // 4} words.\n"
+        told, fault = "", ""
+        cause: Exception | None = None
         for _ in range(self._attempts):
-            request = (ChatMessage("system", self._template), ChatMessage("user", f"{material}{task}{told}"))
+            request = (ChatMessage("system", self._template), ChatMessage("user", f"{material}{ask}{told}"))
             try:
                 reply = await self._llm.chat(request)
+                text, cause = check_text(_said(reply), "it"), None
+                fault = self._fault(text, limit)
+                if not fault:
+                    return text
+            except InvalidContentError as error:
+                fault, cause = str(error)[:_MAX_FAULT_CHARS], error
             except Exception as error:  # whatever a provider raises
                 fault, cause = f"the model failed by {type(error).__name__}", error
                 continue
-            text, cause = _said(reply), None
-            fault = self._fault(text, limit)
-            if not fault:
-                return text
             told = f"An earlier answer could not be taken: {fault}.\n"
         raise SummaryError(
             f"no summary was made in {self._attempts} attempts: {fault}; allow more attempts or tokens, or ask another "
@@ -154,16 +156,10 @@ class Summarizer:
         """Return why an answer is not taken, "" if it is."""
         if not text:
             return "it was empty"
-        try:
-            check_text(text, "it")
-        except InvalidContentError:
-            return "it had a lone surrogate"
         if _REFUSAL.match(text):
             return "it declined to summarise"
         tokens = self._size(text)
-        if tokens > limit:
-            return f"it took {tokens} tokens of at most {limit}"
-        return self._check(text) if self._check else ""
+        return f"it took {tokens} tokens of at most {limit}" if tokens > limit else ""
 
     def _size(self, text: str) -> int:
         """Return what a summary takes as a message."""

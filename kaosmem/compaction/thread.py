@@ -6,7 +6,7 @@ import hashlib
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import Outline
@@ -31,9 +31,15 @@ class _Entry:
 
     def said(self) -> JSONValue:
         """Return what a record's id says of it; that of another record says it all."""
-        content = self.message.content
-        blocks = content if isinstance(content, str) else list(map(astuple, content))
-        return self.message.id if self.replaced else [self.message.id, self.message.role, blocks]
+        message = self.message
+        return message.id if self.replaced else [message.id, message.role, _plain(message.content)]
+
+
+def _plain(value: object) -> JSONValue:
+    """Return content as lists of its fields."""
+    if isinstance(value, tuple):
+        return [[_plain(getattr(block, name)) for name in block.__slots__] for block in value]
+    return value
 
 
 def _place(entry: _Entry) -> int:
@@ -66,7 +72,7 @@ class Thread:
                 for entry in replaced:
                     del self._in_view[entry.message.id]
                 self._add(_Entry(message, number, replaced))
-            else:
+            elif message.id not in self._entries:  # the same record again says nothing new, and goes with the first
                 self.void.append(message)
 
     def __contains__(self, message_id: str) -> bool:

@@ -67,4 +67,5 @@ class TokenBudgetComposedStrategy:
         outline = Outline(left, sizes=sizes)
         if outline.tokens <= self.token_budget:
             return left
-        return outline.at(outline.tail_within(outline.sizes, self.token_budget - REPLY_TOKENS, limit="token_budget"))
+        room = max(0, self.token_budget - REPLY_TOKENS)
+        return outline.at(outline.tail_within(outline.sizes, room, limit="token_budget"))

@@ -233,7 +233,7 @@ class _KnownItems:
     """The items that a context may hold already, by id: what sections have live, and what was entered."""
 
     def __init__(self, sections: Iterable[Section]) -> None:
-        self._sections = list(sections)
+        self._sections = [section for section in sections if len(section)]
         self._entered: dict[str, Item] = {}
 
     def get(self, item_id: str) -> Item | None:

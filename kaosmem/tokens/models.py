@@ -48,7 +48,7 @@ def context_length(model: str) -> int:
     for known in sorted(_CONTEXT_LENGTHS, key=len, reverse=True):
         if name.startswith(known) and _VERSION.fullmatch(name, len(known)):
             return _CONTEXT_LENGTHS[known]
-    close = get_close_matches(name, _CONTEXT_LENGTHS, n=3)
+    close = get_close_matches(name, _CONTEXT_LENGTHS, n=3, cutoff=0.4)
     hint = f"the closest known are {', '.join(close)}; " if close else ""
     raise UnknownModelError(
         f"the context length of model {shown_name(model)} is not known; {hint}give a budget in tokens instead"

@@ -159,7 +159,7 @@ FAULTS = {
 def histories() -> list[list[ChatMessage]]:
     drawn: list[list[ChatMessage]] = []
 
-    @settings(max_examples=200, phases=[Phase.generate], database=None)
+    @settings(max_examples=120, phases=[Phase.generate], database=None)
     @given(conversations())
     def draw(history: list[ChatMessage]) -> None:
         drawn.append(history)

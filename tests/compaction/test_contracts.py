@@ -1,9 +1,8 @@
-"""Every strategy, and pipelines of them, pass the contract that comes with the package."""
+"""Every strategy passes the contract that comes with the package."""
 
 from __future__ import annotations
 
 from kaosmem import (
-    CompactionPipeline,
     SelectiveToolCallCompactionStrategy,
     SlidingWindowCompaction,
     TokenBudgetComposedStrategy,
@@ -41,13 +40,3 @@ class TestTokenBudget(CompactionContract):
 
     def make(self) -> TokenBudgetComposedStrategy:
         return TokenBudgetComposedStrategy([ToolResultCompactionStrategy(60)], 400)
-
-
-class TestPipeline(CompactionContract):
-    def make(self) -> CompactionPipeline:
-        return CompactionPipeline([ToolResultCompactionStrategy(), SelectiveToolCallCompactionStrategy(2)])
-
-
-class TestEmptyPipeline(CompactionContract):
-    def make(self) -> CompactionPipeline:
-        return CompactionPipeline()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -44,6 +44,7 @@ class Any(CompactionContract):
         return self._strategy
 
 
+@settings(max_examples=60)
 @given(strategies, conversations())
 def test_any_strategies_in_any_order_keep_what_each_promises(
     strategy: CompactionStrategy, history: list[ChatMessage]

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kaosmem import ChatMessage, SummarizationCompaction, SummaryError
-from kaosmem.testing import ScriptedLLM
-from kaosmem.testing.compaction_contract import CompactionContract
+import pytest
+
+from kaosmem import (
+    ChatMessage,
+    InvalidArgumentError,
+    SummarizationCompaction,
+    Summarizer,
+    SummaryError,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from kaosmem.compaction import MessageSizes, Outline
+from kaosmem.testing import CompactionContract, ScriptedLLM
+
+WORDS = "and so on and on " * 10
 
 
 def shortened(messages: Sequence[ChatMessage]) -> str:
@@ -16,13 +29,99 @@ def shortened(messages: Sequence[ChatMessage]) -> str:
 
 class TestSummarization(CompactionContract):
     refusals = (SummaryError,)
+    examples = 30
 
     def make(self) -> SummarizationCompaction:
-        return SummarizationCompaction(ScriptedLLM(shortened), 100, 50, max_summary_tokens=80)
+        return SummarizationCompaction(ScriptedLLM(shortened), 60, 30, max_summary_tokens=80)
 
 
-class TestSummarizationOfEverythingOld(CompactionContract):
-    refusals = (SummaryError,)
+def said(name: str, role: str = "user") -> ChatMessage:
+    return ChatMessage(role, f"{name} {WORDS}", id=name)
 
-    def make(self) -> SummarizationCompaction:
-        return SummarizationCompaction(ScriptedLLM(shortened), 0, 0, max_summary_tokens=1_000)
+
+def summing_up(llm: ScriptedLLM | None = None, **options: object) -> SummarizationCompaction:
+    options = {"max_summary_tokens": 40, **options}
+    return SummarizationCompaction(llm or ScriptedLLM(shortened), 150, 100, **options)  # type: ignore[arg-type]
+
+
+TALK = [said(f"m{number}", "user" if number % 2 else "assistant") for number in range(1, 21)]
+
+
+async def test_what_is_old_becomes_one_message_in_its_place() -> None:
+    """Before the longest tail that the budget has room for, after the first user message, which is protected."""
+    left = await summing_up().compact(TALK)
+    assert left[0] == TALK[0] and left[2:] == TALK[-len(left) + 2 :]
+    assert (left[1].role, left[1].sources) == ("summary", tuple(m.id for m in TALK[1 : len(TALK) - len(left) + 2]))
+    sizes = MessageSizes()
+    assert sizes(left[1]) <= 40 < sizes((await summing_up(max_summary_tokens=200).compact(TALK))[1])
+    tail = sum(map(sizes, left[2:]))
+    assert tail <= 150 < tail + sizes(TALK[0])
+
+
+async def test_a_later_summary_takes_the_earlier_one_in() -> None:
+    """It names it, and there is never a second."""
+    strategy = summing_up()
+    left = await strategy.compact(TALK)
+    earlier = left[1]
+    left = await strategy.compact([*left, *(said(f"n{number}") for number in range(20))])
+    assert [message.role for message in left].count("summary") == 1
+    assert left[1].sources[0] == earlier.id
+
+
+async def test_little_is_left_alone() -> None:
+    """Until what is old, earlier summaries aside, is worth a request."""
+    llm = ScriptedLLM(shortened)
+    strategy = summing_up(llm)
+    history = await strategy.compact(TALK)
+    for number in range(20):
+        asked = len(llm.requests)
+        history = await strategy.compact([*history, said(f"n{number}")])
+        old = Outline(history)
+        assert sum(old.sizes) < 150 + 100 + 100 + 4 * old.sizes[0]
+    assert 1 < asked <= 10
+
+
+async def test_the_newest_unit_stays_however_large() -> None:
+    call = ChatMessage("assistant", (ToolUseBlock("c1", "read"),))
+    result = ChatMessage("tool", (ToolResultBlock("c1", WORDS * 20),))
+    left = await summing_up().compact([*TALK, call, result])
+    assert left[-2:] == [call, result]
+    after = [ChatMessage("tool", (ToolResultBlock("c1", "again"),)), ChatMessage("system", "Remember the rule.")]
+    left = await summing_up().compact([*TALK, call, result, *after])
+    assert left[-4:] == [call, result, *after]
+
+
+async def test_a_summary_never_stands_inside_of_a_loop() -> None:
+    """Where a result without a call stands in a loop that stays, the summary does not begin with it."""
+    loop = [
+        ChatMessage("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock("c1", "f")), pinned=True),
+        ChatMessage("tool", (ToolResultBlock("unknown", "found"),)),
+        ChatMessage("tool", (ToolResultBlock("c1", "found"),)),
+    ]
+    history = [said("first"), *loop, *TALK]
+    left = await summing_up().compact(history)
+    assert left[:4] == history[:4]
+    assert left[4].role == "summary"
+
+
+async def test_open_tasks_are_named_each_time() -> None:
+    tasks = ["T-1"]
+    strategy = summing_up(open_tasks=lambda: tasks)
+    left = await strategy.compact(TALK)
+    assert "T-1" in left[1].text
+    tasks[:] = ["T-2"]
+    assert "T-2" in (await strategy.compact([*left, *TALK]))[1].text
+
+
+async def test_a_summarizer_of_ones_own_is_asked() -> None:
+    """With its template; what it can't do is its error, and the history stays."""
+    llm = ScriptedLLM(["Short.", "", "", ""])
+    strategy = SummarizationCompaction(Summarizer(llm, template="Be short."), 150, 100)
+    left = await strategy.compact(TALK)
+    assert left[1].text.startswith("Short.")
+    assert llm.requests[0][0].text == "Be short."
+    with pytest.raises(SummaryError):
+        await strategy.compact(TALK)
+    assert repr(strategy) == "SummarizationCompaction(<llm>, 150, 100)"
+    with pytest.raises(InvalidArgumentError):
+        SummarizationCompaction(llm, -1, 0)

@@ -7,7 +7,8 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from kaosmem import (
     ChatMessage,
     InvalidArgumentError,
+    InvalidContentError,
     Summarizer,
     SummaryError,
     TextBlock,
@@ -138,7 +140,7 @@ async def test_an_answer_that_is_no_summary_is_asked_for_again(answer: str, faul
     assert second == third
     with pytest.raises(SummaryError, match=fault) as error:
         await Summarizer(ScriptedLLM([answer] * 2), attempts=2).summarize([said(NOISE)])
-    assert error.value.__cause__ is None
+    assert error.value.__cause__ is None or "surrogate" in fault
     assert NOISE not in str(error.value)
 
 
@@ -159,14 +161,27 @@ async def test_the_models_error_is_the_cause() -> None:
         await Summarizer(Cancelled()).summarize([said(NOISE)])
 
 
-async def test_a_check_of_ones_own_is_one_of_the_faults() -> None:
-    """As for answers that have a structure."""
+class Choosy:
+    """A client that takes nothing but answers of a form."""
+
+    def __init__(self, llm: ScriptedLLM) -> None:
+        self._llm = llm
+
+    async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
+        answer = await self._llm.chat(messages)
+        if not answer.text.startswith("GOAL:"):
+            raise InvalidContentError("it has no goal" + "!" * 1_000)
+        return answer
+
+
+async def test_what_a_client_finds_wrong_is_told_too() -> None:
+    """As of answers that have a structure."""
     llm = ScriptedLLM(["no", "GOAL: yes"])
-    check: Callable[[str], str] = lambda text: "" if text.startswith("GOAL:") else "it has no goal"  # noqa: E731
-    made = await Summarizer(llm, template="Begin with GOAL:", check=check).summarize([said(NOISE)])
+    made = await Summarizer(Choosy(llm), template="Begin with GOAL:").summarize([said(NOISE)])
     assert made.text == "GOAL: yes"
     assert llm.requests[0][0].text == "Begin with GOAL:"
     assert "it has no goal" in llm.requests[1][1].text
+    assert "!" * 200 not in llm.requests[1][1].text
 
 
 async def test_calls_and_thoughts_are_no_summary() -> None:
@@ -176,18 +191,19 @@ async def test_calls_and_thoughts_are_no_summary() -> None:
     assert made.text == "They talked.\nAnd left."
 
 
-async def test_a_request_that_is_too_large_is_split() -> None:
+@pytest.mark.parametrize("most", [900, 1_400, 3_000])
+async def test_a_request_that_is_too_large_is_split(most: int) -> None:
     """Each part updates the summary so far, everything is read once, in order, and no request is above the limit."""
     words = [f"word{number}" for number in range(4_000)]
     long = " ".join(words[:3_000])
     messages = [said(long, "tool"), *(said(word) for word in words[3_000:])]
     llm = ScriptedLLM(lambda request: f"Summary after part {len(llm.requests)}.")
-    made = await Summarizer(llm, max_request_tokens=2_000, max_kept_tokens=0).summarize(messages)
+    made = await Summarizer(llm, max_request_tokens=most, max_kept_tokens=0).summarize(messages)
     assert made.text == f"Summary after part {len(llm.requests)}."
-    assert 5 < len(llm.requests) < 15
+    assert 12_000 / most < len(llm.requests) < 50_000 / most
     read: list[str] = []
     for number, request in enumerate(llm.requests):
-        assert SIZE.total(request) <= 2_000
+        assert SIZE.total(request) <= most
         text = request[1].text
         assert text.startswith(f"[summary] Summary after part {number}.\n") == (number > 0)
         read += [word for word in text.split() if word.startswith("word") and word != "words."]
@@ -212,7 +228,7 @@ async def test_what_cannot_be_done_is_said() -> None:
         await Summarizer(llm).summarize([said("ok")])
     with pytest.raises(SummaryError, match="may take 3 tokens"):
         await Summarizer(llm).summarize([said(NOISE)], most=3)
-    with pytest.raises(InvalidArgumentError, match="the template takes"):
+    with pytest.raises(InvalidArgumentError, match="the instructions take"):
         Summarizer(llm, max_request_tokens=700)
     with pytest.raises(InvalidArgumentError, match="attempts"):
         Summarizer(llm, attempts=0)
@@ -234,22 +250,34 @@ roles = st.sampled_from(["user", "assistant", "tool", "summary", "critic"])
 histories = st.lists(st.builds(ChatMessage, roles, texts), min_size=1, max_size=8)
 
 
-@given(histories, texts, st.none() | st.integers(1, 200), st.sampled_from([(), ("T-1", "call the bank")]))
+def squared(text: str) -> int:
+    """Count what is longer as more than its parts."""
+    return len(text) ** 2 // 100
+
+
+@given(
+    histories,
+    texts,
+    st.none() | st.integers(1, 200),
+    st.sampled_from([(), ("T-1", "call the bank")]),
+    st.sampled_from([None, squared]),
+)
 def test_a_summary_is_no_longer_than_what_it_replaces(
-    messages: Sequence[ChatMessage], answer: str, most: int | None, tasks: tuple[str, ...]
+    messages: Sequence[ChatMessage], answer: str, most: int | None, tasks: tuple[str, ...], counter: Any
 ) -> None:
     """Nor than what it may take, whatever the model says, or there is none; what there is room for is in it."""
-    summarizer = Summarizer(ScriptedLLM(lambda _: answer))
+    summarizer = Summarizer(ScriptedLLM(lambda _: answer), template=".", max_request_tokens=10**6, counter=counter)
+    size = MessageSizes(counter)
     try:
         made = asyncio.run(summarizer.summarize(messages, most=most, open_tasks=tasks))
     except SummaryError:
         return
-    bound = min(sum(map(SIZE, messages)), most or math.inf)
-    assert SIZE(made) <= bound
+    bound = min(sum(map(size, messages)), most or math.inf)
+    assert size(made) <= bound
     assert made.text.startswith(answer.strip())
     facts = {fact.text for message in messages for fact in facts_in(message.text)}
     missing = facts - {fact.text for fact in facts_in(made.text)}
-    assert not missing or bound - SIZE(made) < 40
+    assert not missing or counter or bound - size(made) < 40
 
 
 def test_the_same_messages_make_the_same_requests_in_any_process() -> None:

@@ -75,6 +75,7 @@ def test_of_two_records_of_one_message_the_first_counts() -> None:
     assert Thread([*ABCDE, one, other]).void == [other]
     assert Thread([*ABCDE, other, one]).void == [one]
     assert Thread([*ABCDE, other]).void == []
+    assert Thread([*ABCDE, one, one]).void == []  # it would be deleted with the one that counts
 
 
 def test_a_record_stands_for_whole_units() -> None:

@@ -37,7 +37,7 @@ from kaosmem import (
     get_counter,
 )
 from kaosmem.conversation.condensers import AttentionConfig, SummarizingConfig
-from kaosmem.conversation.condensers.outline import longest_tail, shortest_prefix
+from kaosmem.conversation.condensers.outline import shortest_prefix
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer
@@ -170,11 +170,12 @@ def test_r16_the_smaller_limit_of_tokens_counts() -> None:
         assert condenser.should_condense(view, limit=limit) is need
 
 
-def test_r18_the_longest_tail_that_frees_more_than_enough() -> None:
-    assert longest_tail([10] * 4, 15) == 2
-    assert longest_tail([10] * 3, 10) == 1
-    assert longest_tail([10] * 3, 0) == longest_tail([10] * 3, -1) == 3
-    assert longest_tail([10] * 3, 31) == 0
+def test_r18_as_few_go_as_free_more_than_enough() -> None:
+    """The others may stay."""
+    assert 4 - shortest_prefix([10] * 4, 15) == 2
+    assert 3 - shortest_prefix([10] * 3, 10) == 1
+    assert shortest_prefix([10] * 3, 0) == shortest_prefix([10] * 3, -1) == 0
+    assert 3 - shortest_prefix([10] * 3, 31) == 0
     assert shortest_prefix([10] * 2, 10) == 2
 
 
@@ -283,6 +284,16 @@ async def test_a_state_is_shown_field_by_field() -> None:
     assert [tool["name"] for tool in model.tools[0]] == ["create_state_summary"]
     fields = "USER_CONTEXT:\nfix it", "COMPLETED:\nnone", "PENDING:\nTASK-17", "CURRENT_STATE:\nnone"
     assert (record.summary or "").startswith("\n\n".join(fields))
+
+
+async def test_a_model_is_told_what_its_state_lacks() -> None:
+    """It is asked again, as often as the configuration says."""
+    empty = ChatMessage("assistant", (ToolUseBlock("s", "create_state_summary", '{"USER_CONTEXT": "fix it"}'),))
+    model = ScriptedLLM([empty, "no call", stating(())])
+    log = logged(*said(11))
+    await condensed(StructuredSummaryCondenser(model, SummarizingConfig(max_size=10, attempts=3)), log)
+    assert "without COMPLETED, PENDING, CURRENT_STATE" in model.requests[1][-1].text
+    assert "has no call of create_state_summary" in model.requests[2][-1].text
 
 
 async def test_each_model_is_told_what_a_user_of_the_condenser_writes() -> None:

@@ -16,11 +16,11 @@ from kaosmem.conversation.events import Event, Observation
 from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.tokens import TokenCounter
-from kaosmem.types import content_text
+from kaosmem.types import check_text, content_text
 
 RESULTS_HEADING = "Newest results, verbatim from where they are cut:"
-_MIN_SUMMARY_TOKENS = 256
-_RESULTS_SHARE = 4
+_MIN_SUMMARY_TOKENS = 64
+_RESULTS_SHARE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class SummarizingConfig(RollingConfig):
     template: what it is told. attempts: how often it is asked before the condensation is given up, reset_attempts: in a
     hard reset. max_request_tokens: what is more is given to it in parts. result_chars: what a hard reset shows of the
     newest results that it forgets.
-    Raises InvalidArgumentError.
+    Raises InvalidArgumentError, InvalidContentError for a template that is no text.
     """
 
     template: str = SUMMARY_TEMPLATE
@@ -41,8 +41,10 @@ class SummarizingConfig(RollingConfig):
 
     def __post_init__(self) -> None:
         RollingConfig.__post_init__(self)
+        check_text(self.template, "template")
         check_count(self.attempts, "attempts", least=1)
         check_count(self.reset_attempts, "reset_attempts", least=1)
+        check_count(self.max_request_tokens, "max_request_tokens", least=1)
         check_count(self.result_chars, "result_chars")
 
 
@@ -78,7 +80,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         """Return the record that forgets, with a summary. Raises NoCondensationError."""
         outline = self.outline(view)
         units = self.choice(outline, limit=limit, replaced=1)
-        summary = await self._summary(outline, units, self._summarizer, limit=limit)
+        summary = await self._summary(outline, units, self._summarizer)
         return self.record(outline, units, limit=limit, summary=summary)
 
     async def hard_reset(self, view: View, error: NoCondensationError, *, limit: int | None = None) -> Condensation:
@@ -91,17 +93,15 @@ class LLMSummarizingCondenser(RollingCondenser):
         events = _events(outline, units)
         if all(isinstance(event, Summary) for event in events):
             raise error
-        summary = await self._summary(outline, units, self._last_resort, limit=limit)
+        summary = await self._summary(outline, units, self._last_resort)
         room = min(self._result_chars, sum(len(event.text) for event in events) // _RESULTS_SHARE)
         results = "\n\n".join(reversed(list(_tails(events, room))))
         if results:
             summary = f"{summary}\n\n{RESULTS_HEADING}\n{results}"
         return self.record(outline, units, limit=limit, summary=summary)
 
-    async def _summary(
-        self, outline: ViewOutline, units: Sequence[Unit], summarizer: Summarizer, *, limit: int | None
-    ) -> str:
-        """Return the summary of units; where it is tokens that are too many, of half of theirs at most."""
+    async def _summary(self, outline: ViewOutline, units: Sequence[Unit], summarizer: Summarizer) -> str:
+        """Return the summary of units, half as long as they are at most, unless that is next to nothing."""
         messages = [event.message for event in _events(outline, units)]
         earlier = messages.pop(0) if messages[0].role == "summary" else None
         most = max(_MIN_SUMMARY_TOKENS, sum(map(outline.tokens_of, units)) // 2)

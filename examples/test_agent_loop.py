@@ -1,0 +1,95 @@
+"""An agent whose conversation is summed up as it grows, and a helper that leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kaosmem import (
+    AgentContext,
+    ChatMessage,
+    ContextConfig,
+    HistoryRetention,
+    InMemoryHistoryProvider,
+    LLMClient,
+    SummarizationCompaction,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from kaosmem.compaction import MessageSizes
+from kaosmem.testing import ScriptedLLM
+
+WINDOW = 2_000
+TOOLS = [{"name": "look_up", "description": "Look something up.", "parameters": {"type": "object"}}]
+
+
+def agent_answers(window: Sequence[ChatMessage]) -> ChatMessage | str:
+    """Stand for the agent's model: look up what is asked, and answer with what was found."""
+    newest = window[-1]
+    if newest.role == "tool":
+        return f"It says: {newest.text}"
+    return ChatMessage(
+        "assistant",
+        (TextBlock("I look it up."), ToolUseBlock(newest.id, "look_up", f'{{"path": "/deal/{newest.id}"}}')),
+    )
+
+
+def summary_answers(_: Sequence[ChatMessage]) -> str:
+    """Stand for the model that sums up, badly: it names nothing that matters."""
+    return "The user asked about several documents, and the assistant looked them up."
+
+
+async def turn(context: AgentContext, model: LLMClient, question: ChatMessage, run_id: str) -> str:
+    """Run the agent until it answers; this is the code under test."""
+    await context.append([question], "deal-42", run_id)
+    while True:
+        window = await context.get_prompt_window("deal-42", budget=WINDOW)
+        reply = await model.chat(window, tools=TOOLS)
+        await context.append([reply], "deal-42", run_id)
+        calls = [block for block in reply.blocks if isinstance(block, ToolUseBlock)]
+        if not calls:
+            return reply.text
+        results = (ToolResultBlock(call.id, f"the fee in {call.id} is {len(call.id) * 111}. " * 6) for call in calls)
+        await context.append([ChatMessage("tool", (result,)) for result in results], "deal-42", run_id)
+
+
+async def test_three_hundred_turns_in_a_small_window() -> None:
+    model, summing = ScriptedLLM(agent_answers), ScriptedLLM(summary_answers)
+    history, strategy = InMemoryHistoryProvider(), SummarizationCompaction(summing, 700, 300)
+    context = AgentContext(ContextConfig(history, strategy), "analyst")
+    await context.append([ChatMessage("user", "Never quote a fee without its source.", id="rule")], "deal-42")
+    await context.append([ChatMessage("assistant", (ToolUseBlock("slow", "order_report"),), id="open")], "deal-42")
+
+    for number in range(300):
+        question = ChatMessage("user", f"What is the fee in document {number}?", id=f"q{number}")
+        assert await turn(context, model, question, f"turn-{number}") != ""
+
+    # No request was over the window, and each had the instruction, the call that still waits and the question.
+    sizes = MessageSizes()
+    for request in model.requests:
+        assert sizes.total(request) <= WINDOW
+        assert {"rule", "open"} <= {message.id for message in request}
+        assert any(message.role == "user" for message in request[-3:])
+    assert len(summing.requests) < 150
+
+    # One summary stands for what is old. It has the last paths to the letter, though its model dropped them, and
+    # what it was made of is found by its id, to the first word.
+    window = await context.get_prompt_window("deal-42")
+    (summary,) = (message for message in window if message.role == "summary")
+    assert "/deal/q2" in summary.text
+    originals = await context.expand("deal-42", summary.id)
+    assert originals[0].text == "What is the fee in document 0?"
+    assert len(window) - 1 + len(originals) == 2 + 300 * 4
+
+
+async def test_a_helper_leaves_its_answer_and_nothing_else() -> None:
+    history, model = InMemoryHistoryProvider(), ScriptedLLM(agent_answers)
+    context = AgentContext(ContextConfig(history), "analyst")
+    helper = AgentContext(ContextConfig(history, retention=HistoryRetention.RUN), "helper")
+
+    answer = await turn(helper, model, ChatMessage("user", "What is the fee?", id="q"), "errand-1")
+    await helper.end_run("deal-42", "errand-1")
+    await context.append([ChatMessage("assistant", f"My helper found: {answer}")], "deal-42")
+
+    assert await history.count_messages("helper", session_id="deal-42") == 0
+    assert [message.role for message in await context.get_prompt_window("deal-42")] == ["assistant"]

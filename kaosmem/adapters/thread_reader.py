@@ -1,0 +1,127 @@
+"""A thread of messages, read back from its end in pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaosmem.adapters.excerpt import Excerpt, Placed, weight
+from kaosmem.compaction.thread import is_record
+from kaosmem.stores import HistoryProvider
+from kaosmem.types import ChatMessage
+from kaosmem.units import Link
+
+_TYPICAL_TOKENS = 100
+_FEWEST_READ = 16
+_PAGE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was found of a thread when it had so many messages: the last one, and the newest user message."""
+
+    taken: int
+    last: ChatMessage
+    question: Placed | None
+
+
+class ThreadReader:
+    """Reads one thread of a provider's."""
+
+    def __init__(self, provider: HistoryProvider, agent_id: str, session_id: str) -> None:
+        self._provider, self._agent_id, self._session_id = provider, agent_id, session_id
+        self._known: _Known | None = None
+
+    async def newest(self, room: int) -> Excerpt:
+        """Return the newest messages, worth `room` tokens, and the newest user message, however long the thread is.
+
+        How far back the user message is, is remembered.
+        """
+        while True:
+            taken = await self._provider.count_messages(self._agent_id, session_id=self._session_id)
+            if (read := await self._read_back(taken, room)) is not None:
+                return Excerpt.within(read, room=room, taken=taken)
+            # Somebody has cleared the thread, or a run of it, meanwhile.
+
+    async def at(self, position: int) -> ChatMessage | None:
+        """Return the message at a position, or None."""
+        read = await self._page(position, position + 1)
+        return read[0] if read else None
+
+    async def find(self, message_id: str) -> ChatMessage | None:
+        """Return the newest message of that id, or None."""
+        end = await self._provider.count_messages(self._agent_id, session_id=self._session_id)
+        while end > 0:
+            begin = max(0, end - _PAGE)
+            for message in reversed(await self._page(begin, end)):
+                if message.id == message_id:
+                    return message
+            end = begin
+        return None
+
+    async def _read_back(self, taken: int, room: int) -> list[Placed] | None:
+        """Return what was read, oldest first, None where the thread is shorter by now."""
+        newest = _Newest(room)
+        end, page = taken, max(_FEWEST_READ, room // _TYPICAL_TOKENS)
+        while end and (newest.weight < room or newest.question is None):
+            if newest.weight >= room and self._known and end <= self._known.taken and await self._is_as_known():
+                newest.question = self._known.question
+                break
+            begin = max(0, end - page)
+            read = await self._page(begin, end)
+            if len(read) < end - begin:
+                return None
+            for position, message in zip(range(end - 1, begin - 1, -1), reversed(read), strict=True):
+                newest.take(Placed(position, message, message), is_near=end == taken)
+            lacking = (
+                (room - newest.weight) * len(newest.placed) // max(1, newest.weight)
+            )  # messages of their mean weight
+            end, page = begin, 2 * page if lacking <= 0 else max(page, lacking + lacking // 4)
+        if newest.placed:
+            self._known = _Known(taken, newest.placed[0].message, newest.question)
+        return newest.oldest_first()
+
+    async def _is_as_known(self) -> bool:
+        """Return whether the thread begins with what is known of it: it has only grown since."""
+        known = self._known
+        if known is None or await self.at(known.taken - 1) != known.last:
+            return False
+        return known.question is None or await self.at(known.question.position) == known.question.message
+
+    async def _page(self, begin: int, end: int) -> list[ChatMessage]:
+        return await self._provider.get_messages(
+            self._agent_id, session_id=self._session_id, limit=end - begin, offset=begin
+        )
+
+
+class _Newest:
+    """The newest messages of a thread while they are read, newest first, and the newest user message.
+
+    They weigh `room`; what is near goes on to the calls of the results among them and to where somebody else speaks.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.placed: list[Placed] = []
+        self.weight = 0
+        self.question: Placed | None = None
+        self._room, self._is_done = room, False
+        self._uncalled: set[str] = set()
+
+    def take(self, placed: Placed, *, is_near: bool) -> None:
+        """Take the message before those that were taken; a summary that stands for some of them is no message."""
+        if is_record(placed.message):
+            return
+        link = Link.of(placed.message)
+        if self.question is None and link.role == "user" and not link.is_results:
+            self.question = placed
+        if self._is_done:
+            return
+        self.placed.append(placed)
+        self.weight += weight(placed.message)
+        self._uncalled = self._uncalled.union(link.answers).difference(link.calls)
+        is_within_turn = link.is_results or link.role in ("assistant", "tool", "system")
+        self._is_done = self.weight >= self._room and not (is_near and (self._uncalled or is_within_turn))
+
+    def oldest_first(self) -> list[Placed]:
+        """Return what was taken."""
+        is_before = self.question and self.placed and self.question.position < self.placed[-1].position
+        return [*([self.question] if self.question and is_before else []), *reversed(self.placed)]

@@ -1,0 +1,374 @@
+"""What a thread of messages shows as a source: promises P1, P3 to P5, P7 and P8, and what it reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import (
+    ChatMessage,
+    Context,
+    ForgetIncompleteError,
+    HistoryProvider,
+    HistorySource,
+    InMemoryHistoryProvider,
+    Reason,
+    SessionMemory,
+    TextBlock,
+    ToolResultBlock,
+    ToolResultCompactionStrategy,
+    ToolUseBlock,
+    Trust,
+    UnknownItemError,
+    WindowTooSmallError,
+)
+from kaosmem.adapters.excerpt import Excerpt, Placed
+from kaosmem.adapters.history import HISTORY
+from kaosmem.assembly.allocation import cap_of
+from kaosmem.compaction import Outline
+from kaosmem.testing import check_anthropic_messages, check_openai_messages, conversations
+from tests.compaction.test_pipelines import strategies
+from tests.test_promises import COUNTERS, counted, handed_over
+from tests.worlds import budgets, formats, worlds
+
+low_waters = st.sampled_from([0.0, 0.5, 0.5, 0.8, 1.0])
+
+
+def said(*texts: str, role: str = "user") -> list[ChatMessage]:
+    return [ChatMessage(role, text) for text in texts]
+
+
+def called(call: str, result: str = "found") -> list[ChatMessage]:
+    return [
+        ChatMessage("assistant", (TextBlock("Let me see."), ToolUseBlock(call, "search"))),
+        ChatMessage("tool", (ToolResultBlock(call, result),)),
+    ]
+
+
+async def thread(messages: Sequence[ChatMessage]) -> InMemoryHistoryProvider:
+    provider = InMemoryHistoryProvider()
+    await provider.append_many("a", messages, session_id="s")
+    return provider
+
+
+async def memory_over(source: HistorySource) -> SessionMemory:
+    memory = SessionMemory.test_mode()
+    await memory.attach(source)
+    return memory
+
+
+async def window(memory: SessionMemory, budget: int = 500, format: str = "openai") -> Context:
+    context = await memory.assemble_context("", budget=budget, format=format)
+    assert all(report.status == "ok" for report in context.sources.values())
+    return context
+
+
+@settings(max_examples=60)
+@given(
+    worlds(counters=COUNTERS, max_adds=8),
+    conversations(),
+    st.none() | strategies,
+    low_waters,
+    st.sampled_from([None, 100, 400]),
+    budgets,
+    formats,
+)
+def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
+    world, messages, pipeline, low_water, cap, budget, format
+) -> None:
+    """Counted anew it fits, within its cap; the same comes of the same, in another source too; all that was proposed
+    is decided, once; the provider takes it."""
+    spec = replace(HISTORY, low_water=low_water, budget=cap, floor=0.2)
+    provider = asyncio.run(thread(messages))
+    sources = [HistorySource(provider, "a", "s", pipeline, spec=spec) for _ in range(2)]
+    asyncio.run(world.memory.attach(sources[0]))
+    try:
+        first, second = (asyncio.run(world.memory.assemble_context("", budget=budget, format=format)) for _ in range(2))
+    except WindowTooSmallError:
+        return
+    assert counted(first, world.memory.counter) == first.used <= budget
+    assert handed_over(first) == handed_over(second)
+    assert first.decisions == second.decisions
+    if format == "openai":
+        check_openai_messages(first.messages)
+    elif format == "anthropic":
+        check_anthropic_messages(first.messages, first.system)
+    decided = {decision.item_id: decision for decision in first.decisions}
+    assert len(decided) == len(first.decisions)
+    assert {item.id for item in first.items} == {each for each, decision in decided.items() if decision.included}
+    if first.sources["history"].status != "ok":
+        assert first.sources["history"].error == "WindowTooSmallError"  # the pipeline's own
+        return
+    if "history" in first.by_section:
+        assert first.by_section["history"].used <= cap_of(spec, budget)
+    proposals = [asyncio.run(source.propose("", cap=cap_of(spec, budget))) for source in sources]
+    assert proposals[0] == proposals[1]
+    assert {item.id for unit in proposals[0].candidates for item in unit.items} <= decided.keys()
+
+
+@settings(max_examples=60)
+@given(conversations(), low_waters, st.integers(60, 1_500), formats)
+def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, low_water, budget, format) -> None:
+    """Whatever is cut off, or there is no window; a call is in with its results, or they are out."""
+    source = HistorySource(asyncio.run(thread(messages)), "a", "s", spec=replace(HISTORY, low_water=low_water))
+    memory = asyncio.run(memory_over(source))
+    try:
+        context = asyncio.run(window(memory, budget, format))
+    except WindowTooSmallError:
+        return
+    shown = {int(item.id.removeprefix("history/").lstrip("#m")) for item in context.items}
+    outline = Outline(messages)
+    for unit in outline.units:
+        assert shown.isdisjoint(unit) or shown.issuperset(unit)
+    assert shown.issuperset(outline.questions[-1:])
+    newest = max((unit[-1] for unit in outline.units if unit[0] not in outline.orphans), default=None)
+    assert newest is None or newest in shown
+
+
+def grown(turns: int, *, words: int = 20) -> list[list[ChatMessage]]:
+    texts = seeded_texts(2 * turns, words=words)
+    return [
+        [*said(question), *called(f"c{turn}", answer), *said("So it is.", role="assistant")]
+        for turn, (question, answer) in enumerate(zip(texts[::2], texts[1::2], strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("before", "pipeline"), [(0, None), (1, None), (1_999, ToolResultCompactionStrategy(60))])
+async def test_the_prefix_holds_for_many_turns_and_in_any_process(
+    before: int, pipeline: ToolResultCompactionStrategy | None
+) -> None:
+    """What is sent begins with what was sent before, but where the history is cut anew: seldom, and at the same place
+    for who has seen all turns and for who sees but the last."""
+    provider = await thread(said(*("earlier" for _ in range(before))))
+    memory = await memory_over(HistorySource(provider, "a", "s", pipeline))
+    last: Context | None = None
+    sent = kept = cuts = 0
+    for number, turn in enumerate(grown(80)):
+        await provider.append_many("a", turn, session_id="s")
+        context = await window(memory, 1_500)
+        if number % 8 == 7:
+            fresh = await window(await memory_over(HistorySource(provider, "a", "s", pipeline)), 1_500)
+            assert fresh.messages == context.messages
+        if last is not None:
+            shared = context.shared_prefix(last)
+            cuts += context.messages[: len(last.messages)] != last.messages
+            sent, kept = sent + last.used, kept + shared
+        last = context
+    assert kept / sent > 0.7
+    assert 0 < cuts <= 20
+
+
+class Counting(InMemoryHistoryProvider):
+    """Counts the messages that are read."""
+
+    read = 0
+
+    async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
+        messages = await super().get_messages(agent_id, session_id=session_id, limit=limit, offset=offset)
+        self.read += len(messages)
+        return messages
+
+
+async def test_a_window_reads_the_same_of_any_thread() -> None:
+    """As much of forty thousand messages as of a thousand: not twice what it shows."""
+    reads = []
+    for turns in (250, 10_000):
+        provider = Counting()
+        await provider.append_many("a", [each for turn in grown(10) * (turns // 10) for each in turn], session_id="s")
+        memory = await memory_over(HistorySource(provider, "a", "s"))
+        await window(memory, 2_000)
+        reads.append(provider.read)
+    assert reads[1] <= 1.2 * reads[0] <= 400
+
+
+async def test_a_question_far_back_is_looked_for_once() -> None:
+    """An agent that works on one question for long reads what it shows; a newer question is seen, and so is one that
+    is the newest after others were cleared."""
+    provider = Counting()
+    await provider.append_many("a", said("Earlier.", "Go on."), session_id="s")
+    await provider.append_many("a", said("Aside."), session_id="s", run_id="r")
+    await provider.append_many("a", [each for n in range(3_000) for each in called(f"c{n}")], session_id="s")
+    memory = await memory_over(HistorySource(provider, "a", "s"))
+    for expected in ("Aside.", "Aside."):
+        provider.read = 0
+        assert (await window(memory, 2_000)).messages[0]["content"] == expected
+        await provider.append_many("a", called("more"), session_id="s")
+    assert provider.read < 600
+    await provider.clear_run("a", session_id="s", run_id="r")
+    await provider.append_many("a", called("one") + called("two"), session_id="s")
+    assert (await window(memory, 2_000)).messages[0]["content"] == "Go on."
+    await provider.append_many("a", said("Stop."), session_id="s")
+    assert (await window(memory, 2_000)).messages[-1]["content"] == "Stop."
+
+
+async def test_the_newest_question_is_shown_however_far_back_it_is() -> None:
+    """Before the mark, which counts what is left out on both sides of it."""
+    work = [each for number in range(200) for each in called(f"c{number}", "found " * 20)]
+    messages = [*said("one", "two"), *said("Find it.", *["noted"] * 3), *work]
+    messages[3:6] = said(*["noted"] * 3, role="assistant")
+    context = await window(await memory_over(HistorySource(await thread(messages), "a", "s")), 1_000)
+    first, mark, *rest = context.messages
+    assert first["content"] == "Find it."
+    assert mark["content"] == f"[{len(messages) - 1 - len(rest)} earlier messages left out]"
+    assert context.decision("history/#2").reason == Reason.MUST
+
+
+async def test_a_message_is_fetched_by_its_id_or_by_its_position() -> None:
+    """By the position where it has no id, one that looks like a position, or one that a later message has too."""
+    messages = [
+        ChatMessage("user", "old", id="m"),
+        ChatMessage("user", "none"),
+        ChatMessage("user", "number", id="#0"),
+        ChatMessage("user", "new", id="m"),
+    ]
+    memory = await memory_over(HistorySource(await thread(messages * 100), "a", "s"))
+    context = await window(memory, 200)
+    ids = [item.id for item in context.items]
+    assert ids[-4:] == ["history/#396", "history/#397", "history/#398", "history/m"]
+    assert [(await memory.fetch(each)).text for each in ids[-4:]] == ["old", "none", "number", "new"]
+    assert (await memory.fetch("history/#0")).text == "old"
+    for missing in ("history/#400", "history/#x", "history/#-1", "history/nothing", "m", "elsewhere/#0"):
+        with pytest.raises(UnknownItemError):
+            await memory.fetch(missing)
+
+
+async def test_one_that_is_not_shown_is_found_by_its_id() -> None:
+    """In the whole thread."""
+    messages = [ChatMessage("user", str(number), id=f"m{number}") for number in range(1_000)]
+    memory = await memory_over(HistorySource(await thread(messages), "a", "s"))
+    await window(memory, 100)
+    assert (await memory.fetch("history/m3")).text == "3"
+
+
+async def test_what_a_pipeline_shortened_names_the_whole_and_brings_it_back() -> None:
+    """It is shown short, is no more trusted, and is fetched in full."""
+    messages = [ChatMessage("user", "Go.", id="q"), *called("c", "found " * 200), *said("Done.", role="assistant")]
+    source = HistorySource(await thread(messages), "a", "s", ToolResultCompactionStrategy(60))
+    memory = await memory_over(source)
+    context = await window(memory, 1_000)
+    short = next(item for item in context.items if item.id == "history/~#2")
+    assert len(short.text) == 60
+    assert short.sources == ("history/#2",)
+    assert short.trust == Trust.TOOL
+    assert [item.id for item in context.items] == ["history/q", "history/#1", "history/~#2", "history/#3"]
+    assert (await memory.fetch(short.id)).text == "found " * 200
+    assert (await memory.fetch("history/#2")).text == "found " * 200
+
+
+async def test_what_a_pipeline_made_of_several_is_shown_in_their_place() -> None:
+    """It names them as its sources, and is never a system message."""
+
+    class Summary:
+        async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+            summary = ChatMessage("summary", "Much was said.", id="s1", sources=("m1", "m2"), trust=Trust.MODEL)
+            return [history[0], summary, *history[3:]]
+
+    messages = [ChatMessage("user", f"text {number}", id=f"m{number}") for number in range(6)]
+    memory = await memory_over(HistorySource(await thread(messages), "a", "s", Summary()))
+    context = await window(memory)
+    assert [item.id.removeprefix("history/") for item in context.items] == ["m0", "~s1", "m3", "m4", "m5"]
+    summary = context.items[1]
+    assert summary.sources == ("history/m1", "history/m2")
+    assert summary.trust == Trust.MODEL
+    assert context.messages[1] == {"role": "user", "name": "summary", "content": "Much was said."}
+    assert (await memory.fetch(summary.id)).text == "Much was said."
+
+
+@settings(max_examples=50)
+@given(conversations(), strategies)
+def test_what_a_pipeline_leaves_keeps_its_place(messages, strategy) -> None:
+    """Positions ascend, and what stayed as it was is where it was."""
+    placed = [Placed(10 + place, message, message) for place, message in enumerate(messages)]
+    excerpt = Excerpt.of(placed, start=0, taken=10 + len(messages))
+    try:
+        left = asyncio.run(strategy.compact(messages))
+    except WindowTooSmallError:
+        return
+    replaced = excerpt.replaced(left).placed
+    assert [each.message for each in replaced] == left
+    assert all(one.position < other.position for one, other in pairwise(replaced))
+    for each in replaced:
+        if any(each.message is message for message in messages):
+            assert messages[each.position - 10] is each.message is each.original
+        elif each.original is not None:
+            assert messages[each.position - 10] is each.original
+
+
+async def test_what_is_appended_or_cleared_between_turns_is_seen() -> None:
+    """The next window shows the thread as it is, and so does one of another writer's."""
+    provider = await thread([])
+    memory = await memory_over(HistorySource(provider, "a", "s"))
+    assert (await window(memory)).messages == []
+    await provider.append_many("a", said("one", "two"), session_id="s", run_id="r")
+    await provider.append("a", *said("three"), session_id="s")
+    assert [m["content"] for m in (await window(memory)).messages] == ["one", "two", "three"]
+    await provider.clear_run("a", session_id="s", run_id="r")
+    assert [m["content"] for m in (await window(memory)).messages] == ["three"]
+    await provider.clear("a", session_id="s")
+    assert (await window(memory)).messages == []
+
+
+async def test_a_thread_that_is_cleared_while_it_is_read_is_read_again() -> None:
+    """What is shown is the thread at one moment."""
+
+    class Cleared(InMemoryHistoryProvider):
+        async def count_messages(self, agent_id, *, session_id):
+            count = await super().count_messages(agent_id, session_id=session_id)
+            if count > 10:
+                await self.clear(agent_id, session_id=session_id)
+                await self.append(agent_id, *said("new"), session_id=session_id)
+            return count
+
+    provider = Cleared()
+    await provider.append_many("a", said(*"0123456789ab"), session_id="s")
+    context = await window(await memory_over(HistorySource(provider, "a", "s")))
+    assert [m["content"] for m in context.messages] == ["new"]
+
+
+async def test_a_newest_unit_that_is_too_large_is_refused_with_the_sums() -> None:
+    """It says of which source, and how much it is."""
+    memory = await memory_over(HistorySource(await thread(said("word " * 500)), "a", "s"))
+    with pytest.raises(WindowTooSmallError) as raised:
+        await window(memory, 100)
+    assert raised.value.need["history"] > 500
+
+
+async def test_a_system_message_is_shown_as_one_only_where_the_application_wrote_it() -> None:
+    """Not where it is derived, or trusted less."""
+    messages = [
+        ChatMessage("system", "mine"),
+        ChatMessage("system", "derived", sources=("x",)),
+        ChatMessage("system", "external", trust=Trust.EXTERNAL),
+        ChatMessage("user", "hello"),
+    ]
+    context = await window(await memory_over(HistorySource(await thread(messages), "a", "s")))
+    assert [m["role"] for m in context.messages] == ["system", "user", "user", "user"]
+
+
+async def test_two_threads_are_two_histories_and_none_can_forget() -> None:
+    """Each under its own name, with ids of its own."""
+    provider = await thread([ChatMessage("user", "of a", id="m")])
+    await provider.append("b", ChatMessage("user", "of b", id="m"), session_id="s")
+    memory = await memory_over(HistorySource(provider, "a", "s"))
+    assert await memory.attach(HistorySource(provider, "b", "s")) == "history-2"
+    context = await window(memory)
+    assert [(item.id, item.text) for item in context.items] == [("history/m", "of a"), ("history-2/m", "of b")]
+    with pytest.raises(ForgetIncompleteError):
+        await memory.forget("history/m")
+
+
+def test_it_is_a_history_of_one_thread() -> None:
+    """Another placement is refused, and so is an id that is none."""
+    provider: HistoryProvider = InMemoryHistoryProvider()
+    with pytest.raises(ValueError, match="use 'history'"):
+        HistorySource(provider, "a", "s", spec=replace(HISTORY, placement="query"))
+    for agent, session in (("", "s"), ("a", "")):
+        with pytest.raises(ValueError, match="id"):
+            HistorySource(provider, agent, session)

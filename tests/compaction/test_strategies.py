@@ -1,0 +1,345 @@
+"""What each strategy leaves, to the message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import (
+    ChatMessage,
+    CompactionStrategy,
+    ImageBlock,
+    InvalidArgumentError,
+    SelectiveToolCallCompactionStrategy,
+    SlidingWindowCompaction,
+    TextBlock,
+    ThinkingBlock,
+    TokenBudgetComposedStrategy,
+    ToolResultBlock,
+    ToolResultCompactionStrategy,
+    ToolUseBlock,
+    TruncationStrategy,
+    Trust,
+    WindowTooSmallError,
+    context_length,
+)
+from kaosmem.compaction import Outline
+from kaosmem.testing import conversations
+from kaosmem.testing.compaction_contract import tokens_of
+
+
+def talk(turns: int) -> list[ChatMessage]:
+    return [ChatMessage(role, f"{role} {turn}") for turn in range(turns) for role in ("user", "assistant")]
+
+
+def group(name: str, *, text: str = "", thinking: str = "", result: str = "found") -> list[ChatMessage]:
+    blocks = [*([ThinkingBlock(thinking, "seal")] if thinking else []), *([TextBlock(text)] if text else [])]
+    return [
+        ChatMessage("assistant", (*blocks, ToolUseBlock(name, "search"))),
+        ChatMessage("tool", (ToolResultBlock(name, result),)),
+    ]
+
+
+def compacted(strategy: CompactionStrategy, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+    return asyncio.run(strategy.compact(history))
+
+
+def is_tail(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+    """Whether what is left is protected messages and a tail that begins where it may."""
+    outline = Outline(history)
+    if len(left) == len(history):
+        return list(left) == list(history)
+    return any(outline.at(outline.shown_from(cut)) == list(left) for cut in outline.cuts)
+
+
+# windows and truncation
+
+
+def test_a_window_keeps_the_newest_and_the_first_question() -> None:
+    history = [ChatMessage("system", "Be brief."), *talk(60)]
+    left = compacted(SlidingWindowCompaction(10), history)
+    assert left == [*history[:2], *history[-8:]]
+    assert compacted(SlidingWindowCompaction(), history[:100]) == history[:100]
+    assert len(compacted(SlidingWindowCompaction(), history)) == 100
+
+
+def test_a_window_begins_with_a_whole_unit() -> None:
+    """A call whose result would be the first message of the window is out, and so is the result."""
+    history = [*talk(3), *group("c1"), *talk(2)]
+    assert compacted(SlidingWindowCompaction(6), history) == [history[0], *history[-4:]]
+    assert compacted(SlidingWindowCompaction(7), history) == [history[0], *history[-6:]]
+
+
+def test_a_window_of_protected_messages_alone_may_be_longer() -> None:
+    pinned = [ChatMessage("assistant", str(number), pinned=True) for number in range(5)]
+    history = [*pinned, *talk(5)]
+    left = compacted(SlidingWindowCompaction(3), history)
+    assert left == [*pinned, history[5], history[13]]
+
+
+def test_a_truncation_is_within_all_its_limits() -> None:
+    history = talk(20)
+    assert compacted(TruncationStrategy(max_messages=5), history) == [history[0], *history[-4:]]
+    by_chars = compacted(TruncationStrategy(max_chars=100), history)
+    assert sum(len(message.text) for message in by_chars) <= 100
+    assert len(by_chars) > 5
+    assert compacted(TruncationStrategy(max_messages=5, max_chars=100), history) == [history[0], *history[-4:]]
+    assert compacted(TruncationStrategy(max_messages=100, max_chars=100), history) == by_chars
+
+
+def test_a_truncation_says_what_is_protected_and_too_much() -> None:
+    """By what protects it, with how much there is room for."""
+    open_call = ChatMessage("assistant", (ToolUseBlock("c", "search"),))
+    history = [ChatMessage("system", "s" * 10), *talk(2), open_call, ChatMessage("critic", "x" * 20, pinned=True)]
+    with pytest.raises(WindowTooSmallError, match=r"max_chars leaves 20 .* take 52 .*system messages 10") as raised:
+        compacted(TruncationStrategy(max_chars=20), history)
+    assert raised.value.need == {
+        "system messages": 10,
+        "the first user message": 6,
+        "the newest user message": 6,
+        "calls without a result": 10,
+        "pinned messages": 20,
+    }
+    with pytest.raises(WindowTooSmallError, match="max_messages leaves 4"):
+        compacted(TruncationStrategy(max_messages=4), history)
+
+
+@settings(max_examples=60)
+@given(conversations(), st.integers(0, 20), st.integers(0, 5_000))
+def test_a_truncation_keeps_the_longest_tail_there_is_room_for(history, max_messages, max_chars) -> None:
+    """No legal cut before it would do; and it refuses only where the protected messages alone are too much."""
+
+    def fits(messages: Sequence[ChatMessage]) -> bool:
+        return len(messages) <= max_messages and sum(len(each.text) for each in messages) <= max_chars
+
+    outline = Outline(history)
+    try:
+        left = compacted(TruncationStrategy(max_messages, max_chars), history)
+    except WindowTooSmallError:
+        assert not fits(outline.at(outline.protected))
+        return
+    assert fits(left)
+    assert is_tail(history, left)
+    longer = [outline.at(outline.shown_from(cut)) for cut in outline.cuts]
+    assert left == history or not fits(history)
+    assert not any(fits(each) and len(each) > len(left) for each in longer)
+
+
+# tool results
+
+
+@pytest.mark.parametrize("max_chars", [1, 20, 60, 500])
+@pytest.mark.parametrize("text", ["x" * 501, "word " * 400, "日本語" * 300, "a\n" * 2_000])
+def test_a_long_result_is_cut_to_its_beginning_and_a_marker(text: str, max_chars: int) -> None:
+    """Together no longer than was said; the marker says how much is gone, if there is room to say it."""
+    history = [*talk(1), *group("c", result=text)]
+    (_, _, _, cut) = compacted(ToolResultCompactionStrategy(max_chars), history)
+    assert isinstance(cut.content, tuple)
+    (result,) = cut.content
+    assert isinstance(result, ToolResultBlock)
+    shown = result.content
+    assert isinstance(shown, str)
+    assert len(shown) <= max_chars
+    assert result.tool_use_id == "c"
+    if max_chars >= 60:
+        kept, _, rest = shown.rpartition("[")
+        assert text.startswith(kept)
+        assert rest == f"{len(text) - len(kept)} chars truncated]"
+
+
+def test_what_is_no_long_result_stays_as_it_is() -> None:
+    """Errors, short results, pinned ones, long texts of others."""
+    long = "word " * 400
+    history = [
+        ChatMessage("user", long),
+        ChatMessage("assistant", (ToolUseBlock("a", "f"), ToolUseBlock("b", "f"), ToolUseBlock("c", "f"))),
+        ChatMessage("tool", (ToolResultBlock("a", long, is_error=True),)),
+        ChatMessage("tool", (ToolResultBlock("b", "x" * 500),)),
+        ChatMessage("tool", (ToolResultBlock("c", long),), pinned=True),
+        ChatMessage("assistant", long),
+    ]
+    assert compacted(ToolResultCompactionStrategy(), history) == history
+
+
+def test_images_of_a_result_stay() -> None:
+    image = ImageBlock("https://example.com/a.png")
+    result = ToolResultBlock("c", (TextBlock("word " * 400), image, TextBlock("end")))
+    history = [ChatMessage("assistant", (ToolUseBlock("c", "f"),)), ChatMessage("tool", (result,), id="r")]
+    cut = compacted(ToolResultCompactionStrategy(60), history)[1]
+    assert cut.id == "r"
+    assert isinstance(cut.content[0], ToolResultBlock)
+    text, kept = cut.content[0].content
+    assert isinstance(text, TextBlock)
+    assert len(text.text) == 60
+    assert kept == image
+
+
+def test_a_result_as_a_plain_text_is_cut_too() -> None:
+    (cut,) = compacted(ToolResultCompactionStrategy(60), [ChatMessage("tool", "word " * 400)])
+    assert len(cut.text) == 60
+
+
+# tool calls
+
+
+def test_old_groups_go_and_what_was_said_beside_them_stays() -> None:
+    """The newest groups stay whole; of the others the texts of the assistant stay, calls, results and thinking go."""
+    history = [
+        *talk(1),
+        *group("a", text="First I look.", thinking="hm"),
+        ChatMessage("user", "and?"),
+        *group("b"),
+        ChatMessage("user", "and?"),
+        *group("c", text="Again."),
+        ChatMessage("user", "thanks"),
+    ]
+    left = compacted(SelectiveToolCallCompactionStrategy(1), history)
+    assert [message.text for message in left] == [
+        *("user 0", "assistant 0", "First I look.", "and?", "and?"),
+        *("Again.\nsearch({})", "found", "thanks"),
+    ]
+    assert left[2] == ChatMessage("assistant", (TextBlock("First I look."),), trust=Trust.MODEL)
+    assert compacted(SelectiveToolCallCompactionStrategy(3), history) == history
+    assert compacted(SelectiveToolCallCompactionStrategy(), history) == history
+    assert not any(link.calls for link in Outline(compacted(SelectiveToolCallCompactionStrategy(0), history)).links)
+
+
+def test_open_and_pinned_groups_stay_however_old_they_are() -> None:
+    open_call = ChatMessage("assistant", (ToolUseBlock("open", "f"), ToolUseBlock("done", "f")))
+    half = ChatMessage("tool", (ToolResultBlock("done", "found"),))
+    pinned = ChatMessage("tool", (ToolResultBlock("p", "found"),), pinned=True)
+    history = [*talk(1), open_call, half, ChatMessage("assistant", (ToolUseBlock("p", "f"),)), pinned, *talk(2)]
+    assert compacted(SelectiveToolCallCompactionStrategy(0), history) == history
+
+
+def test_what_a_user_says_beside_a_result_is_trusted_no_more_without_it() -> None:
+    mixed = ChatMessage("user", (ToolResultBlock("a", "found"), TextBlock("Now this.")))
+    history = [*talk(1), group("a")[0], mixed, *talk(1)]
+    left = compacted(SelectiveToolCallCompactionStrategy(0), history)
+    assert left[2].content == (TextBlock("Now this."),)
+    assert left[2].authority == mixed.authority == Trust.TOOL
+
+
+# token budgets
+
+
+class Spy:
+    """A strategy that notes what it was given, and drops the oldest message."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        self.given.append(len(history))
+        return list(history)[1:]
+
+
+def test_strategies_run_until_it_fits() -> None:
+    """None where it fits already, and none after the one that brought it within the budget."""
+    history = talk(10)
+    first, second = Spy(), Spy()
+    assert compacted(TokenBudgetComposedStrategy([first, second], tokens_of(history)), history) == history
+    assert compacted(TokenBudgetComposedStrategy([first, second], tokens_of(history[1:])), history) == history[1:]
+    assert (first.given, second.given) == ([20], [])
+
+
+def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
+    history = talk(50)
+    for budget in (20, 50, 100, 300):
+        left = compacted(TokenBudgetComposedStrategy([ToolResultCompactionStrategy()], budget), history)
+        assert tokens_of(left) <= budget
+        assert is_tail(history, left)
+        longer = [message for message in history if message in left or message == history[-len(left)]]
+        assert len(longer) == len(left) or tokens_of(longer) > budget
+
+
+@settings(max_examples=60)
+@given(conversations(), st.integers(0, 2_000))
+def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
+    """It is within the budget by a tail, or the protected messages alone are beyond it, and the error says so."""
+    outline = Outline(history)
+    protected = outline.at(outline.protected)
+    try:
+        left = compacted(TokenBudgetComposedStrategy([], budget), history)
+    except WindowTooSmallError as error:
+        assert sum(error.need.values()) + 3 == tokens_of(protected) > budget
+        return
+    assert tokens_of(left) <= budget
+    assert is_tail(history, left)
+
+
+def test_a_budget_may_be_a_share_of_what_a_model_reads() -> None:
+    assert TokenBudgetComposedStrategy.from_model("gpt-4o", []).token_budget == 102_400
+    assert (
+        TokenBudgetComposedStrategy.from_model("openai/gpt-4o-2024-08-06", [], trigger_ratio=0.5).token_budget == 64_000
+    )
+    with pytest.raises(ValueError, match="give a budget in tokens"):
+        TokenBudgetComposedStrategy.from_model("my-own", [])
+
+
+def test_a_counter_of_ones_own_counts() -> None:
+    history = talk(50)
+    left = compacted(TokenBudgetComposedStrategy([], 60, counter=lambda text: 1), history)
+    assert len(left) == 11  # each is 3 + 1 for its role + 1 for its text, and the reply 3
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SlidingWindowCompaction(0),
+        lambda: SlidingWindowCompaction(1.5),
+        lambda: ToolResultCompactionStrategy(0),
+        lambda: SelectiveToolCallCompactionStrategy(-1),
+        lambda: TruncationStrategy(),
+        lambda: TruncationStrategy(max_messages=-1),
+        lambda: TruncationStrategy(max_chars="5"),
+        lambda: TokenBudgetComposedStrategy([], -1),
+        lambda: TokenBudgetComposedStrategy.from_model("gpt-4o", [], 0),
+        lambda: TokenBudgetComposedStrategy.from_model("gpt-4o", [], 1.1),
+        lambda: TokenBudgetComposedStrategy.from_model("gpt-4o", [], True),
+    ],
+)
+def test_a_limit_that_limits_nothing_is_refused(make) -> None:
+    with pytest.raises(InvalidArgumentError):
+        make()
+
+
+# models
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("gpt-4o", 128_000),
+        ("gpt-4o-mini-2024-07-18", 128_000),
+        ("GPT-4.1", 1_047_576),
+        ("gpt-4-0613", 8_192),
+        ("azure/gpt-5-mini", 400_000),
+        ("o3", 200_000),
+        ("claude-3-5-sonnet-latest", 200_000),
+        ("claude-opus-4-20250514", 200_000),
+        ("claude-opus-4-6", 1_000_000),
+        ("us.anthropic.claude-sonnet-4-20250514-v1:0", 200_000),
+        ("claude-3-5-sonnet@20240620", 200_000),
+        ("gemini-2.5-flash-preview", 1_048_576),
+        ("mistral-large-2411", 128_000),
+        ("deepseek/deepseek-chat", 128_000),
+        ("meta-llama/Llama-3.3-70B-Instruct", 131_072),
+        ("llama-3-8b", 8_192),
+        ("Qwen/Qwen2.5-72B-Instruct", 131_072),
+    ],
+)
+def test_a_model_is_known_by_its_name_with_or_without_maker_size_and_date(name: str, tokens: int) -> None:
+    assert context_length(name) == tokens
+
+
+@pytest.mark.parametrize("name", ["gpt-4-32k", "gpt-4o-audio-preview", "claude-opus-4-99", "gpt-5.9", "", "x"])
+def test_another_model_is_not_taken_for_one_that_is_known(name: str) -> None:
+    """The error names those that are close, and the way out."""
+    with pytest.raises(ValueError, match="is not known") as raised:
+        context_length(name)
+    assert ("closest" in str(raised.value)) == (len(name) > 1)
