@@ -80,6 +80,11 @@ class Event:
         return False
 
     @property
+    def is_tied(self) -> bool:
+        """Return whether a call or a result ties it to other events."""
+        return False
+
+    @property
     def link(self) -> Link:
         """Return what ties it to other events."""
         return Link(role=self.source)
@@ -172,6 +177,11 @@ class Action(Event):
         )
 
     @property
+    def is_tied(self) -> bool:
+        """Return whether it is a call."""
+        return self.call is not None
+
+    @property
     def link(self) -> Link:
         """Return what ties it to other events: its call, the model's answer, signed reasoning."""
         if self.call is None and isinstance(self.content, str):
@@ -254,6 +264,11 @@ class Observation(Event):
         if self.call_id:
             return "tool"
         return self.kind if self.kind in OBSERVATION_KINDS else "environment"
+
+    @property
+    def is_tied(self) -> bool:
+        """Return whether it answers a call."""
+        return bool(self.call_id)
 
     @property
     def link(self) -> Link:

@@ -75,8 +75,9 @@ class View(Sequence[Event]):
             self._add(event)
 
     def _add(self, event: Event) -> None:
-        ordinal, link = len(self._entries), event.link
-        if not link.is_plain:
+        ordinal = len(self._entries)
+        if event.is_tied:
+            link = event.link
             if link.answers and not self._answers.joins(ordinal, link):
                 return
             self._answers.add(ordinal, replace(link, loop=False) if link.loop else link)
@@ -106,22 +107,35 @@ class View(Sequence[Event]):
         """Return the ordinals of what goes when events are forgotten."""
         answers = self._answers
         lost = {answers.first(ordinal) for ordinal, event in enumerate(self._entries) if event.id in forgotten}
-        links = [event.link for event in self._entries] if lost else []
-        signed = {answers.first(ordinal) for ordinal, link in enumerate(links) if link.loop}
-        loops = Units()
-        broken: set[int] = set()  # loops that lost a part since they last brought reasoning
-        for ordinal, link in enumerate(links if signed else ()):
-            loops.add(ordinal, link)
-        for ordinal in range(len(links) if signed else 0):
-            if answers.first(ordinal) == ordinal:
-                loop = loops.first(ordinal)
-                if ordinal in lost:
-                    broken.add(loop)
-                elif ordinal in signed:
-                    broken.discard(loop)
-                elif loop in broken:
-                    lost.add(ordinal)
+        if lost:
+            lost |= self._cut_off(lost)
         return {member for first in lost for member in answers.members(first)}
+
+    def _cut_off(self, lost: set[int]) -> set[int]:
+        """Return what follows lost answers in their loops of signed reasoning, as far as it brings none of its own.
+
+        What belongs together is named by its first ordinal, here and in `lost`.
+        """
+        first = self._answers.first
+        signed = {first(place) for place, event in enumerate(self._entries) if event.is_tied and event.link.loop}
+        if not signed:
+            return set()
+        loops = Units()
+        for ordinal, event in enumerate(self._entries):
+            loops.add(ordinal, event.link)
+        broken: set[int] = set()  # loops that lost a part since they last brought reasoning
+        cut_off: set[int] = set()
+        for ordinal in range(len(self._entries)):
+            loop = loops.first(ordinal)
+            if first(ordinal) < ordinal:
+                continue
+            if ordinal in lost:
+                broken.add(loop)
+            elif ordinal in signed:
+                broken.discard(loop)
+            elif loop in broken:
+                cut_off.add(ordinal)
+        return cut_off
 
     def _ordinals(self) -> list[int]:
         """Return the ordinals of what is shown, ascending."""
