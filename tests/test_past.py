@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,19 @@ async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: li
         assert reads == []
         await memory.assemble_context("zzyzx", budget=1_000)
         assert memory["messages"]._held.past.texts.keys() <= {*unread(memory)}
+
+
+async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
+    """What was evicted and has a file of its own is read from that when it is proposed."""
+    spec, text = replace(SPEC, budget=60_000), f"{FACT} {'word ' * 20_000}"
+    async with SessionMemory.open(place, "s", sections=(spec,)) as memory:
+        memory.add("messages", text, id="fact")
+        for other in seeded_texts(TURNS, words=120):
+            memory.add("messages", other)
+    async with SessionMemory.open(place, "s", sections=(spec,)) as memory:
+        assert "fact" not in memory["messages"]
+        await memory.assemble_context(QUESTION, budget=60_000)
+        assert text in {item.text for item in memory["messages"]._held.past.texts.values()}
 
 
 async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:

@@ -76,7 +76,7 @@ def decode_lines(lines: Sequence[bytes], crc: int) -> Iterator[tuple[dict[str, A
 
 
 def parse_objects(lines: Sequence[bytes]) -> Iterator[dict[str, Any] | CorruptionError]:
-    """Yield what `parse_object` returns or raises for each of some lines, all of which begin as an object."""
+    """Yield what `parse_object` returns or raises for each of some lines."""
     for start in range(0, len(lines), _AT_ONCE):
         batch = lines[start : start + _AT_ONCE]
         yield from _parse_batch(batch) or map(_parsed, batch)

@@ -86,9 +86,12 @@ class EntryScores:
         return slots[is_new], np.bincount(np.cumsum(is_new) - 1, scores[order]).astype(np.float64, copy=False)
 
     def _found(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what rare terms give some slots."""
         having, scores = self._sums
-        if slots is having or not len(having):
-            return scores if slots is having else np.zeros(len(slots))
+        if slots is having:
+            return scores
+        if not len(having):
+            return np.zeros(len(slots))
         places = np.minimum(np.searchsorted(having, slots), len(having) - 1)
         return np.where(having[places] == slots, scores[places], 0.0)
 

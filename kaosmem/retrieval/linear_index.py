@@ -208,6 +208,7 @@ class LinearIndex(BM25Index):
         meaning = clause_meaning = latent.similarities(asked.terms)
         if asked.clause != asked.terms:
             clause_meaning = latent.similarities(asked.clause)
+        before, after = (values_at(clause_meaning, slots, near[step]) for step in (-1, 1))
         roles, named = np.frombuffer(self._roles.numbers, np.int32)[slots], np.zeros(self._roles.size)
         for role, role_number in self._roles.number_of.items():
             named[role_number] = self._is_named(role, asked.counts)
@@ -228,8 +229,7 @@ class LinearIndex(BM25Index):
             "phrases": scaled(phrases),
             "meaning": meaning,
             "clause_meaning": clause_meaning,
-            "nearby_meaning": (values_at(clause_meaning, slots, near[-1]) + values_at(clause_meaning, slots, near[1]))
-            / 2,
+            "nearby_meaning": (before + after) / 2,
             "next_words": _of(scores.words, near[1]),
             "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
             "nearby_clause": (_of(scores.clause, near[-1]) + _of(scores.clause, near[1])) / 2,

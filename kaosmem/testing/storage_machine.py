@@ -40,6 +40,7 @@ _sessions = st.sampled_from(_SESSIONS)
 _segments = st.sampled_from(_SEGMENTS)
 _paths = st.sampled_from((*_SEGMENTS, *_OTHERS, _CUT))
 _times = st.sampled_from([1, 10_000])
+_parts = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 50)), min_size=1, max_size=4)
 _contents = st.builds(mul, st.binary(max_size=32), _times)
 
 
@@ -139,21 +140,25 @@ class StorageMachine(RuleBasedStateMachine):
             assert data is not None, f"{path!r} is not stored, and {len(found)} bytes were read"
             assert found == data[start:][:size]
 
-    @rule(
-        session=_sessions,
-        path=_paths,
-        parts=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 50)), min_size=1, max_size=4),
-    )
-    def read_parts(self, session: str, path: str, parts: list[tuple[int, int]]) -> None:
-        """Read parts of a file in one go, as far as it goes; one that is not there raises FileNotFoundError."""
-        data = self._files[session].get(path)
-        try:
-            found = self._perform(session, ReadParts(path, tuple(parts)))
-        except FileNotFoundError:
-            assert data is None, f"{path!r} is stored, and was not found"
-        else:
-            assert data is not None, f"{path!r} is not stored, and parts of it were read"
-            assert found == [data[start:][:size] for start, size in parts]
+    @precondition(lambda self: any(self._files.values()))
+    @rule(which=st.integers(0, 99), parts=_parts)
+    def read_parts(self, which: int, parts: list[tuple[int, int]]) -> None:
+        """Read parts of a file in one go, as far as it goes."""
+        stored = [(session, path) for session in _SESSIONS for path in sorted(self._files[session])]
+        session, path = stored[which % len(stored)]
+        data = self._files[session][path]
+        found = self._perform(session, ReadParts(path, tuple(parts)))
+        assert found == [data[start:][:size] for start, size in parts], f"parts of {path!r} are others"
+
+    @rule(session=_sessions, path=_paths, parts=_parts)
+    def miss_parts(self, session: str, path: str, parts: list[tuple[int, int]]) -> None:
+        """Read parts of a file that is not there, which raises FileNotFoundError."""
+        if path not in self._files[session]:
+            try:
+                self._perform(session, ReadParts(path, tuple(parts)))
+            except FileNotFoundError:
+                return
+            raise AssertionError(f"{path!r} is not stored, and parts of it were read")
 
     @rule(session=_sessions, path=_paths)
     def delete(self, session: str, path: str) -> None:
