@@ -177,7 +177,7 @@ class AgentContext:
         return thread
 
     async def _compacted(self, thread: Thread) -> tuple[list[ChatMessage], list[_Step]]:
-        """Return what the strategies leave of the view, and each new summary with what the strategy left that made it."""
+        """Return what the strategies leave, and each new summary with what the strategy left that made it."""
         window = thread.view
         steps: list[_Step] = []
         known = {message.id for message in window}

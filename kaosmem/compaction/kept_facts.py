@@ -7,75 +7,95 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
 from kaosmem.tokens import TokenCounter
-from kaosmem.types import ChatMessage, ToolResultBlock
+from kaosmem.types import ChatMessage, ToolResultBlock, ToolUseBlock
 
 SUMMARY_ROLE = "summary"
 
-KEPT_HEADING = "Kept verbatim:\n"
+SAID_HEADING = "Kept verbatim:\n"
+TOOLS_HEADING = "Kept verbatim of tools:\n"
 _SEPARATOR = "; "
-_SHARE_OF_NEW = 4
-"""What part of a list, one in so many tokens, earlier facts leave to new ones where there is no room for all."""
+_SHARE = 4
+"""Where there is no room for all, what is new gets one token in so many, and so does what is of tools."""
 
 
 class KeptFacts:
-    """The facts of messages that are replaced by a summary, in the order in which a list takes them.
+    """The facts of messages that a summary replaces.
 
-    First the ids of open tasks, then what earlier summaries say, in their order, then what users, the assistant and
-    results say, the newest first; bare digits come last.
+    What went to tools and came from them is apart: it is more than anybody reads, and must not crowd out what was said.
     """
 
     def __init__(
         self, messages: Sequence[ChatMessage], open_tasks: Collection[str] = (), *, counter: TokenCounter
     ) -> None:
         self._counter = counter
-        self._tasks = tuple(dict.fromkeys(open_tasks))
-        summaries = [message for message in messages if message.role == SUMMARY_ROLE]
-        self._earlier = _first_of_each(fact for summary in summaries for fact in facts_in(summary.text))
-        earlier = {fact.text for fact in self._earlier}
-        self._new = [fact for fact in _by_worth(messages) if fact.text not in earlier]
+        self._tasks = [Fact(task, task, 0) for task in dict.fromkeys(open_tasks)]
+        summaries = [message.text.partition(TOOLS_HEADING) for message in messages if message.role == SUMMARY_ROLE]
+        self._said = _newest(messages, of_tools=False), [fact for said, _, _ in summaries for fact in facts_in(said)]
+        self._of_tools = _newest(messages, of_tools=True), [fact for *_, tools in summaries for fact in facts_in(tools)]
 
     def listed(self, text: str, room: int) -> str:
-        """Return a list of at most `room` tokens of the facts that a text does not have, "" for none."""
-        said = {fact.text for fact in facts_in(text)}
-        tasks = [Fact(task, task, 0) for task in self._tasks if not _names(text, task)]
-        earlier, new = self._priced(self._earlier, said), self._priced(self._new, said)
-        left = room - self._counter(KEPT_HEADING)
-        for_new = min(sum(tokens for _, tokens in new), left // _SHARE_OF_NEW)
-        chosen: list[str] = []
-        for facts, reserved in ((self._priced(tasks, ()), 0), (earlier, for_new), (new, 0)):
-            for fact, tokens in facts:
-                if fact.text in said:
-                    continue  # shown beside a number that is listed
-                if tokens > left - reserved:
-                    break
-                left -= tokens
-                chosen.append(fact.shown)
-                said.update(each.text for each in facts_in(fact.shown))
-        return KEPT_HEADING + _SEPARATOR.join(chosen) if chosen else ""
+        """Return a list of at most `room` tokens of the facts that a text does not have, "" for none.
 
-    def _priced(self, facts: Iterable[Fact], said: Collection[str]) -> list[tuple[Fact, int]]:
-        missing = [fact for fact in facts if fact.text not in said]
-        tokens = self._counter.count_many([f" {fact.shown};" for fact in missing])
-        return list(zip(missing, tokens, strict=True))
+        First the ids of open tasks, then what was said, then what is of tools; of each what is new, then what earlier
+        summaries have, so that the oldest go first where a list is full.
+        """
+        room -= self._counter(SAID_HEADING) + self._counter(TOOLS_HEADING)
+        choice = _Choice(text, room, self._counter)
+        tasks = choice.take([fact for fact in self._tasks if not _names(text, fact.text)], choice.left)
+        of_tools = min(choice.cost([*self._of_tools[0], *self._of_tools[1]]), choice.left // _SHARE)
+        said = [*tasks, *choice.take_both(*self._said, choice.left - of_tools)]
+        tools = choice.take_both(*self._of_tools, choice.left)
+        parts = ((SAID_HEADING, said), (TOOLS_HEADING, tools))
+        return "\n".join(heading + _SEPARATOR.join(shown) for heading, shown in parts if shown)
 
 
-def _by_worth(messages: Sequence[ChatMessage]) -> list[Fact]:
-    """Return the facts of all but summaries, each once."""
-    placed: list[tuple[tuple[bool, int, int], Fact]] = []
+class _Choice:
+    """Chooses facts that a text does not have, while there is room."""
+
+    def __init__(self, text: str, room: int, counter: TokenCounter) -> None:
+        self.left, self._counter = room, counter
+        self._known = {fact.text for fact in facts_in(text)}
+        self._tokens: dict[str, int] = {}
+
+    def cost(self, facts: Iterable[Fact]) -> int:
+        """Return what it takes to list all of them."""
+        missing = {fact.text: fact for fact in reversed([*facts]) if fact.text not in self._known}
+        return sum(map(self._cost, missing.values()))
+
+    def take(self, facts: Iterable[Fact], room: int) -> list[str]:
+        """Take facts until one is above `room` tokens, and return them as they are shown."""
+        taken: list[str] = []
+        for fact in facts:
+            if fact.text in self._known:
+                continue
+            room -= self._cost(fact)
+            if room < 0:
+                break
+            self.left -= self._cost(fact)
+            taken.append(fact.shown)
+            self._known |= {fact.text, *(each.text for each in facts_in(fact.shown))}
+        return taken
+
+    def take_both(self, new: Sequence[Fact], earlier: Sequence[Fact], room: int) -> list[str]:
+        """Take from both, and return the new ones first."""
+        before = self.left
+        taken = self.take(new, max(room // _SHARE, room - self.cost(earlier)))
+        return taken + self.take(earlier, room - (before - self.left))
+
+    def _cost(self, fact: Fact) -> int:
+        if fact.shown not in self._tokens:
+            self._tokens[fact.shown] = self._counter(f" {fact.shown};")
+        return self._tokens[fact.shown]
+
+
+def _newest(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fact]:
+    """Return the facts of messages but summaries: users' first, bare digits last, of equals the newest first."""
+    placed = []
     for message in reversed(messages):
         for block, fact in facts_of(message) if message.role != SUMMARY_ROLE else ():
-            is_result = message.role == "tool" or isinstance(block, ToolResultBlock)
-            speaker = 2 if is_result else 0 if message.role == "user" else 1
-            placed.append(((fact.rank > 1, speaker, fact.rank), fact))
-    placed.sort(key=lambda pair: pair[0])  # stable: of equals the newest message's first
-    return _first_of_each(fact for _, fact in placed)
-
-
-def _first_of_each(facts: Iterable[Fact]) -> list[Fact]:
-    first: dict[str, Fact] = {}
-    for fact in facts:
-        first.setdefault(fact.text, fact)
-    return list(first.values())
+            if of_tools == (message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)):
+                placed.append(((fact.rank > 1, message.role != "user", fact.rank), fact))
+    return [fact for _, fact in sorted(placed, key=lambda pair: pair[0])]
 
 
 def _names(text: str, task: str) -> bool:

@@ -88,8 +88,7 @@ class Summarizer:
         """Return the summary of an earlier summary and the messages after it.
 
         It is no longer than these together, nor than `most` tokens, as a rendered message. Identifiers, paths, URLs,
-        numbers and the ids of open tasks that the model dropped stand in a list at its end: those that the earlier
-        summary has first, then those of users, of the assistant, of results, the newest first, as many as fit.
+        numbers and the ids of open tasks that the model dropped stand in a list at its end, as many as fit.
         Its sources are the ids of what it replaces, its trust the lowest among them, its id made of these and its text.
         Raises SummaryError, and InvalidArgumentError for no messages.
         """

@@ -81,6 +81,14 @@ def test_a_window_of_protected_messages_alone_may_be_longer() -> None:
     assert left == [*pinned, history[5], history[13]]
 
 
+def test_a_window_may_begin_inside_what_is_kept_anyway() -> None:
+    """A unit that is protected, for a call without a result, stays wherever the window begins."""
+    calls = ChatMessage("assistant", (ToolUseBlock("late", "f"), ToolUseBlock("never", "f")))
+    late = ChatMessage("tool", (ToolResultBlock("late", "found"),))
+    history = [calls, *talk(20), late, *talk(2)]
+    assert compacted(SlidingWindowCompaction(10), history) == [calls, history[1], *history[-8:]]
+
+
 def test_a_truncation_is_within_all_its_limits() -> None:
     history = talk(20)
     assert compacted(TruncationStrategy(max_messages=5), history) == [history[0], *history[-4:]]
@@ -206,6 +214,12 @@ def test_old_groups_go_and_what_was_said_beside_them_stays() -> None:
     assert compacted(SelectiveToolCallCompactionStrategy(3), history) == history
     assert compacted(SelectiveToolCallCompactionStrategy(), history) == history
     assert not any(link.calls for link in Outline(compacted(SelectiveToolCallCompactionStrategy(0), history)).links)
+
+
+def test_a_second_result_goes_with_its_group() -> None:
+    """It would be a result without a call."""
+    history = [*talk(1), *group("a"), *talk(1), group("a")[1], *talk(1)]
+    assert compacted(SelectiveToolCallCompactionStrategy(0), history) == [*talk(1), *talk(1), *talk(1)]
 
 
 def test_open_and_pinned_groups_stay_however_old_they_are() -> None:

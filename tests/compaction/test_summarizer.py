@@ -79,6 +79,8 @@ async def test_what_the_model_dropped_is_kept_verbatim() -> None:
     """And what it says is not said twice."""
     text = f"Deploy /srv/app on port 8443 by 2026-12-01, see https://ex.com/t?id=9 and TASK-17. {NOISE}"
     made = await summary_of(said(text), answer="They deploy /srv/app.", open_tasks=["TASK-17", "call the bank"])
+    named = await summary_of(said(NOISE), answer="They call the bank.", open_tasks=["call the bank"])
+    assert named.text == "They call the bank."
     prose, kept = made.text.split("\n\nKept verbatim:\n")
     assert prose == "They deploy /srv/app."
     assert kept.split("; ") == [
@@ -90,31 +92,52 @@ async def test_what_the_model_dropped_is_kept_verbatim() -> None:
     ]
 
 
-async def test_what_users_said_is_kept_before_what_tools_said() -> None:
-    """Then the assistant's; of each the newest first, bare digits last, until the list is full."""
+async def test_what_users_said_is_kept_first() -> None:
+    """Then the assistant's words, the newest first, bare digits last; then what is of tools."""
     messages = [
         said("user-1, 7 of them. " + NOISE),
+        ChatMessage("assistant", (ToolUseBlock("c1", "f", '{"key": "argument-1"}'),)),
         ChatMessage("tool", (ToolResultBlock("c1", "tool-1"),)),
         said("assistant-1", "assistant"),
         said("user-2"),
     ]
-    assert (await summary_of(*messages)).text.endswith(":\nuser-2; user-1; assistant-1; tool-1; 7")
-    short = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=16).summarize(messages)
-    assert short.text.endswith(":\nuser-2; user-1")
+    kept = "Kept verbatim:\nuser-2; user-1; assistant-1; 7\nKept verbatim of tools:\ntool-1; argument-1"
+    assert (await summary_of(*messages)).text == f"They talked.\n\n{kept}"
+    short = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=24).summarize(messages)
+    assert short.text == ".\n\nKept verbatim:\nuser-2; user-1\nKept verbatim of tools:\ntool-1"
     none = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=0).summarize(messages)
     assert none.text == "."
 
 
-async def test_earlier_facts_leave_new_ones_a_share_of_a_full_list() -> None:
-    """Else the first round would fill it for good."""
-    early = said("Kept: " + " ".join(f"early-{n}" for n in range(200)), "summary", "s0")
-    late = said(" ".join(f"late-{n}" for n in range(200)))
-    made = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=400).summarize([late], earlier=early)
-    kept = [fact.text for fact in facts_in(made.text)]
-    first = kept.index("late-0")
-    assert kept == [f"early-{n}" for n in range(first)] + [f"late-{n}" for n in range(len(kept) - first)]
-    assert 0.2 < sum(fact.startswith("late") for fact in kept) / len(kept) < 0.3
-    assert COUNT(made.text) <= 400 + 3
+async def kept_in_rounds(rounds: int, tools: int, last: int = 20) -> list[set[str]]:
+    """Return the facts in a full list after each round, of which each has so many of tools, and the last of users."""
+    summarizer, earlier, kept = Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=600), None, []
+    for number in range(rounds):
+        words = said(" ".join(f"user{number}-{n}" for n in range(last if number == rounds - 1 else 20)))
+        found = said(" ".join(f"tool{number}-{n}" for n in range(tools)), "tool")
+        earlier = await summarizer.summarize([words, found], earlier=earlier)
+        assert SIZE(earlier) <= 600 + 20
+        kept.append({fact.text for fact in facts_in(earlier.text)})
+        assert "tool" not in earlier.text.partition("Kept verbatim of tools:")[0]
+    return kept
+
+
+async def test_tools_do_not_crowd_out_what_was_said() -> None:
+    """However much they say; the newest of it is there too."""
+    for number, kept in enumerate(await kept_in_rounds(4, tools=1_000)):
+        assert {f"user{each}-{n}" for each in range(number + 1) for n in range(20)} <= kept
+        assert f"tool{number}-0" in kept
+
+
+async def test_the_oldest_goes_first_where_a_list_is_full() -> None:
+    """A quarter of it is for what is new, so that no round fills it for good, and none empties it."""
+    rounds = await kept_in_rounds(30, tools=0)
+    assert {"user29-0", "user28-0", "user27-0"} <= rounds[-1]
+    assert not {"user0-0", "user5-0"} & rounds[-1]
+    assert len(rounds[-1]) > 100
+    *_, before, flooded = await kept_in_rounds(30, tools=0, last=500)
+    assert 0.7 < len(before & flooded) / len(before) < 0.8
+    assert "user29-0" in flooded
 
 
 FAULTS: list[tuple[str | Exception, str]] = [
