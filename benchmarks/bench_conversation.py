@@ -49,7 +49,7 @@ def conversation(length: int, kind: str) -> EventLog:
     """
     texts = seeded_texts(200, words=60)
     events = _turns(texts, kind)
-    log = EventLog([], clock=None)
+    log = EventLog()
     while len(log) < length:
         log.append(next(events))
         if kind == "condensed" and len(log) % 200 == 199:
@@ -182,3 +182,36 @@ def test_cost_by_length(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert rows[-1].seconds[name] <= 10 * rows[-1].seconds["json.loads"]
     assert rows[-1].seconds["counted again"] < rows[-1].seconds["counted first"] / 5
     assert rows[-1].append_us < 3 * rows[0].append_us
+
+
+def gone_wrong(length: int) -> dict[str, list[Event]]:
+    """Return logs of that many calls that no agent should write, but some do."""
+    calls = [_call(str(number), f"r{number}") for number in range(length)]
+    same = [_call("a", f"r{number}") for number in range(length)]
+    batch = [_call(str(number), "r") for number in range(length)]
+    results = [Observation("result", "found", action.call.id) for action in calls if action.call]
+    return {
+        "never answered": calls,
+        "answered late": [*calls, *results],
+        "answered in reverse": [*calls, *reversed(results)],
+        "never called": results,
+        "one id": [*same, *(Observation("result", "found", "a") for _ in same)],
+        "one answer": [*batch, *results],
+    }
+
+
+def _call(name: str, response: str) -> Action:
+    return Action("tool_call", (ThinkingBlock("hm", "seal"),), ToolUseBlock(name, "find"), response)
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("kind", gone_wrong(0))
+def test_what_went_wrong_costs_linear_time(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = []
+    for length in (5_000, 50_000):
+        events = gone_wrong(length)[kind]
+        seconds.append(least(lambda events=events: ConversationMemory().process_events(events, FIRST)))
+    exponent = log(seconds[1] / seconds[0]) / log(10)
+    with capsys.disabled():
+        print(f"\n{kind}: {seconds[0] * 1e3:.0f} ms, {seconds[1] * 1e3:.0f} ms of ten times as many, e {exponent:.2f}")
+    assert exponent <= 1.1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -44,9 +44,10 @@ class Condensation(Event):
         for name in ("forgotten_ids", "forgotten_range"):
             given = getattr(self, name)
             if given is not None:
-                object.__setattr__(self, name, tuple(given))
-                if not all(map(is_integer, given)):
+                ids = tuple(given) if isinstance(given, Iterable) else (None,)
+                if not all(map(is_integer, ids)):
                     raise InvalidContentError(f"{name} holds other than ids of events; give whole numbers")
+                object.__setattr__(self, name, ids)
         if self.forgotten_range is not None and len(self.forgotten_range) != 2:
             raise InvalidContentError(f"a range has {len(self.forgotten_range)} ids; give the first and the last")
         if self.summary_offset is not None and not (is_integer(self.summary_offset) and self.summary_offset >= 0):

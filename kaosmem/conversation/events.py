@@ -241,9 +241,10 @@ class Observation(Event):
         if not isinstance(self.content, str) and not all(isinstance(b, TextBlock | ImageBlock) for b in self.content):
             raise InvalidContentError("an observation holds other than texts and images; leave them to actions")
         check_text(self.call_id, "call_id")
-        object.__setattr__(self, "recalled", tuple(self.recalled))
-        if not all(isinstance(each, Knowledge) for each in self.recalled):
+        recalled = tuple(self.recalled) if isinstance(self.recalled, Iterable) else (self.recalled,)
+        if not all(isinstance(each, Knowledge) for each in recalled):
             raise InvalidContentError("an observation recalls other than Knowledge; give each a name and a text")
+        object.__setattr__(self, "recalled", recalled)
 
     def __repr__(self) -> str:
         return f"<Observation {self.id} {self.kind}, {len(content_text(self.content)):,} characters>"

@@ -64,8 +64,10 @@ class Wording:
 
     def _cut(self, content: Observed) -> Observed:
         """Return content whose texts, where they are too long together, are one that is cut; images come after it."""
+        if self._max_chars is None:
+            return content
         text = "\n".join(block.text for block in said_blocks(content) if isinstance(block, TextBlock))
-        if self._max_chars is None or len(text) <= self._max_chars:
+        if len(text) <= self._max_chars:
             return content
         text = self._shorter(text, self._max_chars)
         if isinstance(content, str):

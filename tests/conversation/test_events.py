@@ -149,6 +149,11 @@ def test_what_no_event_can_be_is_refused_at_once() -> None:
         Action("message", timestamp=datetime(2026, 1, 1))
     with pytest.raises(InvalidContentError, match="one of both"):
         Condensation()
+    for given in (5, ["1"], "12"):
+        with pytest.raises(InvalidContentError, match="whole numbers"):
+            Condensation(given)
+        with pytest.raises(InvalidContentError, match="other than Knowledge"):
+            Observation("knowledge", recalled=given)
     with pytest.raises(InvalidContentError, match="blank"):
         Condensation((), summary=" ", summary_offset=0)
 

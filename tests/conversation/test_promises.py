@@ -48,7 +48,7 @@ def test_every_provider_takes_the_messages_at_every_step(
 
 
 @given(LOGS)
-def test_the_messages_begin_as_the_design_says(log: EventLog) -> None:
+def test_a_user_speaks_in_every_prompt_and_a_log_is_told_as_its_view(log: EventLog) -> None:
     messages = ConversationMemory().process_events(log, FIRST)
     roles = [message.role for message in messages if message.role != "system"]
     assert "user" in roles
