@@ -212,7 +212,8 @@ def test_a_tail_cut_by_position_is_unbroken_within_its_cap(sizes, users, low_wat
 
 @given(st.lists(st.integers(1, 9), min_size=60, max_size=60), st.integers(0, 10**6))
 def test_the_roundest_position_of_a_range_that_moves_on_stays_for_long(steps, first) -> None:
-    """Over two ranges' lengths it changes seven times at most, whatever the steps, and wherever they begin."""
+    """While a range moves on by its own length it changes three or four times at most, and never back, whatever the
+    steps and wherever they begin."""
     positions = [first + sum(steps[:number]) for number in range(len(steps))]
     order = roundest_first(positions)
     assert sorted(order) == list(range(len(positions)))

@@ -28,8 +28,9 @@ class HistorySource(StoreSource):
     messages: at the same place in every process, and up to twice as often as a section's. Earlier messages are not
     recalled. A context's query is the caller's to give: what the thread's user said last is not taken for it.
     A message is the item `<name>/<its id>` or, where it has none that is its own, `<name>/#<its position>`.
-    pipeline: what shortens the messages that were read, or one strategy. What it made has a `~` before its id: a
-    message that it changed names the one that was there as its source, and is fetched as that.
+    pipeline: what shortens the messages that were read, or one strategy; the first user message is to it the first of
+    those. What it made has a `~` before its id: a message that it changed names the one that was there as its source,
+    and is fetched as that. Where it cuts anew each turn, as a sliding window does, no prefix holds.
     Raises InvalidNameError for an id, ValueError for the spec.
     """
 

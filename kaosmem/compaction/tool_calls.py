@@ -29,7 +29,7 @@ class SelectiveToolCallCompactionStrategy:
         outline = Outline(history)
         groups = [unit for unit in outline.units if any(outline.links[place].calls for place in unit)]
         groups.sort(key=lambda unit: unit[-1])
-        old = groups[: len(groups) - self.keep_recent_groups] if len(groups) > self.keep_recent_groups else []
+        old = groups[: max(0, len(groups) - self.keep_recent_groups)]
         left_out = {place for unit in old if unit[0] not in outline.protected for place in unit}
         if not left_out:
             return list(history)

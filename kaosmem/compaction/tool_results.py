@@ -38,15 +38,14 @@ class ToolResultCompactionStrategy:
         return message if blocks == message.content else replace(message, content=blocks)
 
     def _cut_text(self, message: ChatMessage, sizes: MessageSizes) -> ChatMessage:
-        text = message.text
-        shorter = (replace(message, content=cut) for cut in self._cuts(text))
-        return next((each for each in shorter if sizes(each) < sizes(message)), message)
+        shorter = (replace(message, content=cut) for cut in self._cuts(message.text))
+        return next((each for each in shorter if sizes(each) <= sizes(message)), message)
 
     def _cut_result(self, result: ToolResultBlock, sizes: MessageSizes) -> ToolResultBlock:
         alone = ChatMessage("tool", (result,))
         for cut in self._cuts(_text_of(result.content)):
             shorter = replace(result, content=_with_text(result.content, cut))
-            if sizes(ChatMessage("tool", (shorter,))) < sizes(alone):
+            if sizes(ChatMessage("tool", (shorter,))) <= sizes(alone):
                 return shorter
         return result
 

@@ -21,6 +21,7 @@ from kaosmem import (
     InMemoryHistoryProvider,
     Reason,
     SessionMemory,
+    SlidingWindowCompaction,
     TextBlock,
     ToolResultBlock,
     ToolResultCompactionStrategy,
@@ -113,20 +114,28 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
     assert {item.id for unit in proposals[0].candidates for item in unit.items} <= decided.keys()
 
 
+def _position(item_id: str) -> int:
+    return int(item_id.removeprefix("history/").lstrip("#m"))
+
+
 @settings(max_examples=60)
 @given(conversations(), low_waters, st.integers(60, 1_500), formats)
 def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, low_water, budget, format) -> None:
-    """Whatever is cut off, or there is no window; a call is in with its results, or they are out."""
+    """Whatever is cut off, or there is no window; a call is in with its results, or they are out, and the tail has no
+    gap."""
     source = HistorySource(asyncio.run(thread(messages)), "a", "s", spec=replace(HISTORY, low_water=low_water))
     memory = asyncio.run(memory_over(source))
     try:
         context = asyncio.run(window(memory, budget, format))
     except WindowTooSmallError:
         return
-    shown = {int(item.id.removeprefix("history/").lstrip("#m")) for item in context.items}
+    shown = {_position(item.id) for item in context.items}
     outline = Outline(messages)
     for unit in outline.units:
         assert shown.isdisjoint(unit) or shown.issuperset(unit)
+    assert shown.isdisjoint(outline.orphans)
+    tail = [_position(each.item_id) for each in context.decisions if each.reason == Reason.TAIL]
+    assert shown.issuperset({*range(min(tail, default=len(messages)), len(messages))} - outline.orphans)
     assert shown.issuperset(outline.questions[-1:])
     newest = max((unit[-1] for unit in outline.units if unit[0] not in outline.orphans), default=None)
     assert newest is None or newest in shown
@@ -279,6 +288,24 @@ async def test_what_a_pipeline_made_of_several_is_shown_in_their_place() -> None
     assert summary.trust == Trust.MODEL
     assert context.messages[1] == {"role": "user", "name": "summary", "content": "Much was said."}
     assert (await memory.fetch(summary.id)).text == "Much was said."
+
+
+async def test_what_a_pipeline_leaves_of_a_long_thread_begins_with_a_mark() -> None:
+    """It fits, but is not all: the mark says how much was before it."""
+    provider = await thread(said(*map(str, range(1_000))))
+    context = await window(await memory_over(HistorySource(provider, "a", "s", SlidingWindowCompaction(5))), 2_000)
+    mark, first, *newest = [message["content"] for message in context.messages]
+    assert newest == ["996", "997", "998", "999"]
+    assert mark == f"[{first} earlier messages left out]"
+    assert 0 < int(first) < 990
+
+
+def test_what_is_added_where_nothing_is_missing_takes_a_place_of_its_own() -> None:
+    """What comes after it moves on."""
+    messages = said("one", "two")
+    excerpt = Excerpt.of([Placed(place, each, each) for place, each in enumerate(messages)], start=0, taken=2)
+    replaced = excerpt.replaced([messages[0], *said("between"), messages[1]]).placed
+    assert [(each.position, each.original) for each in replaced] == [(0, messages[0]), (1, None), (2, messages[1])]
 
 
 @settings(max_examples=50)

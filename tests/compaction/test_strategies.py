@@ -81,6 +81,14 @@ def test_a_window_of_protected_messages_alone_may_be_longer() -> None:
     assert left == [*pinned, history[5], history[13]]
 
 
+def test_a_window_may_begin_inside_what_is_kept_anyway() -> None:
+    """A unit that is protected, for a call without a result, stays wherever the window begins."""
+    calls = ChatMessage("assistant", (ToolUseBlock("late", "f"), ToolUseBlock("never", "f")))
+    late = ChatMessage("tool", (ToolResultBlock("late", "found"),))
+    history = [calls, *talk(20), late, *talk(2)]
+    assert compacted(SlidingWindowCompaction(10), history) == [calls, history[1], *history[-8:]]
+
+
 def test_a_truncation_is_within_all_its_limits() -> None:
     history = talk(20)
     assert compacted(TruncationStrategy(max_messages=5), history) == [history[0], *history[-4:]]
@@ -151,6 +159,15 @@ def test_a_long_result_is_cut_to_its_beginning_and_a_marker(text: str, max_chars
         assert rest == f"{len(text) - len(kept)} chars truncated]"
 
 
+@pytest.mark.parametrize("char", [" ", "=", "x", "\n", "é"])
+def test_a_result_that_is_a_little_too_long_takes_no_more_tokens_when_it_is_cut(char: str) -> None:
+    """The marker has tokens too: where what is cut away has fewer, more of it is."""
+    history = [*talk(1), *group("c", result=char * 505)]
+    left = compacted(ToolResultCompactionStrategy(), history)
+    assert tokens_of(left) <= tokens_of(history)
+    assert len(left[3].text) <= 500 or left == history
+
+
 def test_what_is_no_long_result_stays_as_it_is() -> None:
     """Errors, short results, pinned ones, long texts of others."""
     long = "word " * 400
@@ -206,6 +223,12 @@ def test_old_groups_go_and_what_was_said_beside_them_stays() -> None:
     assert compacted(SelectiveToolCallCompactionStrategy(3), history) == history
     assert compacted(SelectiveToolCallCompactionStrategy(), history) == history
     assert not any(link.calls for link in Outline(compacted(SelectiveToolCallCompactionStrategy(0), history)).links)
+
+
+def test_a_second_result_goes_with_its_group() -> None:
+    """It would be a result without a call."""
+    history = [*talk(1), *group("a"), *talk(1), group("a")[1], *talk(1)]
+    assert compacted(SelectiveToolCallCompactionStrategy(0), history) == [*talk(1), *talk(1), *talk(1)]
 
 
 def test_open_and_pinned_groups_stay_however_old_they_are() -> None:
