@@ -25,51 +25,47 @@ TOOLS = ("shell_command", "file_read", "file_edit", "notebook_cell")
 INSTRUCTION = "TASK-{0}: the client in src/client_{0}.py must give up after {0} attempts. Never touch src/legacy."
 
 
-def session(events: int, seed: int) -> Iterator[tuple[Event, set[str]]]:
-    """Yield events, each with the tasks that are open after it."""
+def work(events: int, seed: int) -> Iterator[Event]:
+    """Yield what happens: every hundred events another instruction, between them steps and a list of those to do."""
     rng = random.Random(seed)
-    asked, open_tasks = 0, set[str]()
-
-    def using(tool: str, arguments: dict[str, object], outcome: str) -> Iterator[tuple[Event, set[str]]]:
-        nonlocal made
-        yield Action(tool, "", ToolUseBlock(f"call-{made}", tool, json.dumps(arguments)), f"answer-{made}"), open_tasks
-        yield Observation("result", outcome, f"call-{made}"), open_tasks
-        made += 2
-
-    yield Action("system_message", "You are a careful programmer.", source="environment"), open_tasks
-    made = 1
-    while made < events:
-        if made // 100 >= asked:
-            asked += 1
-            open_tasks = {*open_tasks, f"TASK-{asked}"}
-            yield Action("message", INSTRUCTION.format(asked), source="user"), open_tasks
-            made += 1
-        elif len(open_tasks) > 2 and rng.random() < 0.05:
-            open_tasks = open_tasks - {min(open_tasks)}
-        else:
-            path = f"src/client_{rng.randint(1, asked)}.py"
+    to_do: list[str] = []
+    yield Action("system_message", "You are a careful programmer.", source="environment")
+    for number in range(1, events):
+        if number % 100 == 1:
+            yield Action("message", f"The last task is done, and {len(to_do)} steps are left.")
+            yield Action("message", INSTRUCTION.format(number // 100 + 1), source="user")
+        elif number % 14 == 0:
+            to_do = [step for step in to_do if rng.random() < 0.7] + [f"step {number}: look at line {rng.random()}"]
+            yield from call(number, "task_tracker", {"open": to_do}, "noted")
+        elif number % 2 == 0:
+            path = f"src/client_{rng.randint(1, 20)}.py"
             lines = "\n".join(f"line {n}: {rng.random()}" for n in range(rng.randint(1, 12)))
-            yield from using(rng.choice(TOOLS), {"path": path}, f"{lines}\n{path}: ok")
-            continue
-        yield from using("task_tracker", {"open": sorted(open_tasks)}, "noted")
+            yield from call(number, rng.choice(TOOLS), {"path": path}, f"{lines}\n{path}: ok")
+
+
+def call(number: int, tool: str, arguments: dict[str, object], outcome: str) -> Iterator[Event]:
+    yield Action(tool, "", ToolUseBlock(f"call-{number}", tool, json.dumps(arguments)), f"answer-{number}")
+    yield Observation("result", outcome, f"call-{number}")
 
 
 async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() -> None:
     """The model forgets nearly everything; the prompt stays in its window, and all can be fetched back."""
     model = ScriptedLLM(lambda _: "The agent read and edited some clients.")
-    log, told = EventLog(), list[str]()
+    log, told, to_do = EventLog(), list[str](), list[str]()
     condenser = LLMSummarizingCondenser(model, SummarizingConfig(max_size=None))
     memory = SessionMemory.test_mode()
     await memory.attach(ConversationSource(log, condenser))
-    for event, open_tasks in session(2_000, seed=7):
+    for event in work(2_000, seed=7):
         log.append(event)
         if event.source == "user":
             told.append(event.text)
+        if event.text == "noted":
+            to_do = json.loads(log[-2].call.arguments)["open"]
         context = await memory.assemble_context(budget=WINDOW, format="openai", sections=["conversation"])
         assert context.used <= WINDOW
         prompt = "\n".join(item.text for item in context.items)
         assert all(instruction in prompt for instruction in told)
-        assert all(task in prompt for task in open_tasks)
+        assert all(step in prompt for step in to_do)
 
     check_openai_messages(context.messages)
     records = [event for event in log if isinstance(event, Condensation)]

@@ -44,7 +44,7 @@ from kaosmem.errors import (
     WindowTooSmallError,
 )
 from kaosmem.eviction import EvictionPolicy
-from kaosmem.formats import count_messages
+from kaosmem.formats import count_messages, render_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
@@ -322,6 +322,7 @@ __all__ = [
     "fitted_tiers",
     "get_counter",
     "list_sessions",
+    "render_messages",
     "repair_session",
     "safe_id",
 ]

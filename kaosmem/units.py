@@ -346,14 +346,15 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     error. Each result becomes a `tool` message of its own; what else its message held stays in place. Where a message
     repeats an id, its later calls get ids of their own, and the one result is the first call's.
     """
-    linked = [(alone, Link.of(alone)) for alone in map(_with_distinct_calls, messages)]
+    distinct = list(map(_with_distinct_calls, messages))
+    links = list(map(Link.of, distinct))
     waiting: dict[str, list[int]] = {}
     results: dict[tuple[int, str], ChatMessage] = {}
-    for position, (message, link) in enumerate(linked):
+    for position, link in enumerate(links):
         for call, caller in _answer(waiting, position, link).items():
-            results[caller, call] = _result_message(message, call)
+            results[caller, call] = _result_message(distinct[position], call)
     repaired = []
-    for position, (message, link) in enumerate(linked):
+    for position, (message, link) in enumerate(zip(distinct, links, strict=True)):
         if not link.answers:
             repaired.append(message)
         elif not link.is_results:

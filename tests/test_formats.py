@@ -22,6 +22,7 @@ from kaosmem import (
     Trust,
     UnknownFormatError,
     count_messages,
+    render_messages,
 )
 from kaosmem.formats import FORMATS, BlockPlace, HistoryPart, Layout, Mark, Rendered, get_format, parse_message
 from kaosmem.formats.anthropic import BLOCK_TOKENS, EMPTY, ID_TOKENS, IMAGE_TOKENS, REPLY_TOKENS
@@ -657,3 +658,19 @@ def test_an_unknown_format_names_the_known_ones() -> None:
         get_format("xml")
     with pytest.raises(UnknownFormatError, match="openai"):
         count_messages([], "xml")
+
+
+def test_messages_are_rendered_with_the_systems_first_ones_as_the_prompt() -> None:
+    """A system message further on stays in its place; without one in front there is no prompt."""
+    say = [ChatMessage(role, text) for role, text in (("system", "a"), ("system", "b"), ("user", "c"), ("system", "d"))]
+    openai = render_messages(say, "openai").messages
+    assert [(message["role"], message["content"]) for message in openai] == [
+        ("system", "a\nb"),
+        ("user", "c"),
+        ("system", "d"),
+    ]
+    assert render_messages(say, "anthropic").system == "a\nb"
+    assert render_messages(say[2:], "anthropic").system == ""
+    assert render_messages([], "openai").messages == []
+    with pytest.raises(UnknownFormatError):
+        render_messages(say, "carrier pigeon")

@@ -236,6 +236,12 @@ def test_a_result_joins_the_latest_unanswered_call_with_its_id() -> None:
     assert [units.members(ordinal) for ordinal in range(4)] == [(0, 1), (0, 1), (2, 3), (2, 3)]
 
 
+def test_a_batch_that_joins_a_larger_unit_goes_on_there() -> None:
+    """A result of two answers makes them one, and what comes of either stays with both."""
+    joined = call("a", batch="p"), call("b", batch="q"), call("c", batch="q"), result("a", "b"), call("d", batch="p")
+    assert grouped(*joined).members(4) == (0, 1, 2, 3, 4)
+
+
 def test_a_repeated_result_is_an_orphan_and_leaves_the_first_in_place() -> None:
     """The first result wins, as after a crash between an error record and the late result."""
     units = grouped(call("1"), result("1"), result("1"))

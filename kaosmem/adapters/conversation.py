@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import ClassVar
 
 from kaosmem.adapters.store_source import StoreSource
@@ -57,9 +58,9 @@ class ConversationSource(StoreSource):
         return other
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return the view's units, first what must be shown, then newest first, having appended what condenses it.
+        """Return units of the view: what must be shown, then the newest, having appended what condenses it.
 
-        Where it can't be condensed all of it is proposed, and the window shows what fits.
+        Where it can't be condensed, the window shows what fits.
         """
         try:
             view = await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
@@ -69,25 +70,20 @@ class ConversationSource(StoreSource):
         newest = next((unit for unit in outline.units if unit[-1] == len(items) - 1), ())
         must = outline.kept.union(newest)
         cuts = frozenset(outline.cuts_beside(must))
-        offsets = [0]
-        for item in items:
-            offsets.append(offsets[-1] + item.tokens)
-        units = sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1]))
-        candidates = tuple(
-            Candidate(
-                tuple(items[place] for place in unit),
-                unit[0],
-                offsets[unit[0]],
-                unit[0] in cuts,
-                unit[0] in must,
-                False,
-                rank,
-                None,
-                sum(items[place].tokens for place in unit),
+        offsets = [0, *accumulate(item.tokens for item in items)]
+        candidates: list[Candidate] = []
+        left = 2 * cap
+        for unit in sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1])):
+            if left <= 0 and unit[0] not in must:
+                break
+            its, first = tuple(items[place] for place in unit), unit[0]
+            tokens = sum(item.tokens for item in its)
+            left -= max(1, tokens)
+            candidate = Candidate(
+                its, first, offsets[first], first in cuts, first in must, False, len(candidates) + 1, None, tokens
             )
-            for rank, unit in enumerate(units, 1)
-        )
-        return Proposal(candidates, total=offsets[-1], taken=len(items))
+            candidates.append(candidate)
+        return Proposal(tuple(candidates), total=offsets[-1], taken=len(items))
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, condensed or not, or a summary; None for what no model sees."""

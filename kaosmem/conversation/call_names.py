@@ -18,22 +18,23 @@ def with_distinct_calls(events: Iterable[Event]) -> Iterator[Event]:
     events = list(events)
     known = {event.call.id for event in events if isinstance(event, Action) and event.call is not None}
     waiting: dict[str, list[str]] = {}
-    answers: dict[str, set[str]] = {}
+    answers: set[tuple[str, str]] = set()
     numbers: dict[str, Iterator[int]] = {}
     for event in events:
         if isinstance(event, Action) and event.call is not None:
             stored = given = event.call.id
-            taken = answers.setdefault(event.response, set()) if event.response else ()
-            if waiting.get(stored) or stored in taken:
+            if stored in waiting or (event.response, stored) in answers:
                 while given in known:
                     given = f"{stored}-{next(numbers.setdefault(stored, count(2)))}"
                 known.add(given)
                 event = event.changed(call=replace(event.call, id=given))
             if event.response:
-                answers[event.response].add(stored)
+                answers.add((event.response, stored))
             waiting.setdefault(stored, []).append(given)
         elif isinstance(event, Observation) and event.call_id:
             given = waiting[event.call_id].pop()
+            if not waiting[event.call_id]:
+                del waiting[event.call_id]
             if given != event.call_id:
                 event = event.changed(call_id=given)
         yield event

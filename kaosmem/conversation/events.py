@@ -1,8 +1,4 @@
-"""What happens in a conversation: actions and observations. All are frozen.
-
-A kind is a name. Those in `HIDDEN_KINDS` never reach a model, the observations in `ERROR_KINDS` say that a call failed;
-any other, known here or not, is shown as its content and its call say.
-"""
+"""What happens in a conversation: actions and observations. All are frozen."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
+from kaosmem.conversation.kinds import ACTION_KINDS, ERROR_KINDS, HIDDEN_KINDS, OBSERVATION_KINDS, SPOKEN_KINDS
 from kaosmem.errors import InvalidContentError
 from kaosmem.formats import FORMATS
 from kaosmem.names import check_name, shown_name
@@ -34,31 +31,8 @@ from kaosmem.types import (
 )
 from kaosmem.units import Link
 
-ACTION_KINDS = (
-    "browse",
-    "delegate",
-    "file_edit",
-    "file_read",
-    "mcp_call",
-    "message",
-    "notebook_cell",
-    "null",
-    "recall_request",
-    "shell_command",
-    "system_message",
-    "think",
-    "tool_call",
-)
-OBSERVATION_KINDS = ("agent_state", "browser_output", "error", "knowledge", "rejection", "result", "workspace")
-SPOKEN_KINDS = frozenset({"message", "system_message", "think"})
-"""Actions that are what they say. What another than the agent does otherwise, without a call, is shown as its kind."""
-HIDDEN_KINDS = frozenset({"null", "recall_request", "agent_state"})
-ERROR_KINDS = frozenset({"error", "rejection"})
-RECALL_KINDS = frozenset({"knowledge", "workspace"})
-
 UNLOGGED = -1
 """The id of an event that no log has taken yet."""
-
 
 B = TypeVar("B", bound=ContentBlock)
 Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
@@ -113,10 +87,11 @@ class Event:
     @property
     def message(self) -> ChatMessage:
         """Return it as a message of its own, always the same object, so that what was measured about it stays known."""
-        if self._message is None:
-            object.__setattr__(self, "_message", self._made_message())
-        assert self._message is not None
-        return self._message
+        message = self._message
+        if message is None:
+            message = self._made_message()
+            object.__setattr__(self, "_message", message)
+        return message
 
     @property
     def text(self) -> str:
@@ -125,14 +100,11 @@ class Event:
 
     def tokens(self, counter: TokenCounter) -> int:
         """Return what its message takes, as `count_messages` counts it for OpenAI; the same counter counts it once."""
-        if self._size is None or self._size[0] is not counter:
-            object.__setattr__(self, "_size", (counter, FORMATS["openai"].entry_tokens(self.message, counter)))
-        assert self._size is not None
-        return self._size[1]
-
-    def as_logged(self, event_id: int, timestamp: datetime) -> Self:
-        """Return a copy as a log takes it."""
-        return self.changed(id=event_id, timestamp=timestamp)
+        size = self._size
+        if size is None or size[0] is not counter:
+            size = counter, FORMATS["openai"].entry_tokens(self.message, counter)
+            object.__setattr__(self, "_size", size)
+        return size[1]
 
     def changed(self, **values: object) -> Self:
         """Return a copy with other values, not checked again."""
@@ -242,7 +214,7 @@ class Observation(Event):
     """What came back.
 
     kind: one of `OBSERVATION_KINDS`, or any other name. call_id: of the call that it answers, "" for none: any kind
-    with one closes its call. recalled: what was recalled, in kinds of `RECALL_KINDS`.
+    with one closes its call. recalled: what is told with it, once in a conversation.
     Raises InvalidNameError or InvalidContentError.
     """
 

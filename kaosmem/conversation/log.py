@@ -55,7 +55,10 @@ class EventLog(Sequence[Event]):
         check_event(event)
         if event.id != UNLOGGED:
             raise InvalidArgumentError(f"event {event.id} is in a log already; append one without an id")
-        taken = event.as_logged(self.next_id, event.timestamp or self._clock())
+        timestamp = event.timestamp or self._clock()
+        if timestamp.tzinfo is None:
+            raise InvalidArgumentError("a log's clock gives a datetime without a zone; give one in UTC")
+        taken = event.changed(id=self.next_id, timestamp=timestamp)
         self._events.append(taken)
         if self._view is not None:
             self._view.append(taken)

@@ -135,18 +135,24 @@ class ConversationMemory:
 
 def _answers(events: Iterable[Event], wording: Wording) -> list[ChatMessage]:
     """Return events as messages, the calls of an answer as one at the place of its first."""
-    groups: list[list[ChatMessage]] = []
-    answers: dict[str, list[ChatMessage]] = {}
+    messages: list[ChatMessage] = []
+    places: dict[str, int] = {}
+    several: dict[int, list[ChatMessage]] = {}
     for event in events:
         message = wording.message(event)
         response = event.response if isinstance(event, Action) and event.call is not None else ""
-        if message is not None and response in answers:
-            answers[response].append(message)
-        elif message is not None:
-            groups.append([message])
+        if message is None:
+            continue
+        if response in places:
+            place = places[response]
+            several.setdefault(place, [messages[place]]).append(message)
+        else:
             if response:
-                answers[response] = groups[-1]
-    return [group[0] if len(group) == 1 else _answer(group) for group in groups]
+                places[response] = len(messages)
+            messages.append(message)
+    for place, group in several.items():
+        messages[place] = _answer(group)
+    return messages
 
 
 def _answer(messages: Sequence[ChatMessage]) -> ChatMessage:

@@ -57,7 +57,7 @@ def event_of(stored: Mapping[str, JSONValue]) -> Event:
     Raises InvalidContentError.
     """
     kind = stored.get("type") if isinstance(stored, Mapping) else None
-    if kind not in _FIELDS:
+    if not isinstance(kind, str) or kind not in _FIELDS:
         raise InvalidContentError(
             f"no type of event {shown_name(kind)}, only {', '.join(_TYPES)}; read it with the kaosmem that wrote it"
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kaosmem.conversation.events import Action, Event, Knowledge, Observation, Observed, said_blocks
+from kaosmem.conversation.events import Action, B, Event, Knowledge, Observation, Observed, said_blocks
 from kaosmem.conversation.prompts import PromptTemplates
-from kaosmem.types import ChatMessage, Content, ImageBlock, TextBlock, ToolResultBlock, block_text, content_text
+from kaosmem.types import ChatMessage, ImageBlock, TextBlock, block_text, content_text
 
 
 class Wording:
@@ -25,29 +25,36 @@ class Wording:
 
     def message(self, event: Event) -> ChatMessage | None:
         """Return an event as a message, its own where nothing is to change, None where it says nothing."""
-        content: Content
         if isinstance(event, Observation):
-            observed = content = self._observed(event)
-            if event.call_id:
-                content = (ToolResultBlock(event.call_id, observed, is_error=event.is_error),)
-            elif not content_text(content).strip():
-                return None
-        elif isinstance(event, Action) and event.call is None and not event.has_words:
+            return self._result(event)
+        message = event.message
+        if isinstance(event, Action) and event.call is None and not event.has_words:
             return None
-        else:
-            content = event.message.content
-            if not self._vision and not isinstance(content, str):
-                content = tuple(_described(block) if isinstance(block, ImageBlock) else block for block in content)
-        return event.message if content == event.message.content else replace(event.message, content=content)
+        if isinstance(message.content, str):
+            return message
+        content = self._seen(message.content)
+        return message if content is message.content else replace(message, content=content)
+
+    def _result(self, event: Observation) -> ChatMessage | None:
+        content = self._observed(event)
+        if not event.call_id and not content_text(content).strip():
+            return None
+        if content is event.content and not event.recalled:
+            return event.message
+        return event.changed(content=content, recalled=()).message
 
     def _observed(self, event: Observation) -> Observed:
         """Return what came back, as much of it as is shown, and what is recalled for the first time."""
-        content = event.content
-        if not self._vision and not isinstance(content, str):
-            content = tuple(_described(block) if isinstance(block, ImageBlock) else block for block in content)
+        content = event.content if isinstance(event.content, str) else self._seen(event.content)
         content = self._cut(content)
         new = [self._prompts.fill("knowledge", name=each.name, text=each.text) for each in self._new(event)]
         return (*said_blocks(content), *map(TextBlock, new)) if new else content
+
+    def _seen(self, blocks: tuple[B, ...]) -> tuple[B | TextBlock, ...]:
+        """Return blocks with texts for images where these are not shown; the same tuple where there are none."""
+        if self._vision or not any(isinstance(block, ImageBlock) for block in blocks):
+            return blocks
+        return tuple(TextBlock(block_text(block)) if isinstance(block, ImageBlock) else block for block in blocks)
 
     def _new(self, event: Observation) -> Iterator[Knowledge]:
         for each in event.recalled:
@@ -57,10 +64,10 @@ class Wording:
 
     def _cut(self, content: Observed) -> Observed:
         """Return content whose texts, where they are too long together, are one that is cut; images come after it."""
-        texts = [block.text for block in said_blocks(content) if isinstance(block, TextBlock)]
-        if self._max_chars is None or sum(map(len, texts)) <= self._max_chars:
+        text = "\n".join(block.text for block in said_blocks(content) if isinstance(block, TextBlock))
+        if self._max_chars is None or len(text) <= self._max_chars:
             return content
-        text = self._shorter("\n".join(texts), self._max_chars)
+        text = self._shorter(text, self._max_chars)
         if isinstance(content, str):
             return text
         return (TextBlock(text), *(block for block in content if isinstance(block, ImageBlock)))
@@ -74,7 +81,3 @@ class Wording:
         tail = kept // 2
         marker = f"\n{self._prompts.fill('left_out', chars=len(text) - kept)}\n"
         return text[: kept - tail] + marker + text[len(text) - tail :]
-
-
-def _described(image: ImageBlock) -> TextBlock:
-    return TextBlock(block_text(image))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kaosmem.errors import InvalidContentError, UnknownFormatError
@@ -27,6 +27,7 @@ __all__ = [
     "count_messages",
     "get_format",
     "parse_message",
+    "render_messages",
 ]
 
 FORMATS: dict[str, Format] = {each.name: each for each in (AnthropicFormat(), OpenAIFormat(), TextFormat())}
@@ -51,6 +52,18 @@ def parse_message(message: object, format: str) -> ChatMessage:  # noqa: A002
     if format not in _PARSERS:
         raise UnknownFormatError(f"no messages of format {shown(format)}; use one of {', '.join(map(repr, _PARSERS))}")
     return _PARSERS[format](message)
+
+
+def render_messages(messages: Iterable[ChatMessage], format: str) -> Rendered:  # noqa: A002
+    """Return messages as a provider takes them: the system's that they begin with are the system prompt.
+
+    Raises UnknownFormatError.
+    """
+    history = list(messages)
+    start = next((place for place, message in enumerate(history) if message.role != "system"), len(history))
+    prompt = "\n".join(message.text for message in history[:start])
+    part = HistoryPart("messages", tuple(history[start:]))
+    return get_format(format).render(Layout((prompt,) if prompt.strip() else (), (part,), ()))
 
 
 def count_messages(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -31,8 +31,9 @@ from kaosmem import (
 )
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from tests.conversation.condensers import brief, condensers, down
-from tests.conversation.logs import LOGS, agent, call, logged, result, system, user
-from tests.worlds import budgets, queries
+from tests.conversation.condensers import worked as workings
+from tests.conversation.logs import agent, call, logged, result, system, user
+from tests.worlds import queries
 
 
 def worked(turns: int) -> EventLog:
@@ -53,13 +54,14 @@ async def remembering(log: EventLog, condenser: Condenser | None = None) -> Sess
     return memory
 
 
-@given(LOGS, condensers(), queries, budgets, st.sampled_from(["openai", "anthropic"]))
-def test_the_budget_holds_and_the_messages_are_the_providers(log, condenser, query, budget, format):
+@settings(max_examples=settings().max_examples // 2)
+@given(workings(), condensers(), queries, st.integers(100, 1_500), st.sampled_from(["openai", "anthropic"]))
+def test_the_budget_holds_and_the_messages_are_the_providers(events, condenser, query, budget, format):
     """Counted again they are what the context says, within the budget, and the same again; what is shown is fetched in
     full, and each event that is proposed has a decision."""
 
     async def scenario() -> None:
-        memory = await remembering(log, condenser)
+        memory = await remembering(logged(*events), condenser)
         try:
             first, second = [await memory.assemble_context(query, budget=budget, format=format) for _ in range(2)]
         except WindowTooSmallError:
@@ -140,6 +142,26 @@ async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
     assert "earlier messages left out]" in str(context.messages)
     assert "fix TASK-17" in str(context.messages)
     assert "result 59" in str(context.messages)
+
+
+async def test_a_window_that_is_too_small_condenses_nothing() -> None:
+    """What must be shown takes more than it, so that a record would be of no use."""
+    log = worked(40)
+    memory = await remembering(log, summarizing())
+    with pytest.raises(WindowTooSmallError):
+        await memory.assemble_context(budget=20, format="openai")
+    assert not any(isinstance(event, Condensation) for event in log)
+
+
+async def test_no_more_is_proposed_than_a_window_may_show() -> None:
+    """The newest, worth twice the cap, with what must be shown."""
+    proposal = await ConversationSource(worked(400)).propose("", cap=1_000)
+    first, *rest = proposal.candidates
+    assert first.must
+    assert "fix TASK-17" in [item.text for unit in proposal.candidates for item in unit.items]
+    assert 2_000 <= sum(unit.tokens for unit in proposal.candidates) < 2_200
+    assert [unit.must for unit in rest].index(False) <= 3
+    assert proposal.total > 8_000
 
 
 async def test_appending_leaves_the_prefix() -> None:

@@ -16,6 +16,7 @@ from kaosmem import (
     Condenser,
     CondenserPipeline,
     ConversationWindowCondenser,
+    Event,
     LLMAttentionCondenser,
     LLMSummarizingCondenser,
     MaskingConfig,
@@ -30,6 +31,7 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.testing import ScriptedLLM
+from tests.conversation.logs import EVENTS, TEXTS, agent, call, result, user
 
 STATE = {"USER_CONTEXT": "fix it", "COMPLETED": "none", "PENDING": "TASK-17", "CURRENT_STATE": "none"}
 
@@ -56,10 +58,33 @@ def down(messages: Sequence[ChatMessage]) -> Exception:
 
 
 @st.composite
+def worked(draw: st.DrawFn) -> list[Event]:
+    """Draw what an agent did for a while: calls with results, alone and two at once, words, and anything else."""
+    events: list[Event] = []
+    kinds = ["pair", "pair", "pair", "two", "agent", "agent", "user", "anything"]
+    for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds), min_size=8, max_size=24))):
+        match kind:
+            case "pair":
+                reasons = draw(st.sampled_from([False, False, True]))
+                events += [call(f"{number}", reasons=reasons), result(f"{number}", draw(TEXTS))]
+            case "two":
+                two = f"{number}-1", f"{number}-2"
+                events += [call(each, f"r{number}") for each in two]
+                events += [result(each) for each in draw(st.permutations(two))[: draw(st.integers(1, 2))]]
+            case "agent":
+                events.append(agent("the agent says what it does"))
+            case "user":
+                events.append(user(draw(st.sampled_from(["please", "never do " + "this " * 60]))))
+            case _:
+                events.append(draw(EVENTS))
+    return events
+
+
+@st.composite
 def rolling(draw: st.DrawFn, *, fails: bool = True) -> RollingCondenser:
     """Draw a condenser that appends records; with `fails` its model may be down."""
-    given = {"max_size": draw(st.integers(8, 16)), "keep_first": draw(st.integers(0, 2))}
-    given["max_tokens"] = draw(st.one_of(st.none(), st.integers(60, 400)))
+    given = {"max_size": draw(st.integers(6, 12)), "keep_first": draw(st.integers(0, 1))}
+    given["max_tokens"] = draw(st.one_of(st.none(), st.integers(150, 500)))
     is_down = fails and draw(st.sampled_from([False, False, False, True]))
     match draw(st.sampled_from(["summarizing", "structured", "attention", "forgetting", "window"])):
         case "summarizing":
@@ -82,7 +107,11 @@ unrecorded = st.one_of(
 )
 
 
-def condensers(*, fails: bool = True) -> st.SearchStrategy[Condenser]:
+@st.composite
+def condensers(draw: st.DrawFn) -> Condenser:
     """Draw a condenser, or a pipeline of several."""
-    each = st.one_of(rolling(fails=fails), unrecorded)
-    return st.one_of(each, each, st.lists(each, max_size=3).map(CondenserPipeline))
+    several = [draw(rolling() if is_rolling else unrecorded) for is_rolling in draw(st.sampled_from(_PIPELINES))]
+    return several[0] if len(several) == 1 else CondenserPipeline(several)
+
+
+_PIPELINES = [(True,)] * 5 + [(False,)] * 2 + [(), (True, False), (False, True), (True, True)]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -38,8 +38,8 @@ from kaosmem.conversation.condensers.condenser import MAX_IN_A_ROW
 from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_json, event_of
 from kaosmem.testing import ScriptedLLM
-from tests.conversation.condensers import brief, condensers, rolling
-from tests.conversation.logs import EVENTS, agent, call, ids, logged, loop, result, shown, system, user, view_of
+from tests.conversation.condensers import brief, condensers, rolling, worked
+from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
 
 REQUEST = CondensationRequest()
 
@@ -56,7 +56,8 @@ def protected(view: View) -> set[int]:
     return {view[place].id for place in ViewOutline(view).kept}
 
 
-@given(condensers(), st.lists(EVENTS, max_size=40))
+@settings(max_examples=settings().max_examples * 2 // 5)
+@given(condensers(), worked())
 def test_what_is_protected_stays_and_what_belongs_together_goes_together(condenser, events):
     """At every step whole units are left of the view before, nothing is left to repair, and the log only grows."""
 
@@ -77,10 +78,9 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
     asyncio.run(scenario())
 
 
-PAIRS = st.builds(
-    lambda says, found: [says, found], st.sampled_from(["", "look"]), st.sampled_from(["found", "x" * 99])
-)
-ROUNDS = st.lists(st.one_of(PAIRS, PAIRS, st.just(("done",)), st.just(("and",))), max_size=60)
+FOUND = "found it in the client, " * 6
+PAIRS = st.tuples(st.sampled_from(["", "look"]), st.sampled_from([FOUND, "x" * 999]))
+ROUNDS = st.lists(st.one_of(PAIRS, PAIRS, st.just(("done",)), st.just(("and",))), max_size=40)
 
 
 def rounds_of(drawn: Iterable[Sequence[str]]) -> list[Event]:
@@ -93,10 +93,11 @@ def rounds_of(drawn: Iterable[Sequence[str]]) -> list[Event]:
             case ("and",) if number % 9 == 0:
                 events.append(user("and the docs"))
             case _:
-                events.append(agent())
+                events.append(agent(f"{number} parts are done and the others are not, as far as the agent can say now"))
     return events
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(rolling(fails=False), ROUNDS)
 def test_a_view_stays_within_its_size_and_records_are_read_back(condenser, drawn):
     """After each step, whatever the model says; a log that was stored and read has the same view; twice is the same."""
@@ -195,17 +196,32 @@ async def test_the_newest_list_of_tasks_stays() -> None:
 
 async def test_open_instructions_are_kept_wherever_they_stand() -> None:
     """What users said since the agent spoke to them is open; and a window forgets nothing that they said."""
-    for log in (
-        logged(user("U1"), user("U2"), user("U3"), REQUEST),
-        logged(user("U1"), user("U2"), user("U3"), agent(), REQUEST),
-    ):
+    asked_for = user("U1"), user("U2"), user("U3")
+    for log in (logged(*asked_for, REQUEST), logged(*asked_for, agent(), REQUEST)):
         with pytest.raises(NoCondensationError):
             await ConversationWindowCondenser().condensed_view(log)
-    log = logged(user("U1"), user("U2"), user("U3"), REQUEST)
+    log = logged(*asked_for, REQUEST)
     with pytest.raises(NoCondensationError):
         await AmortizedForgettingCondenser().condensed_view(log)
-    log = logged(user("U1"), user("U2"), agent(), user("U3"), REQUEST)
-    assert shown(await AmortizedForgettingCondenser().condensed_view(log)) == ["U1", "U2", "U3"]
+    log = logged(*asked_for, call("1"), result("1"), call("2"), result("2"), user("U4"), REQUEST)
+    condenser = LLMSummarizingCondenser(ScriptedLLM(brief))
+    await condenser.condensed_view(log)
+    log.append(REQUEST)
+    with pytest.raises(NoCondensationError):  # what the agent did is summarised, and that is no answer
+        await condenser.condensed_view(log)
+    assert {"U1", "U2", "U3", "U4"} <= set(shown(log.view))
+    log = logged(user("U1"), user("U2"), agent("which?"), user("U3"), REQUEST)
+    assert shown(await AmortizedForgettingCondenser().condensed_view(log)) == ["U1", "which?", "U3"]
+
+
+async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> None:
+    """The error gives the sums; nothing was summarised for it."""
+    model = ScriptedLLM(brief)
+    log = logged(user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)), REQUEST)
+    condenser = LLMSummarizingCondenser(model, SummarizingConfig(max_tokens=300))
+    with pytest.raises(NoCondensationError, match=r"kept takes 3\d\d of 300 tokens"):
+        await condenser.condensed_view(log)
+    assert not model.requests
 
 
 async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:

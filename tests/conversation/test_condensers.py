@@ -37,7 +37,7 @@ from kaosmem import (
     get_counter,
 )
 from kaosmem.conversation.condensers import AttentionConfig, SummarizingConfig
-from kaosmem.conversation.condensers.outline import longest_tail, shortest_prefix
+from kaosmem.conversation.condensers.outline import shortest_prefix
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer
@@ -170,11 +170,12 @@ def test_r16_the_smaller_limit_of_tokens_counts() -> None:
         assert condenser.should_condense(view, limit=limit) is need
 
 
-def test_r18_the_longest_tail_that_frees_more_than_enough() -> None:
-    assert longest_tail([10] * 4, 15) == 2
-    assert longest_tail([10] * 3, 10) == 1
-    assert longest_tail([10] * 3, 0) == longest_tail([10] * 3, -1) == 3
-    assert longest_tail([10] * 3, 31) == 0
+def test_r18_as_few_go_as_free_more_than_enough() -> None:
+    """The others may stay."""
+    assert 4 - shortest_prefix([10] * 4, 15) == 2
+    assert 3 - shortest_prefix([10] * 3, 10) == 1
+    assert shortest_prefix([10] * 3, 0) == shortest_prefix([10] * 3, -1) == 0
+    assert 3 - shortest_prefix([10] * 3, 31) == 0
     assert shortest_prefix([10] * 2, 10) == 2
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kaosmem import (
     Action,
@@ -120,7 +123,7 @@ def test_p13_messages_of_the_user_and_summaries_that_follow_each_other_are_one()
     assert [message.role for message in named] == ["system", "user", "workspace", "user", "assistant", "tool", "user"]
 
 
-def test_m04_a_masked_result_still_answers_its_call() -> None:
+def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
     view = view_of(system("S"), user("U"), call("1"), result("1", "a long page"))
     masked = View(replace(event, content="(left out)") if isinstance(event, Observation) else event for event in view)
     assert masked.cut_points == view.cut_points
@@ -148,6 +151,24 @@ def test_s03_tiers_of_memory_share_a_limit() -> None:
         fitted_tiers([user_notes, project], 50)
     least = int(str(error.value).split()[-3])
     assert len(fitted_tiers([user_notes, project], least)) <= least
+
+
+NOTES = st.lists(st.text("ab", max_size=9), max_size=12).map("\n".join)
+
+
+@given(st.lists(st.builds(MemoryTier, st.sampled_from(["#", "# notes"]), NOTES), max_size=3), st.integers(0, 150))
+def test_tiers_keep_to_their_limit_and_lose_no_more_than_they_must(tiers: list[MemoryTier], most: int) -> None:
+    """What fits as a whole is whole; else the newest lines of each are kept, or the error says what would do."""
+    whole = "\n\n".join("\n".join([tier.header, *tier.lines]) for tier in tiers)
+    try:
+        text = fitted_tiers(tiers, most)
+    except InvalidArgumentError as error:
+        least = int(re.search(r"give (\d+) or more", str(error))[1])
+        assert least > most
+        assert len(fitted_tiers(tiers, least)) <= least
+    else:
+        assert len(text) <= most
+        assert (text == whole) or len(whole) + sum(bool(tier.lines) for tier in tiers) > most
 
 
 def test_what_is_remembered_comes_after_the_system_message_and_is_not_one() -> None:

@@ -8,9 +8,18 @@ from collections.abc import Iterator
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kaosmem import Action, ChatMessage, ConversationConfig, ConversationMemory, Event, EventLog, Observation, View
+from kaosmem import (
+    Action,
+    ChatMessage,
+    ConversationConfig,
+    ConversationMemory,
+    Event,
+    EventLog,
+    Observation,
+    View,
+    render_messages,
+)
 from kaosmem.conversation.stored import event_json, event_of
-from kaosmem.formats import HistoryPart, Layout, get_format
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.types import Trust
 from kaosmem.units import NO_RESULT, repair
@@ -20,12 +29,9 @@ FIRST = user("first")
 
 
 def checked(messages: list[ChatMessage]) -> None:
-    """Check messages as each provider is sent them: the system prompt in front, or beside."""
-    whole = get_format("openai").render(Layout((), (HistoryPart("", tuple(messages)),), ()))
-    check_openai_messages(whole.messages)
-    apart = messages[1:] if messages[0].role == "system" else messages
-    rendered = get_format("anthropic").render(Layout((), (HistoryPart("", tuple(apart)),), ()))
-    check_anthropic_messages(rendered.messages)
+    check_openai_messages(render_messages(messages, "openai").messages)
+    rendered = render_messages(messages, "anthropic")
+    check_anthropic_messages(rendered.messages, rendered.system)
 
 
 @given(LOGS, st.booleans(), st.sampled_from([None, 1, 50]), st.booleans())

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kaosmem import Action, Condensation, CondensationRequest, InvalidContentError, Trust, View
+from kaosmem import (
+    Action,
+    Condensation,
+    CondensationRequest,
+    InvalidContentError,
+    Observation,
+    ThinkingBlock,
+    Trust,
+    View,
+)
 from kaosmem.conversation.stored import event_of
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.units import next_cut
@@ -123,6 +132,11 @@ def test_i07_a_loop_of_signed_reasoning_is_not_parted() -> None:
     assert view_of(user(), *loop(3), user()).cut_points == [0, 1, 7, 8]
 
 
+def test_reasoning_without_a_seal_begins_no_loop() -> None:
+    unsealed = [Action("tool_call", [ThinkingBlock("hm")], call(name).call) for name in "ab"]
+    assert view_of(unsealed[0], result("a"), unsealed[1], result("b")).cut_points == [0, 2, 4]
+
+
 def test_i10_the_next_cut_is_at_or_after_a_position() -> None:
     assert [next_cut([0, 2, 5], position) for position in (0, 1, 3)] == [0, 2, 5]
     with pytest.raises(InvalidArgumentError):
@@ -229,3 +243,4 @@ def test_a_view_takes_the_events_of_another_and_its_flag() -> None:
 def test_null_actions_and_states_are_not_shown() -> None:
     hidden = Action("null"), Action("recall_request", "what?"), event_of({"type": "observation", "kind": "agent_state"})
     assert shown(view_of(user("U"), *hidden)) == ["U"]
+    assert shown(view_of(call("1"), Observation("agent_state", "paused", "1"))) == ["A1", "O1"]

@@ -40,7 +40,7 @@ class ViewOutline(Outline):
         """The positions of what no condenser forgets, whole units of it.
 
         They are the protected ones (the system prompt, the first and the newest user message, calls without a result),
-        what users said since the agent last spoke to them, and the newest list of tasks.
+        what users said since the agent last spoke to them, with what it said, and the newest list of tasks.
         """
         waiting = (place for place, event in enumerate(self.events) if event.id in self._open_calls)
         kept = {*self.protected, *waiting, *_unanswered(self.events), *_newest_lists(self.events)}
@@ -106,20 +106,16 @@ def shortest_prefix(sizes: Iterable[int], above: int) -> int:
     return count
 
 
-def longest_tail(sizes: Sequence[int], freed: int) -> int:
-    """Return how many of the last sizes may stay where more than `freed` has to go."""
-    return len(sizes) - shortest_prefix(sizes, freed)
-
-
 def _unanswered(events: Sequence[Event]) -> list[int]:
-    """Return the positions of what users said since the agent spoke, or since a summary of what it did."""
-    places: list[int] = []
+    """Return the positions of what users said since the agent last spoke, after that of what it said then."""
+    spoken: list[int] = []
+    asked: list[int] = []
     for place, event in enumerate(events):
-        if _is_spoken_by_agent(event) or (isinstance(event, Summary) and not _is_of_user(event)):
-            places.clear()
+        if _is_spoken_by_agent(event):
+            spoken, asked = [place], []
         elif isinstance(event, Action) and event.source is EventSource.USER:
-            places.append(place)
-    return places
+            asked.append(place)
+    return spoken + asked if asked else []
 
 
 def _newest_lists(events: Sequence[Event]) -> Iterable[int]:

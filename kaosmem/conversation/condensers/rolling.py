@@ -112,7 +112,7 @@ class RollingCondenser(Condenser):
     def _reasons(
         self, entries: Sequence[Event], *, is_requested: bool, limit: int | None
     ) -> frozenset[CondensationReason]:
-        limits = [tokens for tokens in (self.config.max_tokens, limit) if tokens is not None]
+        limits = self._limits(limit)
         tokens = sum(event.tokens(self._counter) for event in entries) if limits else 0
         reasons = {
             CondensationReason.SIZE: self.config.max_size is not None and len(entries) > self.config.max_size,
@@ -142,15 +142,31 @@ class RollingCondenser(Condenser):
 
         Raises NoCondensationError.
         """
-        need = self.should_condense(view, limit=limit)
+        reasons = self.reasons(view, limit=limit)
+        need = Need.of(reasons)
         if need is Need.NONE:
             return view
+        if CondensationReason.TOKENS in reasons:
+            self._check_kept(view, limit)
         try:
             return await self.get_condensation(view, limit=limit)
         except NoCondensationError as error:
             if need is Need.SOFT:
                 return view
             return await self.hard_reset(view, error, limit=limit)
+
+    def _check_kept(self, view: View, limit: int | None) -> None:
+        """Raise NoCondensationError where all that may be forgotten would not be enough, so that none of it is."""
+        outline = self.outline(view)
+        kept, most = sum(outline.sizes[place] for place in outline.kept), min(self._limits(limit))
+        if kept > most:
+            raise NoCondensationError(
+                f"what has to be kept takes {kept} of {most} tokens; raise the limits of {type(self).__name__}, or "
+                "shorten it"
+            )
+
+    def _limits(self, limit: int | None) -> list[int]:
+        return [tokens for tokens in (self.config.max_tokens, limit) if tokens is not None]
 
     def choice(self, outline: ViewOutline, *, limit: int | None = None, replaced: int = 0) -> list[Unit]:
         """Return the units to forget so that about half of what the view may have is left, oldest first.
@@ -205,7 +221,7 @@ class RollingCondenser(Condenser):
             entries.append((self.config.max_size or 0) // 2)
         if not reasons - {CondensationReason.SIZE}:
             return Surplus(count + replaced - min(entries, default=count), 0)
-        tokens = [tokens // 2 for tokens in (self.config.max_tokens, limit) if tokens is not None]
+        tokens = [most // 2 for most in self._limits(limit)]
         if CondensationReason.REQUEST in reasons:
             tokens.append(outline.tokens // 2)
         return Surplus(count + replaced - min(entries) if entries else 0, outline.tokens - min(tokens))

@@ -1,0 +1,27 @@
+"""The kinds of events that mean something here; a log may have any other."""
+
+from __future__ import annotations
+
+ACTION_KINDS = (
+    "browse",
+    "delegate",
+    "file_edit",
+    "file_read",
+    "mcp_call",
+    "message",
+    "notebook_cell",
+    "null",
+    "recall_request",
+    "shell_command",
+    "system_message",
+    "think",
+    "tool_call",
+)
+OBSERVATION_KINDS = ("agent_state", "browser_output", "error", "knowledge", "rejection", "result", "workspace")
+
+SPOKEN_KINDS = frozenset({"message", "system_message", "think"})
+"""Actions that are what they say. What somebody else than the agent does otherwise is shown with its kind."""
+HIDDEN_KINDS = frozenset({"null", "recall_request", "agent_state"})
+"""What no model is shown."""
+ERROR_KINDS = frozenset({"error", "rejection"})
+"""Observations that say that something failed."""

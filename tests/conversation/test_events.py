@@ -1,0 +1,178 @@
+"""Events and their log: what is taken, what is refused, and that nothing of what was said shows in errors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError
+from datetime import UTC, datetime
+
+import pytest
+
+from kaosmem import (
+    Action,
+    Condensation,
+    CondensationRequest,
+    Event,
+    EventLog,
+    InvalidArgumentError,
+    InvalidContentError,
+    Knowledge,
+    Observation,
+    Summary,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownItemError,
+)
+from kaosmem.conversation.kinds import ACTION_KINDS, OBSERVATION_KINDS
+from kaosmem.conversation.stored import event_json, event_of
+from tests.conversation.logs import REASONING, call, ids, logged, result, system, user
+
+SECRET = "the password is hunter2"
+
+
+def test_a_log_gives_ids_that_ascend_and_times() -> None:
+    log = logged(user("a"), user("b"))
+    assert ids(log) == [0, 1]
+    assert log[0].timestamp == datetime(2026, 1, 1, tzinfo=UTC)
+    assert log.get(1).text == "b"
+    assert [event.text for event in log[1:]] == ["b"]
+    with pytest.raises(UnknownItemError, match="no event 2"):
+        log.get(2)
+
+
+def test_a_log_goes_on_after_the_last_id_that_it_was_read_with() -> None:
+    """An id that a log has lost is not given again while a later one is there."""
+    log = EventLog([logged(user(), user(), user())[2]])
+    assert log.append(user()).id == 3
+    assert log.get(3) is log[1]
+    with pytest.raises(UnknownItemError):
+        log.get(0)
+
+
+def test_a_log_takes_new_events_alone() -> None:
+    log = logged(user())
+    with pytest.raises(InvalidArgumentError, match="in a log already"):
+        log.append(log[0])
+    with pytest.raises(InvalidArgumentError, match="ascend"):
+        EventLog([log[0], log[0]])
+    for other in (Summary("all is well"), Event(), "text", None):
+        with pytest.raises(InvalidContentError, match="a log keeps no"):
+            log.append(other)
+    assert len(log) == 1
+    with pytest.raises(InvalidArgumentError, match="UTC"):
+        EventLog(clock=lambda: datetime(2026, 1, 1)).append(user())
+
+
+@pytest.mark.parametrize("kind", ACTION_KINDS)
+def test_every_kind_of_action_is_the_same_after_json(kind: str) -> None:
+    said = (REASONING, ThinkingBlock("", data="sealed"), TextBlock("I look"))
+    action = Action(kind, said, ToolUseBlock("1", "find", '{"in": "src"}'), "r1", source="user")
+    assert event_of(json.loads(json.dumps(event_json(action)))) == action
+
+
+@pytest.mark.parametrize("kind", OBSERVATION_KINDS)
+def test_every_kind_of_observation_is_the_same_after_json(kind: str) -> None:
+    observation = Observation(kind, (TextBlock("seen"),), "1", [Knowledge("skill", "how to")])
+    assert event_of(json.loads(json.dumps(event_json(observation)))) == observation
+
+
+def test_a_kind_that_is_not_known_is_kept() -> None:
+    """A log of somebody's own kinds, or of a later version's, loses nothing."""
+    stored = {"type": "action", "id": 3, "source": "agent", "kind": "paint", "content": "blue"}
+    assert event_json(event_of(stored)) == stored
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        [],
+        {},
+        {"type": "summary", "content": SECRET},
+        {"type": ["action"]},
+        {"type": "action"},
+        {"type": "action", "kind": "message", SECRET: 1},
+        {"type": "action", "kind": "message", "_message": None},
+        {"type": "action", "kind": "message", "content": 1},
+        {"type": "action", "kind": "message", "content": "\ud800"},
+        {"type": "action", "kind": "message", "content": [{"type": "text", "text": SECRET, "more": 1}]},
+        {"type": "action", "kind": "message", "content": [{"type": "tool_use", "id": "1", "name": SECRET}]},
+        {"type": "action", "kind": "message", "source": SECRET},
+        {"type": "action", "kind": "result"},
+        {"type": "action", "kind": "a\nb"},
+        {"type": "action", "kind": "tool_call", "call": {"type": "text", "text": SECRET}},
+        {"type": "action", "kind": "message", "id": True},
+        {"type": "action", "kind": "message", "id": -2},
+        {"type": "action", "kind": "message", "timestamp": "2026-01-01T00:00:00"},
+        {"type": "action", "kind": "message", "timestamp": SECRET},
+        {"type": "observation", "kind": "message"},
+        {"type": "observation", "kind": "result", "call_id": None},
+        {"type": "observation", "kind": "result", "content": [{"type": "thinking", "thinking": SECRET}]},
+        {"type": "observation", "kind": "knowledge", "recalled": [{"name": SECRET}]},
+        {"type": "condensation"},
+        {"type": "condensation", "forgotten_ids": [1], "forgotten_range": [1, 2]},
+        {"type": "condensation", "forgotten_ids": ["1"]},
+        {"type": "condensation", "forgotten_ids": 1},
+        {"type": "condensation", "forgotten_range": [1]},
+        {"type": "condensation", "forgotten_ids": [], "summary": 1},
+        {"type": "condensation", "forgotten_ids": [], "summary_offset": -1},
+        {"type": "condensation", "forgotten_ids": [], "metadata": {"x": float("nan")}},
+    ],
+    ids=lambda stored: json.dumps(stored)[:60],
+)
+def test_what_is_no_stored_event_is_refused(stored: object) -> None:
+    with pytest.raises(InvalidContentError) as error:
+        event_of(stored)
+    assert "hunter2" not in str(error.value).replace(repr(SECRET), "")
+    assert error.value.__cause__ is None
+
+
+def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
+    lines = [*logged(user()).lines(), "{" + SECRET]
+    with pytest.raises(InvalidContentError, match="line 2 of a log can't be read: it is no JSON") as error:
+        EventLog.from_lines(lines)
+    assert SECRET not in str(error.value)
+
+
+def test_what_no_event_can_be_is_refused_at_once() -> None:
+    with pytest.raises(InvalidContentError, match="kind of an observation"):
+        Action("result")
+    with pytest.raises(InvalidContentError, match="kind of an action"):
+        Observation("message")
+    with pytest.raises(InvalidContentError, match="give them as its call or call_id"):
+        Action("message", [ToolResultBlock("1", "x")])
+    with pytest.raises(InvalidContentError, match="ToolUseBlock"):
+        Action("tool_call", "", TextBlock("find"))
+    with pytest.raises(InvalidContentError, match="aware"):
+        Action("message", timestamp=datetime(2026, 1, 1))
+    with pytest.raises(InvalidContentError, match="one of both"):
+        Condensation()
+    with pytest.raises(InvalidContentError, match="blank"):
+        Condensation((), summary=" ", summary_offset=0)
+
+
+def test_nothing_that_was_said_shows_in_a_repr() -> None:
+    summary = Summary(SECRET, id=7)
+    events = user(SECRET), result("1", SECRET), Condensation((1,), summary=SECRET, summary_offset=0), summary
+    assert "hunter2" not in "".join(map(repr, (*events, CondensationRequest(), Knowledge("skill", SECRET))))
+    assert repr(user("hello")) == "<Action -1 message, user, 5 characters>"
+
+
+def test_an_event_is_frozen_and_a_copy_in_a_log_is_another() -> None:
+    event = call("1")
+    message = event.message
+    taken = logged(event)[0]
+    with pytest.raises(FrozenInstanceError):
+        taken.id = 5
+    assert (event.id, message.id, taken.message.id) == (-1, "", "0")
+    assert taken.message is taken.message
+
+
+def test_an_event_is_shown_under_the_role_of_who_did_it() -> None:
+    """Whatever its kind says, no observation is anybody's word."""
+    roles = [event.message.role for event in (system(), user(), call("1"), result("1"), Observation("error", "x"))]
+    assert roles == ["system", "user", "assistant", "tool", "error"]
+    assert Action("message", "x", source="environment").message.role == "environment"
+    assert {Observation(kind, "x").message.role for kind in ("user", "assistant", "tool", "paint")} == {"environment"}
