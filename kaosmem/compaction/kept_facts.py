@@ -40,9 +40,11 @@ class KeptFacts:
         summaries have, so that the oldest go first where a list is full.
         """
         room -= self._counter(SAID_HEADING) + self._counter(TOOLS_HEADING)
+        if room < 0:
+            return ""
         choice = _Choice(text, room, self._counter)
         tasks = choice.take([fact for fact in self._tasks if not _names(text, fact.text)], choice.left)
-        of_tools = min(choice.cost([*self._of_tools[0], *self._of_tools[1]]), choice.left // _SHARE)
+        of_tools = choice.cost([*self._of_tools[0], *self._of_tools[1]], choice.left // _SHARE)
         said = [*tasks, *choice.take_both(*self._said, choice.left - of_tools)]
         tools = choice.take_both(*self._of_tools, choice.left)
         parts = ((SAID_HEADING, said), (TOOLS_HEADING, tools))
@@ -57,10 +59,14 @@ class _Choice:
         self._known = {fact.text for fact in facts_in(text)}
         self._tokens: dict[str, int] = {}
 
-    def cost(self, facts: Iterable[Fact]) -> int:
-        """Return what it takes to list all of them."""
-        missing = {fact.text: fact for fact in reversed([*facts]) if fact.text not in self._known}
-        return sum(map(self._cost, missing.values()))
+    def cost(self, facts: Iterable[Fact], most: int) -> int:
+        """Return what it takes to list all of them, `most` if it is more."""
+        tokens = 0
+        for fact in {fact.text: fact for fact in facts if fact.text not in self._known}.values():
+            if tokens >= most:
+                return most
+            tokens += self._cost(fact)
+        return min(tokens, most)
 
     def take(self, facts: Iterable[Fact], room: int) -> list[str]:
         """Take facts until one is above `room` tokens, and return them as they are shown."""
@@ -79,7 +85,7 @@ class _Choice:
     def take_both(self, new: Sequence[Fact], earlier: Sequence[Fact], room: int) -> list[str]:
         """Take from both, and return the new ones first."""
         before = self.left
-        taken = self.take(new, max(room // _SHARE, room - self.cost(earlier)))
+        taken = self.take(new, max(room // _SHARE, room - self.cost(earlier, room)))
         return taken + self.take(earlier, room - (before - self.left))
 
     def _cost(self, fact: Fact) -> int:
