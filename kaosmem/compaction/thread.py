@@ -87,7 +87,7 @@ class Thread:
         """Return what to store for a summary of messages in view, None if one of these is not in view any more.
 
         window: what is left of the view with the summary in it. A record stands for whole units: whatever of its
-        sources' units is not in the window.
+        sources' units is not in the window. It is trusted no more than any of that.
         """
         if self._replaced(summary) is None:
             return None
@@ -99,7 +99,8 @@ class Thread:
                 sources |= ids - left
         ordered = tuple(message.id for message in outline.messages if message.id in sources)
         replaced = [self._in_view[each] for each in ordered]
-        return replace(summary, id=_record_id(replaced, summary.text), sources=ordered)
+        trust = min(each.authority for each in (summary, *(entry.message for entry in replaced)))
+        return replace(summary, id=_record_id(replaced, summary.text), sources=ordered, trust=trust)
 
     def originals(self, message_id: str) -> list[ChatMessage]:
         """Return the messages that a record stands for in the end, oldest first; of any other message itself.

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kaosmem import (
     ChatMessage,
+    CompactionPipeline,
+    CompactionStrategy,
     InvalidArgumentError,
     SummarizationCompaction,
     Summarizer,
@@ -15,9 +19,11 @@ from kaosmem import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    WindowTooSmallError,
 )
 from kaosmem.compaction import MessageSizes, Outline
-from kaosmem.testing import CompactionContract, ScriptedLLM
+from kaosmem.testing import CompactionContract, ScriptedLLM, conversations
+from tests.compaction.test_pipelines import Any, strategies
 
 WORDS = "and so on and on " * 10
 
@@ -33,6 +39,20 @@ class TestSummarization(CompactionContract):
 
     def make(self) -> SummarizationCompaction:
         return SummarizationCompaction(ScriptedLLM(shortened), 60, 30, max_summary_tokens=80)
+
+
+class AnyPipeline(Any):
+    refusals = (WindowTooSmallError, SummaryError)
+    settles = False  # what a later strategy leaves out may make room for another summary
+
+
+@settings(max_examples=25)
+@given(st.lists(strategies, max_size=1), st.lists(strategies, max_size=1), conversations())
+def test_it_keeps_its_promises_among_other_strategies(
+    before: list[CompactionStrategy], after: list[CompactionStrategy], history: list[ChatMessage]
+) -> None:
+    summarization = SummarizationCompaction(ScriptedLLM(shortened), 60, 30, max_summary_tokens=80)
+    AnyPipeline(CompactionPipeline([*before, summarization, *after])).check(history)
 
 
 def said(name: str, role: str = "user") -> ChatMessage:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, TextBlock, ToolResultBlock, ToolUseBlock, UnknownItemError
+from kaosmem import ChatMessage, TextBlock, ToolResultBlock, ToolUseBlock, Trust, UnknownItemError
 from kaosmem.compaction.thread import Thread, is_record
 
 
@@ -86,6 +86,7 @@ def test_a_record_stands_for_whole_units() -> None:
     summary = ChatMessage("summary", "I looked.", id="new", sources=("call",))
     record = thread.record_of(summary, [said("a"), summary, said("b")])
     assert record is not None and record.sources == ("call", "result")
+    assert record.authority is Trust.TOOL
     record = thread.record_of(summary, [said("a"), summary, result, said("b")])
     assert record is not None and record.sources == ("call",)
 
