@@ -37,9 +37,9 @@ from kaosmem import (
     UnknownItemError,
     WindowTooSmallError,
 )
-from kaosmem.compaction import MessageSizes, Outline
+from kaosmem.compaction import MessageSizes
 from kaosmem.testing import ScriptedLLM
-from kaosmem.testing.compaction_contract import PROMISES, it_leaves_loops_whole
+from kaosmem.testing.compaction_contract import PROMISES
 from kaosmem.testing.tool_conversations import conversations as tool_conversations
 
 WORDS = "and so on and on " * 10
@@ -394,10 +394,7 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(
             except SummaryError:
                 continue
             for promise in PROMISES:
-                assert promise(said, window) or "loops" in promise.__name__, promise.__name__
-            orphans = {said[place].id for place in Outline(said).orphans}  # of no loop, wherever they stand
-            left, shown = ([each for each in messages if each.id not in orphans] for messages in (said, window))
-            assert it_leaves_loops_whole(left, shown)
+                assert promise(said, window), promise.__name__
             found = [each for message in window for each in await context.expand("s", message.id)]
             assert sorted(map(repr, found)) == sorted(map(repr, said)) and {*texts(found)} == {*texts(said)}
             if budget:

@@ -235,13 +235,16 @@ def _ids(placed: Iterable[tuple[Any, str]]) -> Counter[str]:
 def _loops(history: Sequence[ChatMessage]) -> Iterator[Counter[Tie]]:
     """Yield what each loop of signed thinking ties together, if no id in it comes elsewhere.
 
-    It begins with a call under signed thinking and ends where somebody else speaks.
+    It begins with a call under signed thinking and ends where somebody else speaks. Results without a call are outside.
     """
     everywhere = Counter(tie for message in history for tie in _ties(message))
+    orphans = {*_matched(history)[1]}
     loop: Counter[Tie] | None = None
-    for message in [*history, ChatMessage("user", "")]:
+    for place, message in enumerate([*history, ChatMessage("user", "")]):
         ties = Counter(_ties(message))
         kinds = {kind for kind, _ in ties}
+        if _is_results(message) and all((place, call) in orphans for _, call in ties):
+            continue
         if loop is not None and message.role not in ("assistant", "tool", "system") and not _is_results(message):
             if all(everywhere[tie] == many for tie, many in loop.items()):
                 yield loop
