@@ -648,11 +648,32 @@ async def test_what_a_compaction_can_not_free_its_policy_evicts() -> None:
     with pytest.raises(WindowTooSmallError):
         await shown(memory)
     assert len([item for item in memory["messages"] if item.pinned]) == 2
-    assert "nothing may be evicted" in memory.notices[0]
+    assert "too little may be evicted" in memory.notices[0]
     unbounded = SessionMemory.test_mode(sections=messages(CompactionPipeline(), eviction="none"))
     talk(unbounded, range(30))
     await shown(unbounded)
     assert len(unbounded["messages"]) == 60
+
+
+async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leaves_it_no_room() -> None:
+    """A question and an answer that fill the section evict it not: the next summary takes it in."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing(), recall=0))
+    talk(memory, range(30))
+    question = memory.add("messages", "long " * 180, role="user")
+    await shown(memory)
+    (before,) = summaries(memory)
+    answer = memory.add("messages", "long " * 180, role="assistant")
+    context = await shown(memory)
+    assert (await memory.fetch(before.id)).tokens + question.tokens + answer.tokens > BUDGET
+    assert {before.id, question.id, answer.id} <= {*ids(memory)}
+    assert context.by_section["messages"].used <= BUDGET
+    assert "the next turn tries again" in memory.notices[0]
+    talk(memory, range(30, 31))
+    await shown(memory)
+    (after,) = summaries(memory)
+    assert before.id in after.sources
+    assert memory.notices == ()
+    assert {f"q{turn}" for turn in range(1, 20)} < {item.id for item in await memory.expand(after.id)}
 
 
 async def test_max_items_calls_for_a_compaction_too() -> None:

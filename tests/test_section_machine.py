@@ -440,10 +440,11 @@ class SectionMachine(RuleBasedStateMachine):
         self.plain.bring_back([replace(row, item=each.item) for row, each in zip(rows, versions, strict=True)], firsts)
         self.accepted += len(rows)
 
-    @rule(tokens=st.integers(0, 60))
-    def make_room(self, tokens: int) -> None:
-        newest = self.plain.rows[-1].group if self.plain.rows else None
-        units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows} - {newest}]
+    @rule(tokens=st.integers(0, 60), data=st.data())
+    def make_room(self, tokens: int, data: st.DataObject) -> None:
+        kept = data.draw(st.lists(st.sampled_from(self.plain.rows), max_size=2)) if self.plain.rows else []
+        stay = {row.group for row in (*self.plain.rows[-1:], *kept)}
+        units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows} - stay]
         units = [u for u in units if not any(row.item.pinned for row in u) and not self.plain.open_calls(u[0].group)]
         chosen: list[Row] = []
         for unit in sorted(units, key=ORDER[self.policy]) if self.policy in ORDER else []:
@@ -451,7 +452,7 @@ class SectionMachine(RuleBasedStateMachine):
                 chosen += unit
         is_enough = sum(row.item.tokens for row in chosen) >= tokens
         before = self.seen()
-        assert self.section.make_room(tokens) == is_enough
+        assert self.section.make_room(tokens, keep=[row.item.id for row in kept]) == is_enough
         if is_enough:
             self.plain.drop(chosen)
         else:

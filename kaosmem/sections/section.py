@@ -279,16 +279,16 @@ class Section:
         self._log("expand", ids=[*item_ids], versions=[version.to_dict() for version in versions])
         return True
 
-    def make_room(self, tokens: int) -> bool:
+    def make_room(self, tokens: int, *, keep: Iterable[str] = ()) -> bool:
         """Evict by the policy what holds so many tokens, and what is above `max_items`; return whether it could.
 
-        The newest unit stays, as it would have if it had just been added.
+        The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
         """
         self._check_writable()
         surplus = 0 if self.spec.max_items is None else len(self) - self.spec.max_items
         newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
-        newest = set(islice(self._held.newest_first(), 1))
-        victims = self._held.queue.choose_victims(newcomer, own=newest, tokens=tokens, items=surplus)
+        own = {*islice(self._held.newest_first(), 1), *self._held.firsts(map(self._held.ordinal, keep))}
+        victims = self._held.queue.choose_victims(newcomer, own=own, tokens=tokens, items=surplus)
         if victims:
             item_ids = [item.id for first in victims for item in self._held.unit(first)[0]]
             self.evict(item_ids)

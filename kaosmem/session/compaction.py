@@ -100,12 +100,24 @@ class SectionCompaction:
         self.notice = None
         if not is_done:
             return  # the next turn compacts what there is now
-        is_bounded = POLICIES[section.spec.eviction].bounded
-        if is_bounded and self._is_over and not section.make_room(self._size - self._budget):
+        if not self._is_over or not POLICIES[section.spec.eviction].bounded:
+            return
+        if not section.make_room(self._size - self._budget, keep=self._kept()):
             self.notice = (
-                f"section {section.spec.name!r} is over its budget after its compaction, and nothing may be evicted: "
-                "what is left is pinned or waits for results; raise its budget"
+                f"section {section.spec.name!r} is over its budget after its compaction, and too little may be "
+                "evicted: what is left is pinned, waits for results, is the newest, or stands for what was compacted; "
+                "the next turn tries again, or raise its budget"
             )
+
+    def _kept(self) -> list[str]:
+        """Return the ids of what is not evicted after a compaction.
+
+        They are those of the newest user's item, which every context shows, and of the newest item that stands for
+        several: the next compaction can take that in, and what it stands for would leave all contexts with it.
+        """
+        summaries = [item for item in self._section if (replaced := Replaced.by(item)) and replaced.items > 1]
+        kept = (*summaries[-1:], self._section.newest_user_item)
+        return [item.id for item in kept if item is not None]
 
     def _shortened(self, before: Sequence[Item], after: Sequence[ChatMessage]) -> Substitution | None:
         """Return what turns items into the messages that were made of them, None where these are not shorter."""
