@@ -87,6 +87,20 @@ def test_p07_the_users_first_message_is_there(events: tuple[Event, ...], expecte
     assert lines(told(system("S"), *events)) == ["system: S", *expected]
 
 
+def test_a_blank_system_message_is_none() -> None:
+    """One that says something is first, else the prompt that a conversation without one has."""
+    assert lines(told(system(" "), user("U"))) == [f"system: {PromptTemplates().system}", "user: U"]
+    assert lines(told(system(" "), user("U"), system("S"))) == ["system: S", "user: U"]
+
+
+@pytest.mark.parametrize("initial", [agent(), user(" "), Observation("result", "found"), "fix it"])
+def test_what_no_user_says_first_is_refused(initial: object) -> None:
+    """Without a word of it in the error."""
+    with pytest.raises(InvalidArgumentError, match="initial_user_action is no message of a user's") as raised:
+        ConversationMemory().process_events([], initial)
+    assert "fix it" not in str(raised.value)
+
+
 def test_the_users_first_message_comes_back_before_the_summary_that_stands_for_it() -> None:
     log = logged(system("S"), FIRST, agent("A"), Condensation((1, 2), summary="all", summary_offset=1), agent("B"))
     messages = ConversationMemory().process_events(View.from_events(log), log[1])
