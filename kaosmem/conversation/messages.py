@@ -69,8 +69,7 @@ class ConversationMemory:
         wording = Wording(
             self._prompts, max_chars=max_message_chars, vision=vision_is_active, never=self._config.disabled_knowledge
         )
-        view = condensed_history if isinstance(condensed_history, View) else View(condensed_history)
-        events = self._begun(view, initial_user_action)
+        events = self._begun(View.of(condensed_history), initial_user_action)
         messages = repair(_answers(with_distinct_calls(events), wording))
         after_system = int(messages[0].role == "system") if messages else 0
         messages[after_system:after_system] = self._remembered()

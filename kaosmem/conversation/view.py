@@ -40,6 +40,11 @@ class View(Sequence[Event]):
         """Return the view of a log, or of the events of a view."""
         return cls(events)
 
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> View:
+        """Return a view as it is, and the view of any other events."""
+        return events if isinstance(events, View) else cls(events)
+
     def append(self, event: Event) -> None:
         """Take in the next event of the log."""
         self._cuts = None
