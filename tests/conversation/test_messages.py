@@ -18,6 +18,7 @@ from kaosmem import (
     Event,
     ImageBlock,
     InvalidArgumentError,
+    InvalidContentError,
     Knowledge,
     MemoryTier,
     Observation,
@@ -260,6 +261,9 @@ def test_a_template_that_names_no_value_is_refused() -> None:
     for faulty in ({"summary": "$text"}, {"call": "costs $"}):
         with pytest.raises(InvalidArgumentError, match="use"):
             PromptTemplates(**faulty)
+    for no_text in ({"system": None}, {"call": "\ud800"}):
+        with pytest.raises(InvalidContentError, match=r"give a str|lone surrogate"):
+            PromptTemplates(**no_text)
     prompts = PromptTemplates(summary="so far: $summary, $$5")
     view = view_of(system("S"), user("U"), Condensation((), summary="s", summary_offset=2))
     assert ConversationMemory(prompt_manager=prompts).process_events(view, FIRST)[-1].text == "U\nso far: s, $5"

@@ -109,5 +109,5 @@ def _ids_in(answer: ChatMessage) -> Iterator[int]:
     try:
         given = json.loads(next(calls).arguments)["ids"]
         yield from (event_id for event_id in given if type(event_id) is int)
-    except (StopIteration, LookupError, TypeError, ValueError):
+    except (StopIteration, LookupError, TypeError, ValueError, RecursionError):
         raise NoCondensationError("the model ranks no events by a call of rank_events; ask another model") from None

@@ -32,7 +32,7 @@ class MaskingConfig:
         check_count(self.window, "window")
         try:
             check_text(self.placeholder, "placeholder").format(id=0)
-        except (AttributeError, LookupError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"placeholder is no template, by {type(error).__name__}; the only name in braces is {{id}}"
             ) from None
