@@ -57,6 +57,11 @@ class View(Sequence[Event]):
             self._add(event)
 
     @property
+    def events(self) -> list[Event]:
+        """What it shows."""
+        return list(self)
+
+    @property
     def cut_points(self) -> list[int]:
         """The positions, 0 to n, where it may be cut: nothing that belongs together is on both sides."""
         if self._cuts is None:

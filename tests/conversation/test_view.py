@@ -33,7 +33,7 @@ def forget(*event_ids: int, summary: str | None = None, at: int | None = None) -
 def test_v01_a_log_without_records_is_shown_as_it_is() -> None:
     log = logged(*messages(0, 1, 2, 3, 4))
     view = View.from_events(log)
-    assert list(view) == list(log)
+    assert list(view) == view.events == list(log)
     assert not view.unhandled_condensation_request
 
 
