@@ -206,6 +206,16 @@ async def test_m03_a_request_is_open_after_masking() -> None:
     assert (await condensed(pipeline, log)).forgotten_ids == (1,)
 
 
+async def test_a_summary_stands_where_what_it_replaces_was_though_a_window_hid_what_came_before() -> None:
+    """The record is for the log's view, of which the summariser was shown the end."""
+    summarizer, _ = summarizing(max_size=10)
+    log = logged(user("U"), *said(40))
+    window = RecentEventsCondenser(RecentEventsConfig(1, 12))
+    record = await condensed(CondenserPipeline([window, summarizer]), log)
+    assert record.forgotten_ids == tuple(range(30, 38))
+    assert ids(log.view) == [*range(30), record.id, 38, 39, 40]
+
+
 async def test_m04_a_masked_result_answers_its_call() -> None:
     view = view_of(user(), call("1"), result("1", "secret"), call("2"), result("2"))
     masked = await ObservationMaskingCondenser(MaskingConfig(window=2)).condense(view)
@@ -329,7 +339,7 @@ async def test_a_record_says_how_it_came_about() -> None:
     }
 
 
-@pytest.mark.parametrize("answer", [ConnectionError("gone"), "the newest ones", ChatMessage("assistant", "")])
+@pytest.mark.parametrize("answer", [ConnectionError("gone"), "the newest ones", ChatMessage("assistant", ""), None])
 async def test_a_model_that_ranks_nothing_is_no_reason_to_forget(answer: Answer) -> None:
     log = logged(*said(11), REQUEST)
     with pytest.raises(NoCondensationError, match=r"ranks no events|were to be ranked"):

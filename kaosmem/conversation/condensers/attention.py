@@ -105,9 +105,9 @@ class LLMAttentionCondenser(RollingCondenser):
 
 def _ids_in(answer: ChatMessage) -> Iterator[int]:
     """Yield the ids that a model ranks. Raises NoCondensationError where it ranks nothing."""
-    calls = (b for b in answer.blocks if isinstance(b, ToolUseBlock) and b.name == RANK_TOOL["name"])
     try:
+        calls = (b for b in answer.blocks if isinstance(b, ToolUseBlock) and b.name == RANK_TOOL["name"])
         given = json.loads(next(calls).arguments)["ids"]
         yield from (event_id for event_id in given if type(event_id) is int)
-    except (StopIteration, LookupError, TypeError, ValueError, RecursionError):
+    except (AttributeError, StopIteration, LookupError, TypeError, ValueError, RecursionError):
         raise NoCondensationError("the model ranks no events by a call of rank_events; ask another model") from None
