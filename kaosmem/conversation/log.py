@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TypeVar, overload
 
-from kaosmem.conversation.events import UNLOGGED, Event
+from kaosmem.conversation.event import UNLOGGED, Event
 from kaosmem.conversation.stored import check_event, event_json, event_of
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, InvalidContentError, UnknownItemError

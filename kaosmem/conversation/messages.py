@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from kaosmem.arguments import check_count
+from kaosmem.conversation.action import Action
 from kaosmem.conversation.call_names import with_distinct_calls
-from kaosmem.conversation.events import UNLOGGED, Action, Event, EventSource, said_blocks
+from kaosmem.conversation.event import UNLOGGED, Event, EventSource, said_blocks
 from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
 from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.conversation.view import View

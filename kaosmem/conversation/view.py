@@ -7,8 +7,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
 
+from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
-from kaosmem.conversation.events import Action, Event
+from kaosmem.conversation.event import Event
 from kaosmem.types import Trust
 from kaosmem.units import Units, cut_points
 

@@ -11,7 +11,7 @@ from kaosmem.clients import LLMClient
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
-from kaosmem.conversation.events import Event
+from kaosmem.conversation.event import Event
 from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError
 from kaosmem.formats.delimiters import escaped_in_piece

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice, takewhile
 
 from kaosmem.conversation.condensation import Condensation
-from kaosmem.conversation.events import Event
+from kaosmem.conversation.event import Event
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError

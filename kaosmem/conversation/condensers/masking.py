@@ -10,7 +10,8 @@ from kaosmem.arguments import check_count
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import ViewOutline
-from kaosmem.conversation.events import Event, Observation
+from kaosmem.conversation.event import Event
+from kaosmem.conversation.observation import Observation
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import check_text

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
-from kaosmem.conversation.events import Event
+from kaosmem.conversation.event import Event
 from kaosmem.conversation.view import View
 
 

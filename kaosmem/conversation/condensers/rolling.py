@@ -12,7 +12,7 @@ from kaosmem.arguments import check_count
 from kaosmem.conversation.condensation import Condensation, Summary
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
-from kaosmem.conversation.events import UNLOGGED, Event
+from kaosmem.conversation.event import UNLOGGED, Event
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, InvalidContentError, NoCondensationError
 from kaosmem.names import shown_name
