@@ -133,7 +133,8 @@ class View(Sequence[Event]):
             return set()
         loops = Units()
         for ordinal, event in enumerate(self._entries):
-            loops.add(ordinal, event.link)
+            # A call that is not shown begins no loop: what comes after it is not seen to belong to it either.
+            loops.add(ordinal, replace(event.link, loop=False) if ordinal in self._pending else event.link)
         broken: set[int] = set()  # loops that lost a part since they last brought reasoning
         cut_off: set[int] = set()
         for ordinal in range(len(self._entries)):

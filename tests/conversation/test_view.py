@@ -225,6 +225,12 @@ def test_a_loop_goes_on_from_the_next_reasoning_after_what_it_lost() -> None:
     ]
 
 
+def test_a_call_under_way_takes_nothing_with_what_is_forgotten() -> None:
+    """It is not shown, so that what follows is not seen to belong to its reasoning."""
+    view = view_of(user("U"), call("1", reasons=True), agent("a"), call("2"), result("2"), agent("b"), forget(2))
+    assert shown(view) == ["U", "A2", "O2", "b"]
+
+
 def test_a_slice_is_a_list_and_an_index_an_event() -> None:
     view = view_of(*messages(0, 1, 2), forget(0))
     assert shown(view[:1]) == ["e1"]
