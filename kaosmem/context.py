@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -50,7 +50,7 @@ class ContextConfig:
 
     history: HistoryProvider
     pipeline: CompactionStrategy | Iterable[CompactionStrategy] | None = None
-    retention: HistoryRetention = HistoryRetention.PERMANENT
+    retention: HistoryRetention = field(default=HistoryRetention.PERMANENT, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.history, HistoryProvider):

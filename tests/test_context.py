@@ -132,7 +132,7 @@ async def test_what_is_not_retained_is_never_written() -> None:
     """Neither what is appended nor a summary of what others wrote."""
     history = InMemoryHistoryProvider()
     await history.append_many("agent", numbered(20), session_id="s")
-    config = ContextConfig(history, summing_up(), HistoryRetention.NONE)
+    config = ContextConfig(history, summing_up(), retention=HistoryRetention.NONE)
     context = AgentContext(config, "agent")
     (message,) = await context.append(said("a"), "s", "run")
     assert message.id
