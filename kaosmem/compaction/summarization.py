@@ -42,7 +42,7 @@ class SummarizationCompaction:
         self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
         if max_summary_tokens is None:
             max_summary_tokens = recent_token_budget // 2
-        self.max_summary_tokens = check_count(max_summary_tokens, "max_summary_tokens")
+        self.max_summary_tokens = check_count(max_summary_tokens, "max_summary_tokens", least=1)
         self._open_tasks, self._counter = open_tasks, counter
 
     def __repr__(self) -> str:
