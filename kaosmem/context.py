@@ -45,7 +45,7 @@ class ContextConfig:
 
     pipeline: one or several strategies; None is a sliding window of a hundred messages. A message of role summary that
     one of them makes, with an id and the ids of its sources, is kept; whatever else one makes is made anew each time.
-    Raises InvalidArgumentError for what is no history or no retention.
+    Raises InvalidArgumentError for what is no history, no strategy or no retention.
     """
 
     history: HistoryProvider
@@ -53,6 +53,8 @@ class ContextConfig:
     retention: HistoryRetention = HistoryRetention.PERMANENT
 
     def __post_init__(self) -> None:
+        pipeline = SlidingWindowCompaction() if self.pipeline is None else self.pipeline
+        object.__setattr__(self, "pipeline", CompactionPipeline(pipeline))  # an iterator gives its strategies only once
         if not isinstance(self.history, HistoryProvider):
             raise InvalidArgumentError(f"history is a {type(self.history).__name__}; give a HistoryProvider")
         if not isinstance(self.retention, HistoryRetention):
@@ -100,8 +102,7 @@ class AgentContext:
         rng: random.Random | None = None,
     ) -> None:
         self._history, self._retention = config.history, config.retention
-        pipeline = SlidingWindowCompaction() if config.pipeline is None else config.pipeline
-        self._strategies = CompactionPipeline(pipeline).strategies
+        self._strategies = CompactionPipeline(config.pipeline or ()).strategies
         self._agent_id = check_id(agent_id, "agent id")
         self._counter = get_counter(counter)
         self._rng: random.Random = rng or random.SystemRandom()
