@@ -72,7 +72,8 @@ class SummarizationCompaction:
         """
         beyond = sum(outline.sizes) - self.recent_token_budget
         before = [0, *accumulate(outline.sizes)]
-        cuts = [cut for cut in outline.cuts if cut <= _newest(outline)]
+        newest = _newest(outline)
+        cuts = [cut for cut in outline.cuts if cut <= newest]
         start = next((cut for cut in cuts if before[cut] >= beyond), cuts[-1])
         old = [place for place in range(start) if place not in outline.protected]
         first = next((index for index, place in enumerate(old) if place not in outline.orphans), len(old))
