@@ -28,7 +28,8 @@ _LIST_MARKER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
 # Runs without white space, quotes, brackets and signs; a comma belongs to a number. Each is classified as a whole, so
 # that a long run costs no more than its length.
 _NOT_IN_RUN = rf"\s\"'`<>|(){{}}\[\];=*!?^&\\\u2010-\u205f\u00ab\u00bb\u3000-\u3004\u3008-\u303f\uff00-\uff65{UNSPACED}"
-_DRIVE_PATH = rf"[A-Za-z]:\\(?:[^,{_NOT_IN_RUN}]|\\)+"
+# A backslash escapes in many texts: two begin a path where they name a host and what it shares.
+_DRIVE_PATH = rf"(?:[A-Za-z]:\\|(?<!\\)\\\\[\w.-]{{2,63}}\\(?=[\w$]))(?:[^,{_NOT_IN_RUN}]|\\)+"
 _PLAIN = re.compile(rf"{_DRIVE_PATH}|[^,{_NOT_IN_RUN}]+")
 # A path with blanks is told by its quotes.
 _RUN = re.compile(
@@ -36,7 +37,7 @@ _RUN = re.compile(
     rf"|{_DRIVE_PATH}|(?:[^,{_NOT_IN_RUN}]|(?<=\d),(?=\d))+"
 )
 
-_PATH_BEGIN = re.compile(r"[./~]|[A-Za-z]:\\")
+_PATH_BEGIN = re.compile(r"[./~]|\$[A-Z_]{2}|[A-Za-z]:\\")
 _NUMBER = re.compile(r"[-+~]?[A-Z]{0,3}[$€£¥]?\d[\d.,:/_-]*(?:[eE][-+]?\d+)?[%‰°]?[A-Za-zµ]{0,4}(?:/[A-Za-z]{1,3})?")
 _IDENTIFIER = re.compile(
     r"(?=.*\d)(?=.*[^\W\d]).+"  # letters and digits
