@@ -28,7 +28,8 @@ FOUND = {
     "$1,250,000.50, 8.5%, 9.9%. 2026-11-22T10:30, -5, 1e-9, 30s": (
         ["$1,250,000.50", "8.5%", "9.9%", "2026-11-22T10:30", "-5", "1e-9", "30s"]
     ),
-    "ファイルはsrc/app.pyで、値は42です。": ["src/app.py", "42"],
+    "ファイルはsrc/app.pyで、値は42です。５００円": ["src/app.py", "42", "５００"],
+    "1\u00a0234\u00a0567,50 km, 12\u202f000 and 7\u00a0days": ["1\u00a0234\u00a0567,50", "12\u202f000", "7"],
     '{"path": "C:\\\\dir\\\\my file.txt", "rate": 1.10, "deep": [{"id": "k-7"}]}': [
         r"C:\dir\my file.txt",
         "1.10",
@@ -84,8 +85,8 @@ def test_what_is_too_long_is_data() -> None:
 
 _PIECES = (
     "/srv/a.txt ./b C:\\x\\y \\\\host\\s $HOME/b"
-    " https://ex.com/q?a=1 http://h/(x) TASK-1 fooBar a_b x@y.de 42 1,250 8.5% $3 30s 2026-11-22"
-    " -5 7 days port within of : = ; , . ( ) \" ' ` { } [ ] \\ | - -- # @ % ~ 日本 é \u2028 \u00a0 ... :// .:: 1. 2)"
+    " https://ex.com/q?a=1 http://h/(x) TASK-1 fooBar a_b x@y.de 42 1,250 8.5% $3 30s 2026-11-22 -5 1\u00a0234 ５"
+    " 7 days port within of : = ; , . ( ) \" ' ` { } [ ] \\ | - -- # @ % ~ 日本 é \u2028 \u00a0 ... :// .:: 1. 2)"
 )
 fragments = st.sampled_from([*_PIECES.split(" "), "\n", "\t", " ", " ", " "])
 
