@@ -53,8 +53,8 @@ class ContextConfig:
     retention: HistoryRetention = HistoryRetention.PERMANENT
 
     def __post_init__(self) -> None:
-        pipeline = SlidingWindowCompaction() if self.pipeline is None else self.pipeline
-        object.__setattr__(self, "pipeline", CompactionPipeline(pipeline))  # an iterator gives its strategies only once
+        if self.pipeline is not None:  # an iterator gives its strategies only once
+            object.__setattr__(self, "pipeline", CompactionPipeline(self.pipeline).strategies)
         if not isinstance(self.history, HistoryProvider):
             raise InvalidArgumentError(f"history is a {type(self.history).__name__}; give a HistoryProvider")
         if not isinstance(self.retention, HistoryRetention):
@@ -102,7 +102,8 @@ class AgentContext:
         rng: random.Random | None = None,
     ) -> None:
         self._history, self._retention = config.history, config.retention
-        self._strategies = CompactionPipeline(config.pipeline or ()).strategies
+        pipeline = SlidingWindowCompaction() if config.pipeline is None else config.pipeline
+        self._strategies = CompactionPipeline(pipeline).strategies
         self._agent_id = check_id(agent_id, "agent id")
         self._counter = get_counter(counter)
         self._rng: random.Random = rng or random.SystemRandom()

@@ -26,10 +26,10 @@ def evicting(*item_ids: str) -> Act:
     return committing(*map(evict, item_ids))
 
 
-def compacting(*item_ids: str, into: str, text: str = "summary") -> Act:
+def compacting(*item_ids: str, into: str) -> Act:
     """Put a summary in the place of items."""
     replaced = list(item_ids)
-    summary = {"id": into, "content": text, "sources": replaced, "place": replaced[0]}
+    summary = {"id": into, "content": "summary", "sources": replaced, "place": replaced[0]}
     return committing(Change("messages", "compact", {"version": 1, "replaced": replaced, "items": [summary]}))
 
 
