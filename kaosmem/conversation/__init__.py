@@ -1,5 +1,6 @@
 """A conversation: its log of events, the view that is left of it, and the messages that a model is given."""
 
+from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
 from kaosmem.conversation.condensers import (
     AmortizedForgettingCondenser,
@@ -22,10 +23,11 @@ from kaosmem.conversation.condensers import (
     StructuredSummaryCondenser,
     SummarizingConfig,
 )
-from kaosmem.conversation.events import Action, Event, EventSource, Knowledge, Observation
+from kaosmem.conversation.event import Event, EventSource
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
 from kaosmem.conversation.messages import ConversationConfig, ConversationMemory
+from kaosmem.conversation.observation import Knowledge, Observation
 from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.conversation.view import View
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
-from kaosmem.conversation.events import Action, Event, Observation
+from kaosmem.conversation.action import Action
+from kaosmem.conversation.event import Event
+from kaosmem.conversation.observation import Observation
 
 
 def with_distinct_calls(events: Iterable[Event]) -> Iterator[Event]:

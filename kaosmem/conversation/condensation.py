@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kaosmem.conversation.events import Event
+from kaosmem.conversation.event import Event
 from kaosmem.errors import InvalidContentError
 from kaosmem.types import ChatMessage, JSONValue, Trust, check_metadata, check_text, is_integer
 from kaosmem.units import Link

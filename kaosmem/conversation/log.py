@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TypeVar, overload
 
-from kaosmem.conversation.events import UNLOGGED, Event
+from kaosmem.conversation.event import UNLOGGED, Event
 from kaosmem.conversation.stored import check_event, event_json, event_of
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, InvalidContentError, UnknownItemError
@@ -31,6 +31,8 @@ class EventLog(Sequence[Event]):
         self._view: View | None = None
         for event in events:
             check_event(event)
+            if event.id == UNLOGGED:
+                raise InvalidArgumentError("an event has no id, as no log has taken it yet; append it")
             if event.id < self.next_id:
                 raise InvalidArgumentError(f"event {event.id} comes after {self.next_id - 1}; give ids that ascend")
             self._events.append(event)
@@ -97,7 +99,7 @@ class EventLog(Sequence[Event]):
 def _event_of_line(number: int, line: str | bytes) -> Event:
     try:
         return event_of(json.loads(line))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, InvalidContentError) else "it is no JSON"
         raise InvalidContentError(f"line {number} of a log can't be read: {reason}") from None
 

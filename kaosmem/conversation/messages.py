@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from kaosmem.arguments import check_count
+from kaosmem.conversation.action import Action
 from kaosmem.conversation.call_names import with_distinct_calls
-from kaosmem.conversation.events import UNLOGGED, Action, Event, EventSource, said_blocks
+from kaosmem.conversation.event import UNLOGGED, Event, EventSource, said_blocks
 from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
 from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.conversation.view import View
 from kaosmem.conversation.wording import Wording
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, Trust
 from kaosmem.units import repair
 
@@ -58,13 +60,17 @@ class ConversationMemory:
         image is a text that stands for it.
         Raises InvalidArgumentError.
         """
+        if not _is_users(initial_user_action):
+            raise InvalidArgumentError(
+                "initial_user_action is no message of a user's that says something; give "
+                "Action('message', text, source='user')"
+            )
         if max_message_chars is not None:
             check_count(max_message_chars, "max_message_chars", least=1)
         wording = Wording(
             self._prompts, max_chars=max_message_chars, vision=vision_is_active, never=self._config.disabled_knowledge
         )
-        view = condensed_history if isinstance(condensed_history, View) else View(condensed_history)
-        events = self._begun(view, initial_user_action)
+        events = self._begun(View.of(condensed_history), initial_user_action)
         messages = repair(_answers(with_distinct_calls(events), wording))
         after_system = int(messages[0].role == "system") if messages else 0
         messages[after_system:after_system] = self._remembered()
@@ -75,7 +81,7 @@ class ConversationMemory:
     def _begun(self, history: Iterable[Event], initial: Action) -> list[Event]:
         """Return the history with a system message and the user's first one in front."""
         events = list(history)
-        system: Event | None = next(filter(_is_system, events), None)
+        system = next((event for event in events if _is_system(event) and event.text.strip()), None)
         if system is None:
             system = Action("system_message", self._prompts.system, source=EventSource.ENVIRONMENT)
         rest = [event for event in events if event is not system]
@@ -164,7 +170,7 @@ def _names(messages: Iterable[ChatMessage]) -> tuple[str, ...]:
     return tuple(message.id for message in messages if message.id)
 
 
-def _is_users(event: Event) -> bool:
+def _is_users(event: object) -> bool:
     return (
         isinstance(event, Action)
         and event.kind == "message"

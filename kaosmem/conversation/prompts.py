@@ -7,6 +7,7 @@ from string import Template
 from typing import ClassVar
 
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.types import check_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class PromptTemplates:
     system: the system prompt of a conversation that has none. summary: a summary beside what the user says.
     knowledge: a piece of what was recalled. call, result, error: what a model without function calling is told of a
     call. left_out: stands in the middle of a long result.
-    Raises InvalidArgumentError for a template that names a value that there is not.
+    Raises InvalidArgumentError for a template that names a value that there is not, InvalidContentError for no text.
     """
 
     system: str = "You are a helpful agent. You work with the tools that you are given until the user's task is done."
@@ -38,7 +39,7 @@ class PromptTemplates:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            template = Template(getattr(self, each.name))
+            template = Template(check_text(getattr(self, each.name), f"template {each.name!r}"))
             values = self.VALUES.get(each.name)
             if values is not None and not (template.is_valid() and values.issuperset(template.get_identifiers())):
                 names = ", ".join(f"${name}" for name in sorted(values))

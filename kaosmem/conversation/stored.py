@@ -7,8 +7,10 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
+from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest
-from kaosmem.conversation.events import Action, Event, Knowledge, Observation
+from kaosmem.conversation.event import Event
+from kaosmem.conversation.observation import Knowledge, Observation
 from kaosmem.errors import InvalidContentError
 from kaosmem.names import shown_name
 from kaosmem.types import JSONValue, content_json

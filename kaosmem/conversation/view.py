@@ -7,8 +7,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
 
+from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
-from kaosmem.conversation.events import Action, Event
+from kaosmem.conversation.event import Event
 from kaosmem.types import Trust
 from kaosmem.units import Units, cut_points
 
@@ -40,6 +41,11 @@ class View(Sequence[Event]):
         """Return the view of a log, or of the events of a view."""
         return cls(events)
 
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> View:
+        """Return a view as it is, and the view of any other events."""
+        return events if isinstance(events, View) else cls(events)
+
     def append(self, event: Event) -> None:
         """Take in the next event of the log."""
         self._cuts = None
@@ -50,6 +56,11 @@ class View(Sequence[Event]):
             self._condense(event)
         elif event.is_shown:
             self._add(event)
+
+    @property
+    def events(self) -> list[Event]:
+        """What it shows."""
+        return list(self)
 
     @property
     def cut_points(self) -> list[int]:
@@ -122,7 +133,8 @@ class View(Sequence[Event]):
             return set()
         loops = Units()
         for ordinal, event in enumerate(self._entries):
-            loops.add(ordinal, event.link)
+            # A call that is not shown begins no loop: what comes after it is not seen to belong to it either.
+            loops.add(ordinal, replace(event.link, loop=False) if ordinal in self._pending else event.link)
         broken: set[int] = set()  # loops that lost a part since they last brought reasoning
         cut_off: set[int] = set()
         for ordinal in range(len(self._entries)):

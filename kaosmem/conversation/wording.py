@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kaosmem.conversation.events import Action, B, Event, Knowledge, Observation, Observed, said_blocks
+from kaosmem.conversation.action import Action
+from kaosmem.conversation.event import B, Event, said_blocks
+from kaosmem.conversation.observation import Knowledge, Observation, Observed
 from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.types import ChatMessage, ImageBlock, TextBlock, block_text, content_text
 

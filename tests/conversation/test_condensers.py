@@ -19,6 +19,8 @@ from kaosmem import (
     ConversationWindowCondenser,
     Event,
     EventLog,
+    InvalidArgumentError,
+    InvalidContentError,
     LLMAttentionCondenser,
     LLMSummarizingCondenser,
     MaskingConfig,
@@ -188,6 +190,12 @@ async def test_m01_an_old_result_becomes_a_placeholder() -> None:
     assert shown(masked)[1] == "[what came back is left out: event 1]"
 
 
+@pytest.mark.parametrize("placeholder", ["{", "{name}", "{id.name}", "{id[0]}", None])
+def test_a_placeholder_that_can_not_be_filled_in_is_refused(placeholder: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"the only name in braces is \{id\}"):
+        MaskingConfig(placeholder=placeholder)
+
+
 async def test_m03_a_request_is_open_after_masking() -> None:
     log = logged(user("a"), Observation("browser_output", "1"), Observation("browser_output", "2"), REQUEST)
     for condenser in (ObservationMaskingCondenser(MaskingConfig(1)), BrowserOutputCondenser(), NoOpCondenser()):
@@ -196,6 +204,16 @@ async def test_m03_a_request_is_open_after_masking() -> None:
         assert view.unhandled_condensation_request
     pipeline = CondenserPipeline([ObservationMaskingCondenser(MaskingConfig(1)), ConversationWindowCondenser()])
     assert (await condensed(pipeline, log)).forgotten_ids == (1,)
+
+
+async def test_a_summary_stands_where_what_it_replaces_was_though_a_window_hid_what_came_before() -> None:
+    """The record is for the log's view, of which the summariser was shown the end."""
+    summarizer, _ = summarizing(max_size=10)
+    log = logged(user("U"), *said(40))
+    window = RecentEventsCondenser(RecentEventsConfig(1, 12))
+    record = await condensed(CondenserPipeline([window, summarizer]), log)
+    assert record.forgotten_ids == tuple(range(30, 38))
+    assert ids(log.view) == [*range(30), record.id, 38, 39, 40]
 
 
 async def test_m04_a_masked_result_answers_its_call() -> None:
@@ -321,12 +339,35 @@ async def test_a_record_says_how_it_came_about() -> None:
     }
 
 
-@pytest.mark.parametrize("answer", [ConnectionError("gone"), "the newest ones", ChatMessage("assistant", "")])
+@pytest.mark.parametrize("answer", [ConnectionError("gone"), "the newest ones", ChatMessage("assistant", ""), None])
 async def test_a_model_that_ranks_nothing_is_no_reason_to_forget(answer: Answer) -> None:
     log = logged(*said(11), REQUEST)
     with pytest.raises(NoCondensationError, match=r"ranks no events|were to be ranked"):
         await LLMAttentionCondenser(ScriptedLLM([answer])).condensed_view(log)
     assert len(log.view) == 11
+
+
+async def test_a_ranking_that_no_parser_can_read_is_no_reason_to_forget() -> None:
+    """However deep it goes."""
+    answer = ChatMessage("assistant", (ToolUseBlock("c", "rank_events", "[" * 100_000),))
+    with pytest.raises(NoCondensationError, match="ranks no events"):
+        await LLMAttentionCondenser(ScriptedLLM([answer])).condensed_view(logged(*said(11), REQUEST))
+
+
+async def test_a_state_is_a_log_or_a_view_or_events() -> None:
+    """The same record, whichever is given; nothing that is given changes."""
+    condenser = AmortizedForgettingCondenser(RollingConfig(max_size=10))
+    log = logged(*said(11), REQUEST)
+    records = [await condenser.condensed_history(state) for state in (log, log.view, list(log))]
+    assert records[0] == records[1] == records[2]
+    assert isinstance(records[0], Condensation)
+    assert len(log.view) == 11
+
+
+async def test_events_that_no_log_has_taken_are_not_forgotten() -> None:
+    """They have no ids yet, so that one record would forget them all."""
+    with pytest.raises(InvalidContentError, match="append them to an EventLog"):
+        await AmortizedForgettingCondenser(RollingConfig(max_size=10)).condense(View(said(11)))
 
 
 async def test_what_the_model_is_given_to_rank_cannot_forge_an_event() -> None:

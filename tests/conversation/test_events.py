@@ -57,6 +57,8 @@ def test_a_log_takes_new_events_alone() -> None:
         log.append(log[0])
     with pytest.raises(InvalidArgumentError, match="ascend"):
         EventLog([log[0], log[0]])
+    with pytest.raises(InvalidArgumentError, match="no log has taken it yet; append it"):
+        EventLog([user()])
     for other in (Summary("all is well"), Event(), "text", None):
         with pytest.raises(InvalidContentError, match="a log keeps no"):
             log.append(other)
@@ -134,6 +136,11 @@ def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
     with pytest.raises(InvalidContentError, match="line 2 of a log can't be read: it is no JSON") as error:
         EventLog.from_lines(lines)
     assert SECRET not in str(error.value)
+
+
+def test_a_line_that_goes_too_deep_is_refused_like_any_other() -> None:
+    with pytest.raises(InvalidContentError, match="line 1 of a log can't be read: it is no JSON"):
+        EventLog.from_lines(["[" * 100_000])
 
 
 def test_what_no_event_can_be_is_refused_at_once() -> None:

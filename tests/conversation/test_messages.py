@@ -18,6 +18,7 @@ from kaosmem import (
     Event,
     ImageBlock,
     InvalidArgumentError,
+    InvalidContentError,
     Knowledge,
     MemoryTier,
     Observation,
@@ -85,6 +86,20 @@ def test_p06_a_system_message_comes_first() -> None:
 )
 def test_p07_the_users_first_message_is_there(events: tuple[Event, ...], expected: list[str]) -> None:
     assert lines(told(system("S"), *events)) == ["system: S", *expected]
+
+
+def test_a_blank_system_message_is_none() -> None:
+    """One that says something is first, else the prompt that a conversation without one has."""
+    assert lines(told(system(" "), user("U"))) == [f"system: {PromptTemplates().system}", "user: U"]
+    assert lines(told(system(" "), user("U"), system("S"))) == ["system: S", "user: U"]
+
+
+@pytest.mark.parametrize("initial", [agent(), user(" "), Observation("result", "found"), "fix it"])
+def test_what_no_user_says_first_is_refused(initial: object) -> None:
+    """Without a word of it in the error."""
+    with pytest.raises(InvalidArgumentError, match="initial_user_action is no message of a user's") as raised:
+        ConversationMemory().process_events([], initial)
+    assert "fix it" not in str(raised.value)
 
 
 def test_the_users_first_message_comes_back_before_the_summary_that_stands_for_it() -> None:
@@ -246,6 +261,9 @@ def test_a_template_that_names_no_value_is_refused() -> None:
     for faulty in ({"summary": "$text"}, {"call": "costs $"}):
         with pytest.raises(InvalidArgumentError, match="use"):
             PromptTemplates(**faulty)
+    for no_text in ({"system": None}, {"call": "\ud800"}):
+        with pytest.raises(InvalidContentError, match=r"give a str|lone surrogate"):
+            PromptTemplates(**no_text)
     prompts = PromptTemplates(summary="so far: $summary, $$5")
     view = view_of(system("S"), user("U"), Condensation((), summary="s", summary_offset=2))
     assert ConversationMemory(prompt_manager=prompts).process_events(view, FIRST)[-1].text == "U\nso far: s, $5"

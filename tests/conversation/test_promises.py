@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kaosmem import (
     Action,
     ChatMessage,
+    Condensation,
     ConversationConfig,
     ConversationMemory,
     Event,
@@ -19,11 +20,12 @@ from kaosmem import (
     View,
     render_messages,
 )
+from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_json, event_of
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.types import Trust
 from kaosmem.units import NO_RESULT, repair
-from tests.conversation.logs import LOGS, user
+from tests.conversation.logs import LOGS, agent, call, logged, result, user
 
 FIRST = user("first")
 
@@ -71,6 +73,22 @@ def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> No
 
 def stated_as_missing(events: list[Event] | View) -> int:
     return sum(NO_RESULT in message.text for message in ConversationMemory().process_events(events, FIRST))
+
+
+FEW = st.lists(
+    st.sampled_from([call("1", reasons=True), result("1"), call("2"), result("2"), agent(), user()]), max_size=12
+)
+
+
+@given(st.one_of(LOGS, FEW.map(lambda events: logged(*events))), st.data())
+def test_forgetting_whole_units_costs_no_other_event(log: EventLog, data: st.DataObject) -> None:
+    """What is left of a view is what a record did not forget, where that is not a part of what belongs together."""
+    view = View.from_events(log)
+    units = ViewOutline(view).units
+    forgotten = {place for unit in data.draw(st.lists(st.sampled_from(units))) for place in unit} if units else set()
+    left = [event for place, event in enumerate(view) if place not in forgotten]
+    record = Condensation(tuple(view[place].id for place in forgotten))
+    assert list(View([*log, record])) == left
 
 
 @given(LOGS)

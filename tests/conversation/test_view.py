@@ -33,7 +33,7 @@ def forget(*event_ids: int, summary: str | None = None, at: int | None = None) -
 def test_v01_a_log_without_records_is_shown_as_it_is() -> None:
     log = logged(*messages(0, 1, 2, 3, 4))
     view = View.from_events(log)
-    assert list(view) == list(log)
+    assert list(view) == view.events == list(log)
     assert not view.unhandled_condensation_request
 
 
@@ -223,6 +223,12 @@ def test_a_loop_goes_on_from_the_next_reasoning_after_what_it_lost() -> None:
         "A4",
         "O4",
     ]
+
+
+def test_a_call_under_way_takes_nothing_with_what_is_forgotten() -> None:
+    """It is not shown, so that what follows is not seen to belong to its reasoning."""
+    view = view_of(user("U"), call("1", reasons=True), agent("a"), call("2"), result("2"), agent("b"), forget(2))
+    assert shown(view) == ["U", "A2", "O2", "b"]
 
 
 def test_a_slice_is_a_list_and_an_index_an_event() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from hypothesis import settings
@@ -22,11 +23,11 @@ class PlainView:
         self.entries: list[Event] = []
         self.asked = False
 
-    def groups(self, *, loops: bool = False) -> PlainUnits:
+    def groups(self, signed: Collection[int] = ()) -> PlainUnits:
         plain = PlainUnits()
         for ordinal, event in enumerate(self.entries):
             role = event.link.role if event.link.role in ("assistant", "tool", "system") else "user"
-            plain.add(ordinal, replace(event.link, role=role, loop=loops and event.link.loop))
+            plain.add(ordinal, replace(event.link, role=role, loop=event.link.loop and ordinal in signed))
         return plain
 
     def append(self, event: Event) -> None:
@@ -57,7 +58,8 @@ class PlainView:
     def condense(self, record: Condensation) -> None:
         low, high = record.forgotten_range or (0, -1)
         forgotten = {*(record.forgotten_ids or ()), *range(low, high + 1)}
-        answers, loops = self.groups(), self.groups(loops=True)
+        answers = self.groups()
+        loops = self.groups([o for o in range(len(self.entries)) if not self.pending(o, answers)])
         lost: set[int] = set()
         for ordinal, event in enumerate(self.entries):
             if event.id in forgotten:

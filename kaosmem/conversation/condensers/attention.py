@@ -11,7 +11,7 @@ from kaosmem.clients import LLMClient
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
-from kaosmem.conversation.events import Event
+from kaosmem.conversation.event import Event
 from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError
 from kaosmem.formats.delimiters import escaped_in_piece
@@ -105,9 +105,9 @@ class LLMAttentionCondenser(RollingCondenser):
 
 def _ids_in(answer: ChatMessage) -> Iterator[int]:
     """Yield the ids that a model ranks. Raises NoCondensationError where it ranks nothing."""
-    calls = (b for b in answer.blocks if isinstance(b, ToolUseBlock) and b.name == RANK_TOOL["name"])
     try:
+        calls = (b for b in answer.blocks if isinstance(b, ToolUseBlock) and b.name == RANK_TOOL["name"])
         given = json.loads(next(calls).arguments)["ids"]
         yield from (event_id for event_id in given if type(event_id) is int)
-    except (StopIteration, LookupError, TypeError, ValueError):
+    except (AttributeError, StopIteration, LookupError, TypeError, ValueError, RecursionError):
         raise NoCondensationError("the model ranks no events by a call of rank_events; ask another model") from None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice, takewhile
 
 from kaosmem.conversation.condensation import Condensation
-from kaosmem.conversation.events import Event
+from kaosmem.conversation.event import Event
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError
@@ -32,14 +32,16 @@ class Condenser(ABC):
         """
         ...
 
-    async def condensed_history(self, state: EventLog, *, limit: int | None = None) -> View | Condensation:
+    async def condensed_history(self, state: Sequence[Event], *, limit: int | None = None) -> View | Condensation:
         """Return the view of a conversation condensed, or the record to append to it before asking again.
 
+        state: its log, a view of it, or all its events.
         Raises NoCondensationError where it has to be shorter and can't be, also where a record frees nothing, and where
         `MAX_IN_A_ROW` of them were appended and it still has to be.
         """
-        entries = tuple(state.view)  # as they are now, whatever is appended while a model thinks
-        condensed = await self.condense(state.view, limit=limit)
+        view = state.view if isinstance(state, EventLog) else View.of(state)
+        entries = tuple(view)  # as they are now, whatever is appended while a model thinks
+        condensed = await self.condense(view, limit=limit)
         if isinstance(condensed, View):
             return condensed
         newest = islice(reversed(state), MAX_IN_A_ROW)

@@ -10,7 +10,8 @@ from kaosmem.arguments import check_count
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import ViewOutline
-from kaosmem.conversation.events import Event, Observation
+from kaosmem.conversation.event import Event
+from kaosmem.conversation.observation import Observation
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import check_text
@@ -32,7 +33,7 @@ class MaskingConfig:
         check_count(self.window, "window")
         try:
             check_text(self.placeholder, "placeholder").format(id=0)
-        except (AttributeError, LookupError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"placeholder is no template, by {type(error).__name__}; the only name in braces is {{id}}"
             ) from None

@@ -9,8 +9,9 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from kaosmem.compaction import Outline
+from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Summary
-from kaosmem.conversation.events import Action, Event, EventSource
+from kaosmem.conversation.event import Event, EventSource
 from kaosmem.conversation.view import View
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Trust

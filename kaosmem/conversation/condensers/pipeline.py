@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
+from kaosmem.conversation.event import Event
 from kaosmem.conversation.view import View
 
 
@@ -23,9 +25,21 @@ class CondenserPipeline(Condenser):
 
     async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
         """Return the view that the last leaves, or the first record."""
+        given = tuple(view)
         for condenser in self.condensers:
+            entries = tuple(view)
             condensed = await condenser.condense(view, limit=limit)
             if isinstance(condensed, Condensation):
-                return condensed
+                return _placed(condensed, entries, given)
             view = condensed
         return view
+
+
+def _placed(record: Condensation, entries: Sequence[Event], given: Sequence[Event]) -> Condensation:
+    """Return a record whose summary comes before the same of all that were given as of the entries it was made for."""
+    if record.summary_offset is None:
+        return record
+    forgets = record.forgets
+    left = [event.id for event in given if event.id not in forgets]
+    after = [event.id for event in entries if event.id not in forgets][record.summary_offset :]
+    return replace(record, summary_offset=left.index(after[0]) if after else len(left))

@@ -12,9 +12,9 @@ from kaosmem.arguments import check_count
 from kaosmem.conversation.condensation import Condensation, Summary
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
-from kaosmem.conversation.events import Event
+from kaosmem.conversation.event import UNLOGGED, Event
 from kaosmem.conversation.view import View
-from kaosmem.errors import InvalidArgumentError, NoCondensationError
+from kaosmem.errors import InvalidArgumentError, InvalidContentError, NoCondensationError
 from kaosmem.names import shown_name
 from kaosmem.tokens import TokenCounter, get_counter
 
@@ -198,10 +198,16 @@ class RollingCondenser(Condenser):
     def record(
         self, outline: ViewOutline, units: Iterable[Unit], *, limit: int | None = None, summary: str | None = None
     ) -> Condensation:
-        """Return the record that forgets units of a view, for a summary if there is one."""
+        """Return the record that forgets units of a view, for a summary if there is one.
+
+        Raises InvalidContentError where they are not of a log.
+        """
         forgotten = sorted(place for unit in units for place in unit)
+        ids = tuple(outline.events[place].id for place in forgotten)
+        if UNLOGGED in ids:
+            raise InvalidContentError("a record can't name events that no log has taken; append them to an EventLog")
         return Condensation(
-            forgotten_ids=tuple(outline.events[place].id for place in forgotten),
+            forgotten_ids=ids,
             summary=summary,
             summary_offset=None if summary is None else outline.place(forgotten),
             metadata={

@@ -12,7 +12,8 @@ from kaosmem.conversation.condensation import Condensation, Summary
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
 from kaosmem.conversation.condensers.state_summary import STATE_TEMPLATE, StateClient
-from kaosmem.conversation.events import Event, Observation
+from kaosmem.conversation.event import Event
+from kaosmem.conversation.observation import Observation
 from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.tokens import TokenCounter

@@ -1,0 +1,111 @@
+"""What somebody does in a conversation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kaosmem.conversation.event import Event, EventSource, check_kind, checked_content, said_blocks
+from kaosmem.conversation.kinds import HIDDEN_KINDS, OBSERVATION_KINDS, SPOKEN_KINDS
+from kaosmem.errors import InvalidContentError
+from kaosmem.types import (
+    ChatMessage,
+    Content,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    Trust,
+    check_content,
+    check_text,
+    content_text,
+)
+from kaosmem.units import Link
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Action(Event):
+    """What somebody did: said something, called a tool, or both.
+
+    kind: one of `ACTION_KINDS`, or any other name. content: what was said, reasoning included, beside the call.
+    response: id of the model's answer that the call is part of; those of one answer stay together.
+    Raises InvalidNameError or InvalidContentError.
+    """
+
+    type: ClassVar[str] = "action"
+    kind: str
+    content: Content = ""
+    call: ToolUseBlock | None = None
+    response: str = ""
+    source: EventSource = field(default=EventSource.AGENT, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Event.__post_init__(self)
+        check_kind(self.kind, OBSERVATION_KINDS, "an observation")
+        object.__setattr__(self, "content", checked_content(self.content))
+        if self.call is not None:
+            call = check_content((self.call,))[0]
+            if not isinstance(call, ToolUseBlock):
+                raise InvalidContentError(f"a call is a {type(call).__name__}; give a ToolUseBlock")
+            object.__setattr__(self, "call", call)
+        check_text(self.response, "response")
+
+    def __repr__(self) -> str:
+        return f"<Action {self.id} {self.kind}, {self.source}, {len(content_text(self.content)):,} characters>"
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a model may see it."""
+        return self.kind not in HIDDEN_KINDS
+
+    @property
+    def role(self) -> str:
+        """Return the role that it is shown under."""
+        if self.call is not None:
+            return "assistant"
+        if self.kind == "system_message":
+            return "system"
+        return "assistant" if self.source is EventSource.AGENT else str(self.source)
+
+    @property
+    def has_words(self) -> bool:
+        """Return whether it says something beside its call and its reasoning."""
+        if isinstance(self.content, str):
+            return bool(self.content.strip())
+        return any(
+            bool(block.text.strip()) if isinstance(block, TextBlock) else not isinstance(block, ThinkingBlock)
+            for block in self.content
+        )
+
+    @property
+    def is_tied(self) -> bool:
+        """Return whether it is a call."""
+        return self.call is not None
+
+    @property
+    def link(self) -> Link:
+        """Return what ties it to other events: its call, the model's answer, signed reasoning."""
+        if self.call is None and isinstance(self.content, str):
+            return Link(role=self.role)
+        sealed = not isinstance(self.content, str) and any(
+            isinstance(block, ThinkingBlock) and block.is_sealed for block in self.content
+        )
+        if self.call is None:
+            return Link(role=self.role, loop=sealed)
+        return Link(calls=(self.call.id,), batch=self.response or None, loop=sealed, role=self.role)
+
+    def without_call(self) -> Action:
+        """Return a copy that only says what it says beside its call."""
+        return self.changed(call=None, response="")
+
+    def _made_message(self) -> ChatMessage:
+        content = self.content
+        if self.call is not None:
+            content = (*said_blocks(content), self.call)
+        elif self.source is not EventSource.AGENT and self.kind not in SPOKEN_KINDS:
+            content = _labelled(self.kind, content)
+        trust = Trust.TOOL if self.source is EventSource.ENVIRONMENT and self.role != "system" else None
+        return ChatMessage(self.role, content, id=self.name, trust=trust)
+
+
+def _labelled(label: str, content: Content) -> Content:
+    return f"[{label}]\n{content}" if isinstance(content, str) else (TextBlock(f"[{label}]"), *content)

@@ -1,0 +1,102 @@
+"""What comes back in a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from kaosmem.conversation.event import Event, check_kind, checked_content, said_blocks
+from kaosmem.conversation.kinds import ACTION_KINDS, ERROR_KINDS, HIDDEN_KINDS, OBSERVATION_KINDS
+from kaosmem.errors import InvalidContentError
+from kaosmem.types import (
+    ChatMessage,
+    Content,
+    ImageBlock,
+    TextBlock,
+    ToolResultBlock,
+    Trust,
+    check_text,
+    content_text,
+)
+from kaosmem.units import Link
+
+Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """Something that can be recalled: a skill, a note, what is known of a repository. name: tells it apart."""
+
+    name: str
+    text: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name")
+        check_text(self.text, "knowledge")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Observation(Event):
+    """What came back.
+
+    kind: one of `OBSERVATION_KINDS`, or any other name. call_id: of the call that it answers, "" for none: any kind
+    with one closes its call. recalled: what is told with it, once in a conversation.
+    Raises InvalidNameError or InvalidContentError.
+    """
+
+    type: ClassVar[str] = "observation"
+    kind: str
+    content: Observed = ""
+    call_id: str = ""
+    recalled: tuple[Knowledge, ...] = ()
+
+    def __post_init__(self) -> None:
+        Event.__post_init__(self)
+        check_kind(self.kind, ACTION_KINDS, "an action")
+        object.__setattr__(self, "content", checked_content(self.content))
+        if not isinstance(self.content, str) and not all(isinstance(b, TextBlock | ImageBlock) for b in self.content):
+            raise InvalidContentError("an observation holds other than texts and images; leave them to actions")
+        check_text(self.call_id, "call_id")
+        recalled = tuple(self.recalled) if isinstance(self.recalled, Iterable) else (self.recalled,)
+        if not all(isinstance(each, Knowledge) for each in recalled):
+            raise InvalidContentError("an observation recalls other than Knowledge; give each a name and a text")
+        object.__setattr__(self, "recalled", recalled)
+
+    def __repr__(self) -> str:
+        return f"<Observation {self.id} {self.kind}, {len(content_text(self.content)):,} characters>"
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a model may see it: what answers a call always."""
+        return bool(self.call_id) or self.kind not in HIDDEN_KINDS
+
+    @property
+    def is_error(self) -> bool:
+        """Return whether it says that something failed."""
+        return self.kind in ERROR_KINDS
+
+    @property
+    def role(self) -> str:
+        """Return the role that it is shown under."""
+        if self.call_id:
+            return "tool"
+        return self.kind if self.kind in OBSERVATION_KINDS else "environment"
+
+    @property
+    def is_tied(self) -> bool:
+        """Return whether it answers a call."""
+        return bool(self.call_id)
+
+    @property
+    def link(self) -> Link:
+        """Return what ties it to other events: the call that it answers."""
+        return Link(answers=(self.call_id,), role="tool") if self.call_id else Link(role=self.role)
+
+    def _made_message(self) -> ChatMessage:
+        content: Content = self.content
+        if self.recalled:
+            content = (*said_blocks(content), *(TextBlock(each.text) for each in self.recalled))
+        if self.call_id:
+            content = (ToolResultBlock(self.call_id, content, is_error=self.is_error),)  # type: ignore[arg-type]
+        return ChatMessage(self.role, content, id=self.name, trust=Trust.TOOL)
