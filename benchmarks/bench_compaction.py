@@ -28,6 +28,7 @@ from kaosmem import (
     SelectiveToolCallCompactionStrategy,
     SessionMemory,
     SlidingWindowCompaction,
+    SummarizationCompaction,
     TextBlock,
     TokenBudgetComposedStrategy,
     ToolResultBlock,
@@ -37,6 +38,7 @@ from kaosmem import (
     get_counter,
 )
 from kaosmem.compaction import MessageSizes
+from kaosmem.testing import ScriptedLLM
 
 BUDGET = 8_000
 LENGTHS = (1_000, 10_000, 100_000)
@@ -254,7 +256,8 @@ def test_cost_of_strategies(capsys: pytest.CaptureFixture[str], loop: asyncio.Ab
             messages = conversation(length)
             counting = cpu_ms(lambda messages=messages: MessageSizes().total(messages), 3, 1)  # type: ignore[misc]
             print(f"{'counting':<22}{length:>9,}{counting:>10.1f}{1:>20.2f}")
-            for name, strategy in STRATEGIES.items():
+            nothing_old = SummarizationCompaction(ScriptedLLM([]), recent_token_budget=10**9, min_old_tokens=0)
+            for name, strategy in {**STRATEGIES, "summary, nothing old": nothing_old}.items():
 
                 def shorten(strategy: CompactionStrategy = strategy, messages: list[ChatMessage] = messages) -> None:
                     loop.run_until_complete(strategy.compact(messages))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -45,14 +45,16 @@ class ContextConfig:
 
     pipeline: one or several strategies; None is a sliding window of a hundred messages. A message of role summary that
     one of them makes, with an id and the ids of its sources, is kept; whatever else one makes is made anew each time.
-    Raises InvalidArgumentError for what is no history or no retention.
+    Raises InvalidArgumentError for what is no history, no strategy or no retention.
     """
 
     history: HistoryProvider
     pipeline: CompactionStrategy | Iterable[CompactionStrategy] | None = None
-    retention: HistoryRetention = HistoryRetention.PERMANENT
+    retention: HistoryRetention = field(default=HistoryRetention.PERMANENT, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.pipeline is not None:  # an iterator gives its strategies only once
+            object.__setattr__(self, "pipeline", CompactionPipeline(self.pipeline).strategies)
         if not isinstance(self.history, HistoryProvider):
             raise InvalidArgumentError(f"history is a {type(self.history).__name__}; give a HistoryProvider")
         if not isinstance(self.retention, HistoryRetention):

@@ -723,6 +723,13 @@ def test_a_spec_says_what_a_compaction_needs(fields: dict[str, Any]) -> None:
         messages(CompactionPipeline(), **fields)
 
 
+@pytest.mark.parametrize("bad", ["window", SlidingWindowCompaction, []])
+def test_a_spec_refuses_what_is_no_compaction(bad: Any) -> None:
+    """At once, instead of a notice each turn."""
+    with pytest.raises(ValueError, match="use a CompactionStrategy"):
+        messages(bad)
+
+
 async def test_a_read_only_session_and_an_attached_section_are_not_compacted(tmp_path: Path) -> None:
     """Whoever may not change a section shows what it has."""
     failing = Failing(RuntimeError("asked"), CompactionPipeline())

@@ -132,7 +132,7 @@ async def test_what_is_not_retained_is_never_written() -> None:
     """Neither what is appended nor a summary of what others wrote."""
     history = InMemoryHistoryProvider()
     await history.append_many("agent", numbered(20), session_id="s")
-    config = ContextConfig(history, summing_up(), HistoryRetention.NONE)
+    config = ContextConfig(history, summing_up(), retention=HistoryRetention.NONE)
     context = AgentContext(config, "agent")
     (message,) = await context.append(said("a"), "s", "run")
     assert message.id
@@ -260,10 +260,20 @@ async def test_nobody_else_says_what_stands_for_what() -> None:
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
 
 
+async def test_contexts_of_one_config_have_the_same_strategies() -> None:
+    """An iterator too, which gives them once."""
+    config = ContextConfig(InMemoryHistoryProvider(), iter([SlidingWindowCompaction(5)]))
+    for agent_id in ("one", "other"):
+        context = AgentContext(config, agent_id)
+        await context.append(numbered(20), "s")
+        assert len(await context.get_prompt_window("s")) == 5
+
+
 async def test_what_makes_no_context_is_refused() -> None:
     """Before anything is written; a pipeline of no strategies is one."""
     bad: Any
-    for bad in ({"history": []}, {"history": InMemoryHistoryProvider(), "retention": "run"}):
+    history = InMemoryHistoryProvider()
+    for bad in ({"history": []}, {"history": history, "retention": "run"}, {"history": history, "pipeline": "window"}):
         with pytest.raises(InvalidArgumentError):
             ContextConfig(**bad)
     context, history = context_of([])

@@ -143,7 +143,7 @@ async def schedule(seed: int) -> Counter[str]:
     world = World(seed)
     history = SlowHistory(world)
     strategy = SummarizationCompaction(SlowModel(world), 150, 150, max_summary_tokens=2_000)
-    config = ContextConfig(history, strategy, HistoryRetention.RUN)
+    config = ContextConfig(history, strategy, retention=HistoryRetention.RUN)
     one, other = (AgentContext(config, "agent", rng=world.rng) for _ in range(2))
     actors = [append(one, world, run) for run in RUNS] + [look(one, world), look(other, world), clear(other, world)]
     world.rng.shuffle(actors)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kaosmem.adapters.excerpt import Excerpt, Placed
 from kaosmem.adapters.store_source import StoreSource
 from kaosmem.adapters.thread_reader import ThreadReader
-from kaosmem.compaction import CompactionStrategy
+from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -30,8 +30,9 @@ class HistorySource(StoreSource):
     A message is the item `<name>/<its id>` or, where it has none that is its own, `<name>/#<its position>`.
     pipeline: what shortens the messages that were read, or one strategy; the first user message is to it the first of
     those. What it made has a `~` before its id: a message that it changed names the one that was there as its source,
-    and is fetched as that. Where it cuts anew each turn, as a sliding window does, no prefix holds.
-    Raises InvalidNameError for an id, ValueError for the spec.
+    and is fetched as that. It is run for each context, and a model in it asked each time, as nothing is kept; where it
+    cuts anew each turn, as a sliding window does, no prefix holds, and where it raises, the source fails.
+    Raises InvalidNameError for an id, ValueError for the spec, InvalidArgumentError for what is no strategy.
     """
 
     placement: ClassVar[str] = "history"
@@ -47,7 +48,7 @@ class HistorySource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         self._reader = ThreadReader(provider, check_id(agent_id, "agent id"), check_id(session_id, "session id"))
-        self._pipeline = pipeline
+        self._pipeline = None if pipeline is None else CompactionPipeline(pipeline)
         self._shown: dict[int, tuple[Placed, Item]] = {}
 
     def named(self, name: str) -> HistorySource:

@@ -25,19 +25,26 @@ MAX_FACT_CHARS = 200
 _SCHEME = "://"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+-]{1,20}://[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
 _LIST_MARKER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
-# Runs without white space, quotes, brackets and signs; a comma belongs to a number. Each is classified as a whole, so
-# that a long run costs no more than its length.
-_NOT_IN_RUN = rf"\s\"'`<>|(){{}}\[\];=*!?^&\\\u2010-\u205f\u00ab\u00bb\u3000-\u3004\u3008-\u303f\uff00-\uff65{UNSPACED}"
-_DRIVE_PATH = rf"[A-Za-z]:\\(?:[^,{_NOT_IN_RUN}]|\\)+"
-_PLAIN = re.compile(rf"{_DRIVE_PATH}|[^,{_NOT_IN_RUN}]+")
+# Runs without white space, quotes, brackets and signs; commas and blanks that group digits belong to a number. Each is
+# classified as a whole, so that a long run costs no more than its length.
+_NOT_IN_RUN = (
+    r"\s\"'`<>|(){}\[\];=*!?^&\\\u2010-\u205f\u00ab\u00bb\u3000-\u3004\u3008-\u303f\uff00-\uff0f\uff1a-\uff65"
+    + UNSPACED
+)
+_GROUPING = "\u00a0\u2009\u202f"
+# A backslash escapes in many texts: two begin a path where they name a host and what it shares.
+_WINDOWS_PATH = rf"(?:[A-Za-z]:\\|(?<!\\)\\\\[\w.-]{{2,63}}\\(?=[\w$]))(?:[^,{_NOT_IN_RUN}]|\\)+"
+_PLAIN = re.compile(rf"{_WINDOWS_PATH}|[^,{_NOT_IN_RUN}]+")
 # A path with blanks is told by its quotes.
 _RUN = re.compile(
     rf"(?<=[\"'`])(?:~?/|\.{{1,2}}/|[A-Za-z]:\\)[^\"'`\n]{{1,{MAX_FACT_CHARS}}}(?=[\"'`])"
-    rf"|{_DRIVE_PATH}|(?:[^,{_NOT_IN_RUN}]|(?<=\d),(?=\d))+"
+    rf"|{_WINDOWS_PATH}|(?:[^,{_NOT_IN_RUN}]|(?<=\d),(?=\d)|(?<=\d)[{_GROUPING}](?=\d{{3}}))+"
 )
 
-_PATH_BEGIN = re.compile(r"[./~]|[A-Za-z]:\\")
-_NUMBER = re.compile(r"[-+~]?[A-Z]{0,3}[$€£¥]?\d[\d.,:/_-]*(?:[eE][-+]?\d+)?[%‰°]?[A-Za-zµ]{0,4}(?:/[A-Za-z]{1,3})?")
+_PATH_BEGIN = re.compile(r"[./~]|\$[A-Z_]{2}|[A-Za-z]:\\")
+_NUMBER = re.compile(
+    rf"[-+~]?[A-Z]{{0,3}}[$€£¥]?\d[\d.,:/_{_GROUPING}-]*(?:[eE][-+]?\d+)?[%‰°]?[A-Za-zµ]{{0,4}}(?:/[A-Za-z]{{1,3}})?"
+)
 _IDENTIFIER = re.compile(
     r"(?=.*\d)(?=.*[^\W\d]).+"  # letters and digits
     r"|.*[^\W_]_+[^\W_].*"  # snake_case
@@ -94,7 +101,7 @@ def facts_of(message: ChatMessage) -> Iterator[tuple[ContentBlock, Fact]]:
 
 def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
     for run in _RUN.finditer(text, begin, end):
-        fact = run[0].lstrip(",:").rstrip(".,:-+~#@")
+        fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
         if not 0 < len(fact) <= MAX_FACT_CHARS:
             continue
         if _NUMBER.fullmatch(fact):

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kaosmem.compaction.strategy import CompactionStrategy
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage
 
 
 class CompactionPipeline:
     """A strategy that gives a history to each of its strategies in turn; without any it returns all of it.
 
-    strategies: several, one, or another pipeline, of which it has the strategies.
+    strategies: several, one, or another pipeline, of which it has the strategies. Raises InvalidArgumentError.
     """
 
     def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
         self.strategies: tuple[CompactionStrategy, ...]
         if isinstance(strategies, CompactionPipeline):
             self.strategies = strategies.strategies
-        elif isinstance(strategies, CompactionStrategy):
+        elif isinstance(strategies, CompactionStrategy) or not isinstance(strategies, Iterable):
             self.strategies = (strategies,)
         else:
             self.strategies = tuple(strategies)
+        for each in self.strategies:
+            if isinstance(each, type) or not isinstance(each, CompactionStrategy):
+                raise InvalidArgumentError(f"a strategy is a {type(each).__name__}; give a CompactionStrategy")
 
     def __repr__(self) -> str:
         return f"CompactionPipeline({list(self.strategies)})"

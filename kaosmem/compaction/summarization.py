@@ -42,7 +42,7 @@ class SummarizationCompaction:
         self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
         if max_summary_tokens is None:
             max_summary_tokens = recent_token_budget // 2
-        self.max_summary_tokens = check_count(max_summary_tokens, "max_summary_tokens")
+        self.max_summary_tokens = check_count(max_summary_tokens, "max_summary_tokens", least=1)
         self._open_tasks, self._counter = open_tasks, counter
 
     def __repr__(self) -> str:
@@ -72,7 +72,8 @@ class SummarizationCompaction:
         """
         beyond = sum(outline.sizes) - self.recent_token_budget
         before = [0, *accumulate(outline.sizes)]
-        cuts = [cut for cut in outline.cuts if cut <= _newest(outline)]
+        newest = _newest(outline)
+        cuts = [cut for cut in outline.cuts if cut <= newest]
         start = next((cut for cut in cuts if before[cut] >= beyond), cuts[-1])
         old = [place for place in range(start) if place not in outline.protected]
         first = next((index for index, place in enumerate(old) if place not in outline.orphans), len(old))

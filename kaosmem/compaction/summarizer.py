@@ -100,7 +100,10 @@ class Summarizer:
         kept = KeptFacts(replaced, open_tasks, counter=self._counter)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         if (limit := bound - for_facts) <= self._size(""):
-            raise SummaryError(f"a summary may take {bound} tokens, too few to say anything; summarise more at once")
+            raise SummaryError(
+                f"a summary may take {bound} tokens, too few to say anything; summarise more at once, "
+                "or allow longer ones"
+            )
         prose = await self._folded(replaced, open_tasks, limit)
         text, room = prose, min(bound - self._size(prose), self._max_kept_tokens)
         while listed := kept.listed(prose, room):

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
 
+_TO_READ = 1.25
+"""For each token that recalled units may take, so much is proposed of what was evicted, whose texts have to be read.
+
+Of what is at hand it is 2.
+"""
+
 _READ_AT_ONCE = 4_096
 """How many evicted items are read at a time where the index lacks them."""
 
@@ -237,7 +243,7 @@ class Proposer:
         first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
         told, room = Told(), int(self._spec.recall * cap)
-        left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), 2 * room
+        left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), _TO_READ * room
         recallable = self._recallable(
             self._superseded_last(scores.by_worth), wanted=None if passing is None else wanted
         )
@@ -288,7 +294,8 @@ class Proposer:
         if self._spec.recall and shown < len(self._held) + len(self._held.past):
             scores = self._scores(query, cap)
             room = int(self._spec.recall * cap)
-            left, told = 2 * room, Told()
+            left: float = 2 * room
+            told = Told()
             newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
             by_worth = self._superseded_last(scores.by_worth)
             for first in self._recallable(by_worth if scores else newest_first):
@@ -296,7 +303,8 @@ class Proposer:
                     break
                 if first not in must and not self._is_orphan(first):
                     earlier[first] = None
-                    left -= 0 if first in near else self._share(first, room, told)
+                    share = 0 if first in near else self._share(first, room, told)
+                    left -= share * 2 / _TO_READ if first in self._held.past else share
         if unread := self._held.past.unread(earlier):
             return Proposal((), unread=unread)
         before = self._candidates(earlier, must=must, cuts=cuts, scores=scores)

@@ -98,6 +98,8 @@ class SectionSpec:
                 "policy that evicts, or 'refuse'"
             )
         if self.compaction is not None:
+            is_strategy = not isinstance(self.compaction, type) and callable(getattr(self.compaction, "compact", None))
+            self._require("compaction", is_strategy, "a CompactionStrategy")
             self._require("placement", self.placement != "static", "'history' or 'query' with a compaction")
             self._require("budget", self.budget is not None, "a number of tokens with a compaction, which it calls for")
             self._require("eviction", self.eviction != "refuse", "a policy that evicts, or 'none', with a compaction")

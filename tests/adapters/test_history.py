@@ -392,10 +392,12 @@ async def test_two_threads_are_two_histories_and_none_can_forget() -> None:
 
 
 def test_it_is_a_history_of_one_thread() -> None:
-    """Another placement is refused, and so is an id that is none."""
+    """Another placement is refused, and so is an id that is none, or a strategy."""
     provider: HistoryProvider = InMemoryHistoryProvider()
     with pytest.raises(ValueError, match="use 'history'"):
         HistorySource(provider, "a", "s", spec=replace(HISTORY, placement="query"))
     for agent, session in (("", "s"), ("a", "")):
         with pytest.raises(ValueError, match="id"):
             HistorySource(provider, agent, session)
+    with pytest.raises(ValueError, match="give a CompactionStrategy"):
+        HistorySource(provider, "a", "s", SlidingWindowCompaction)

@@ -18,6 +18,7 @@ FOUND = {
     ],
     "Edit src/app.py:12, ./run.sh, ../up and ~/.ssh/id_rsa.": ["src/app.py:12", "./run.sh", "../up", "~/.ssh/id_rsa"],
     r"It is in C:\Users\bob\a.txt, or '/srv/my files/b.txt'.": [r"C:\Users\bob\a.txt", "/srv/my files/b.txt"],
+    r"It is in \\files01\deals$\a.txt or $HOME/bin, not in \\d+ and \\n\\n.": [r"\\files01\deals$\a.txt", "$HOME/bin"],
     "TASK-17 and #42 by @alice in fooBar, FOO_BAR, main.py, .env": (
         ["TASK-17", "#42", "@alice", "fooBar", "FOO_BAR", "main.py", ".env"]
     ),
@@ -27,7 +28,8 @@ FOUND = {
     "$1,250,000.50, 8.5%, 9.9%. 2026-11-22T10:30, -5, 1e-9, 30s": (
         ["$1,250,000.50", "8.5%", "9.9%", "2026-11-22T10:30", "-5", "1e-9", "30s"]
     ),
-    "ファイルはsrc/app.pyで、値は42です。": ["src/app.py", "42"],
+    "ファイルはsrc/app.pyで、値は42です。５００円": ["src/app.py", "42", "５００"],
+    "1\u00a0234\u00a0567,50 km, 12\u202f000 and 7\u00a0days": ["1\u00a0234\u00a0567,50", "12\u202f000", "7"],
     '{"path": "C:\\\\dir\\\\my file.txt", "rate": 1.10, "deep": [{"id": "k-7"}]}': [
         r"C:\dir\my file.txt",
         "1.10",
@@ -82,8 +84,9 @@ def test_what_is_too_long_is_data() -> None:
 
 
 _PIECES = (
-    "/srv/a.txt ./b C:\\x\\y https://ex.com/q?a=1 http://h/(x) TASK-1 fooBar a_b x@y.de 42 1,250 8.5% $3 30s 2026-11-22"
-    " -5 7 days port within of : = ; , . ( ) \" ' ` { } [ ] \\ | - -- # @ % ~ 日本 é \u2028 \u00a0 ... :// .:: 1. 2)"
+    "/srv/a.txt ./b C:\\x\\y \\\\host\\s $HOME/b"
+    " https://ex.com/q?a=1 http://h/(x) TASK-1 fooBar a_b x@y.de 42 1,250 8.5% $3 30s 2026-11-22 -5 1\u00a0234 ５"
+    " 7 days port within of : = ; , . ( ) \" ' ` { } [ ] \\ | - -- # @ % ~ 日本 é \u2028 \u00a0 ... :// .:: 1. 2)"
 )
 fragments = st.sampled_from([*_PIECES.split(" "), "\n", "\t", " ", " ", " "])
 
@@ -108,7 +111,9 @@ def test_a_json_text_has_the_facts_of_what_it_says(value: str, key: str) -> None
     assert {fact.text for fact in facts_in(value) if fact.rank == 0 and " " not in value} <= found
 
 
-@pytest.mark.parametrize("piece", ["a", "a/", "1,", "_", "http://", "a1 ", "[", '"/', "C:\\", "1.\n", "=1 ", "日1"])
+@pytest.mark.parametrize(
+    "piece", ["a", "a/", "1,", "_", "http://", "a1 ", "[", '"/', "C:\\", "\\\\ab\\", "\\", "1.\n", "=1 ", "日1"]
+)
 def test_a_long_text_of_one_kind_is_done_with(piece: str) -> None:
     """Its facts take time in line with its length."""
     assert sum(1 for _ in facts_in(piece * 50_000)) <= 50_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from kaosmem import (
     ChatMessage,
     CompactionPipeline,
     CompactionStrategy,
+    InvalidArgumentError,
     SelectiveToolCallCompactionStrategy,
     SlidingWindowCompaction,
     TokenBudgetComposedStrategy,
@@ -74,3 +76,12 @@ def test_one_strategy_and_a_pipeline_need_no_wrapping() -> None:
     assert CompactionPipeline(window).strategies == (window,)
     assert CompactionPipeline(CompactionPipeline([window, window])).strategies == (window, window)
     assert TokenBudgetComposedStrategy(window, 100).strategies == (window,)
+
+
+@pytest.mark.parametrize("bad", ["window", None, 3, SlidingWindowCompaction, [SlidingWindowCompaction(5), "window"]])
+def test_what_is_no_strategy_is_refused_at_once(bad: object) -> None:
+    """Not when a history is compacted; a class is none until one is made of it."""
+    with pytest.raises(InvalidArgumentError, match="a strategy is a"):
+        CompactionPipeline(bad)
+    with pytest.raises(InvalidArgumentError, match="a strategy is a"):
+        TokenBudgetComposedStrategy(bad, 100)

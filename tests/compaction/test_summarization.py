@@ -145,3 +145,5 @@ async def test_a_summarizer_of_ones_own_is_asked() -> None:
     assert repr(strategy) == "SummarizationCompaction(<llm>, 150, 100)"
     with pytest.raises(InvalidArgumentError):
         SummarizationCompaction(llm, -1, 0)
+    with pytest.raises(InvalidArgumentError, match="max_summary_tokens is 0"):
+        SummarizationCompaction(llm, 1, 0)

@@ -72,6 +72,14 @@ class Holding:
                 self.live[data["id"]] = section, data
             case "evict":
                 self.evicted[data["id"]] = self.live.pop(data["id"])
+            case "compact":
+                self.evicted |= {item_id: self.live.pop(item_id) for item_id in data["replaced"]}
+                self.live |= {item["id"]: (section, item) for item in data["items"]}
+            case "expand":
+                self.evicted |= {item_id: self.live.pop(item_id) for item_id in data["ids"]}
+                for version in data["versions"]:
+                    self.evicted.pop(version["id"], None)
+                    self.live[version["id"]] = section, version
             case "forget":
                 self.live.pop(data["id"], None)
                 self.evicted.pop(data["id"], None)
@@ -150,9 +158,9 @@ class Session:
         self.promised(*self.promise.possible, *[after][: after not in self.promise.possible])
         with durability_errors_alone():
             self.log.commit(changes)
-        for change in changes:
-            if change.op == "evict":
-                self.evicted[change.data["id"]] = Holding.after(self.history).live[change.data["id"]]
+        before, now = Holding.after(self.history).evicted, Holding.after(after).evicted
+        self.evicted |= {item_id: item for item_id, item in now.items() if item != before.get(item_id)}
+        self.evicted = {item_id: item for item_id, item in self.evicted.items() if item_id in now}
         self.history = after
         self.promised(after)
 

@@ -13,7 +13,7 @@ from tests.tables import add_table
 
 Table = dict[str, Count]
 
-LONGER = {"snapshots", "archive", "forget", "forget a blob"}
+LONGER = {"snapshots", "archive", "compactions", "forget", "forget a blob"}
 
 
 @pytest.fixture(scope="module")
