@@ -36,6 +36,9 @@ class Condensation(Event):
             raise InvalidContentError("a condensation has a summary or its offset alone; give both or neither")
         if self.summary is not None and not self.summary.strip():
             raise InvalidContentError("a condensation's summary is blank; give one that says something, or none")
+        if self.forgotten_range is not None and self.forgotten_range[0] > self.forgotten_range[1]:
+            first, last = self.forgotten_range
+            raise InvalidContentError(f"a range begins with {first} and ends with {last}; give the first id first")
 
     def check_fields(self) -> None:
         """Raise InvalidContentError for what no condensation can have, stored or new."""

@@ -17,7 +17,8 @@ class PromptTemplates:
     system: the system prompt of a conversation that has none. summary: a summary beside what the user says.
     knowledge: a piece of what was recalled. call, result, error: what a model without function calling is told of a
     call. left_out: stands in the middle of a long result.
-    Raises InvalidArgumentError for a template that names a value that there is not, InvalidContentError for no text.
+    Raises InvalidArgumentError for a template that names a value that there is not, or leaves out what it is there to
+    show; InvalidContentError for no text.
     """
 
     system: str = "You are a helpful agent. You work with the tools that you are given until the user's task is done."
@@ -28,6 +29,7 @@ class PromptTemplates:
     error: str = "[error of $name]\n$result"
     left_out: str = "[$chars characters left out]"
 
+    SHOWN: ClassVar[dict[str, str]] = {"summary": "summary", "knowledge": "text", "result": "result", "error": "result"}
     VALUES: ClassVar[dict[str, set[str]]] = {
         "summary": {"summary"},
         "knowledge": {"name", "text"},
@@ -46,6 +48,9 @@ class PromptTemplates:
                 raise InvalidArgumentError(
                     f"template {each.name!r} names a value that there is not; use {names}, and $$ for a dollar"
                 )
+            shown = self.SHOWN.get(each.name)
+            if shown is not None and shown not in template.get_identifiers():
+                raise InvalidArgumentError(f"template {each.name!r} leaves out what it is there to show; add ${shown}")
 
     def fill(self, template: str, **values: object) -> str:
         """Return a template of that name with its values in place."""

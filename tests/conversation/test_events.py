@@ -156,6 +156,8 @@ def test_what_no_event_can_be_is_refused_at_once() -> None:
         Action("message", timestamp=datetime(2026, 1, 1))
     with pytest.raises(InvalidContentError, match="one of both"):
         Condensation()
+    with pytest.raises(InvalidContentError, match="begins with 5 and ends with 2"):
+        Condensation(forgotten_range=(5, 2))
     for given in (5, ["1"], "12"):
         with pytest.raises(InvalidContentError, match="whole numbers"):
             Condensation(given)
