@@ -249,7 +249,7 @@ def test_cost_beside_agent_framework(capsys: pytest.CaptureFixture[str], loop: a
 
 @pytest.mark.timed
 def test_cost_of_strategies(capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop) -> None:
-    """Each takes at most three times one pass of counting, of 10,000 messages and of 100,000."""
+    """Each but a summary of nearly all takes at most three passes of counting, of 10,000 messages and of 100,000."""
     with capsys.disabled():
         print(f"\n{'strategy':<22}{'messages':>9}{'ms':>10}{'passes of counting':>20}")
         for length in LENGTHS[1:]:
@@ -257,11 +257,14 @@ def test_cost_of_strategies(capsys: pytest.CaptureFixture[str], loop: asyncio.Ab
             counting = cpu_ms(lambda messages=messages: MessageSizes().total(messages), 3, 1)  # type: ignore[misc]
             print(f"{'counting':<22}{length:>9,}{counting:>10.1f}{1:>20.2f}")
             nothing_old = SummarizationCompaction(ScriptedLLM([]), recent_token_budget=10**9, min_old_tokens=0)
-            for name, strategy in {**STRATEGIES, "summary, nothing old": nothing_old}.items():
+            all_old = SummarizationCompaction(ScriptedLLM(lambda _: "They searched."), 3_000, 1_000)
+            summaries = {"summary, nothing old": nothing_old, "summary, nearly all": all_old}
+            for name, strategy in {**STRATEGIES, **summaries}.items():
 
                 def shorten(strategy: CompactionStrategy = strategy, messages: list[ChatMessage] = messages) -> None:
                     loop.run_until_complete(strategy.compact(messages))
 
                 taken = cpu_ms(shorten, 3, 1)
                 print(f"{name:<22}{length:>9,}{taken:>10.1f}{taken / counting:>20.2f}")
-                assert taken < MOST_PASSES * counting
+                # What has to be kept to the letter is looked for in all that is summarised: that is beyond the bound.
+                assert strategy is all_old or taken < MOST_PASSES * counting

@@ -38,7 +38,7 @@ _PLAIN = re.compile(rf"{_WINDOWS_PATH}|[^,{_NOT_IN_RUN}]+")
 # A path with blanks is told by its quotes.
 _RUN = re.compile(
     rf"(?<=[\"'`])(?:~?/|\.{{1,2}}/|[A-Za-z]:\\)[^\"'`\n]{{1,{MAX_FACT_CHARS}}}(?=[\"'`])"
-    rf"|{_WINDOWS_PATH}|(?:[^,{_NOT_IN_RUN}]|(?<=\d),(?=\d)|(?<=\d)[{_GROUPING}](?=\d{{3}}))+"
+    rf"|{_WINDOWS_PATH}|(?:[^,{_NOT_IN_RUN}]+|(?<=\d),(?=\d)|(?<=\d)[{_GROUPING}](?=\d{{3}}))+"
 )
 
 _PATH_BEGIN = re.compile(r"[./~]|\$[A-Z_]{2}|[A-Za-z]:\\")
@@ -102,6 +102,8 @@ def facts_of(message: ChatMessage) -> Iterator[tuple[ContentBlock, Fact]]:
 def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
     for run in _RUN.finditer(text, begin, end):
         fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
+        if fact.isalpha() and fact[1:].islower():
+            continue  # most runs are words, which no kind of fact is
         if not 0 < len(fact) <= MAX_FACT_CHARS:
             continue
         if _NUMBER.fullmatch(fact):

@@ -30,8 +30,9 @@ class KeptFacts:
         self._counter = counter
         self._tasks = [Fact(task, task, 0) for task in dict.fromkeys(open_tasks)]
         summaries = [message.text.partition(TOOLS_HEADING) for message in messages if message.role == SUMMARY_ROLE]
-        self._said = _newest(messages, of_tools=False), [fact for said, _, _ in summaries for fact in facts_in(said)]
-        self._of_tools = _newest(messages, of_tools=True), [fact for *_, tools in summaries for fact in facts_in(tools)]
+        said, of_tools = _newest(messages)
+        self._said = said, [fact for text, _, _ in summaries for fact in facts_in(text)]
+        self._of_tools = of_tools, [fact for *_, text in summaries for fact in facts_in(text)]
 
     def listed(self, text: str, room: int) -> str:
         """Return a list of at most `room` tokens of the facts that a text does not have, "" for none.
@@ -94,14 +95,20 @@ class _Choice:
         return self._tokens[fact.shown]
 
 
-def _newest(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fact]:
-    """Return the facts of messages but summaries: users' first, bare digits last, of equals the newest first."""
-    placed = []
+def _newest(messages: Sequence[ChatMessage]) -> tuple[list[Fact], list[Fact]]:
+    """Return the facts of messages but summaries, those said and those of tools.
+
+    Of both users' come first, bare digits last, of equals the newest first.
+    """
+    said: list[tuple[tuple[bool, bool, int], Fact]] = []
+    of_tools: list[tuple[tuple[bool, bool, int], Fact]] = []
     for message in reversed(messages):
         for block, fact in facts_of(message) if message.role != SUMMARY_ROLE else ():
-            if of_tools == (message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)):
-                placed.append(((fact.rank > 1, message.role != "user", fact.rank), fact))
-    return [fact for _, fact in sorted(placed, key=lambda pair: pair[0])]
+            is_of_tool = message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)
+            placed = (fact.rank > 1, message.role != "user", fact.rank), fact
+            (of_tools if is_of_tool else said).append(placed)
+    first, second = ([fact for _, fact in sorted(each, key=lambda pair: pair[0])] for each in (said, of_tools))
+    return first, second
 
 
 def _names(text: str, task: str) -> bool:
