@@ -149,23 +149,27 @@ def test_survival_and_growth(capsys: pytest.CaptureFixture[str]) -> None:
     kinds = list(KEPT_BY_MODEL)
     table = [
         f"after {ROUNDS} rounds, mean of {len(SEEDS)} conversations",
-        f"{'facts':>16}{'list':>7}" + "".join(f"{kind:>8}" for kind in kinds) + f"{'left':>14}{'summary grows':>16}",
+        f"{'facts':>16}{'list':>7}"
+        + "".join(f"{kind:>8}" for kind in kinds)
+        + f"{'left':>14}{'summary against the last':>28}",
     ]
     for planted_in, each in ((1, 10), (ROUNDS, 6)):
         for kept in (2_000, 0):
             runs = [Rounds(seed, planted_in=planted_in, each=each, turns=8, kept=kept) for seed in SEEDS]
             survival = {kind: mean(run.survival[kind] for run in runs) for kind in kinds}
-            growth = mean(step for run in runs for step in run.growth)
+            growth = [mean(steps) for steps in zip(*(run.growth for run in runs), strict=True)]
             sizes = [size for run in runs for size in run.sizes]
             table.append(
                 f"{'in each round' if planted_in > 1 else 'in the first':>16}{'yes' if kept else 'no':>7}"
                 + "".join(f"{survival[kind]:8.0%}" for kind in kinds)
-                + f"{min(sizes):8.2f}..{max(sizes):.2f}{growth:16.2f}"
+                + f"{min(sizes):8.2f}..{max(sizes):.2f}    "
+                + "".join(f"{step:8.2f}" for step in growth)
             )
             assert max(sizes) <= 1.0
             if kept:
                 assert all(survival[kind] == 1.0 for kind in SURVIVING)
-            if planted_in == 1:
-                assert growth <= 1.05
+            if planted_in == 1:  # what the first summary names by itself moves to the list, and then none grows
+                assert max(growth) <= 1.1
+                assert max(growth[2:]) <= 1.01
     with capsys.disabled():
         print("", *table, sep="\n")

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from kaosmem.retrieval.scripts import UNSPACED
 from kaosmem.retrieval.stop_words import STOP_WORDS
 from kaosmem.types import (
-    ChatMessage,
     ContentBlock,
     ImageBlock,
     JSONValue,
@@ -33,13 +32,20 @@ _NOT_IN_RUN = (
 )
 _GROUPING = "\u00a0\u2009\u202f"
 # A backslash escapes in many texts: two begin a path where they name a host and what it shares.
-_WINDOWS_PATH = rf"(?:[A-Za-z]:\\|(?<!\\)\\\\[\w.-]{{2,63}}\\(?=[\w$]))(?:[^,{_NOT_IN_RUN}]|\\)+"
+_WINDOWS_PATH = rf"(?:[A-Za-z]:\\|(?<!\\)\\\\\w[\w.-]{{1,62}}\\(?=[\w$]))(?:[^,{_NOT_IN_RUN}]|\\)+"
 _PLAIN = re.compile(rf"{_WINDOWS_PATH}|[^,{_NOT_IN_RUN}]+")
 # A path with blanks is told by its quotes.
 _RUN = re.compile(
     rf"(?<=[\"'`])(?:~?/|\.{{1,2}}/|[A-Za-z]:\\)[^\"'`\n]{{1,{MAX_FACT_CHARS}}}(?=[\"'`])"
     rf"|{_WINDOWS_PATH}|(?:[^,{_NOT_IN_RUN}]+|(?<=\d),(?=\d)|(?<=\d)[{_GROUPING}](?=\d{{3}}))+"
 )
+
+# Signs, one of which any fact has: a digit, a slash, a hump, a mark before a word, a drive. Most words have none, and are
+# never looked at one by one.
+_SIGN = re.compile(
+    r"[\d/.:@#_A-Z\\-](?:(?<=[\d/])|(?<=[a-z][A-Z])|(?:(?<=[.:@#_])|(?<=--)|(?<=\\\\))(?=\w)|(?<=:)(?=\\))"
+)
+_ASCII_SIGN = re.compile(_SIGN.pattern.replace(r"\d", "0-9"))  # the same in such texts, in half of the time
 
 _PATH_BEGIN = re.compile(r"[./~]|\$[A-Z_]{2}|[A-Za-z]:\\")
 _NUMBER = re.compile(
@@ -61,64 +67,90 @@ _MAX_WORDS_CHARS = 48
 class Fact(NamedTuple):
     """Something to be said to the letter.
 
-    shown: it with the words about it, which a bare number needs to mean anything. rank: how surely it is one, from 0.
+    rank: how surely it is one, from 0. quoted: whether it needs quotes to be told from what follows.
+    place: of a number, the text that it is in and where it begins there.
     """
 
     text: str
-    shown: str
-    rank: int
+    rank: int = 0
+    quoted: bool = False
+    place: tuple[str, int] | None = None
+
+    @property
+    def shown(self) -> str:
+        """It as it is listed: a number with the words about it, which it needs to mean anything."""
+        if self.place:
+            return _with_words(*self.place, self.text)
+        return f'"{self.text}"' if self.quoted else self.text
 
 
 def facts_in(text: str) -> Iterator[Fact]:
     """Yield the facts of a text in order, repeated ones each time. Takes linear time."""
-    text = _LIST_MARKER.sub("", _plain(text))
+    text = _plain(text)
+    if not _sign_of(text).search(text):
+        return
+    text = _LIST_MARKER.sub("", text)
     begin = 0
     for url in _URL.finditer(text) if _SCHEME in text else ():
         yield from _facts_between(text, begin, url.start())
         begin = url.end()
         address = url[0].rstrip(".,:;!?*" if "(" in url[0] else ".,:;!?*)]}")
         if len(address) <= MAX_FACT_CHARS:
-            yield Fact(address, address, 0)
+            yield Fact(address)
     yield from _facts_between(text, begin, len(text))
 
 
-def facts_of(message: ChatMessage) -> Iterator[tuple[ContentBlock, Fact]]:
-    """Yield the facts of a message with the blocks that they are in, arguments of calls and results included."""
-    for block in message.blocks:
-        match block:
-            case ToolUseBlock():
-                texts: Iterable[str] = (block.arguments,)
-            case ImageBlock():
-                texts = () if block.url.startswith("data:") else (block.url,)
-            case ToolResultBlock() if not isinstance(block.content, str):
-                texts = map(block_text, block.content)
-            case _:
-                texts = (block_text(block),)
-        for text in texts:
-            for fact in facts_in(text):
-                yield block, fact
+def facts_of(block: ContentBlock) -> Iterator[Fact]:
+    """Yield the facts of a block of a message, a call's arguments and a result's content included."""
+    match block:
+        case ToolUseBlock():
+            texts: Iterable[str] = (block.arguments,)
+        case ImageBlock():
+            texts = () if block.url.startswith("data:") else (block.url,)
+        case ToolResultBlock() if not isinstance(block.content, str):
+            texts = map(block_text, block.content)
+        case _:
+            texts = (block_text(block),)
+    for text in texts:
+        yield from facts_in(text)
 
 
 def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
-    for run in _RUN.finditer(text, begin, end):
+    for run in _runs_with_signs(text, begin, end):
         fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
-        if fact.isalpha() and fact[1:].islower():
-            continue  # most runs are words, which no kind of fact is
         if not 0 < len(fact) <= MAX_FACT_CHARS:
             continue
         if _NUMBER.fullmatch(fact):
             rank = 1 if sum(map(str.isdigit, fact)) > 1 else 2
-            yield Fact(fact, _with_words(text, text.index(fact, run.start()), fact), rank)
+            yield Fact(fact, rank, place=(text, text.index(fact, run.start())))
         elif _is_path(fact) or _IDENTIFIER.fullmatch(fact):
-            yield Fact(fact, fact if _PLAIN.fullmatch(fact) else f'"{fact}"', 0)
+            yield Fact(fact, quoted=not _PLAIN.fullmatch(fact))
+
+
+def _runs_with_signs(text: str, begin: int, end: int) -> Iterator[re.Match[str]]:
+    """Yield the runs that have a sign of a fact."""
+    signs = _sign_of(text)
+    while sign := signs.search(text, begin, end):
+        place = sign.start()
+        start = max(begin, text.rfind(" ", begin, place) + 1, text.rfind("\n", begin, place) + 1)
+        for run in _RUN.finditer(text, start, end):
+            begin = run.end()
+            if begin > place:
+                yield run
+                break
+        else:
+            return
+
+
+def _sign_of(text: str) -> re.Pattern[str]:
+    return _ASCII_SIGN if text.isascii() else _SIGN
 
 
 def _is_path(run: str) -> bool:
-    if not any(map(str.isalnum, run)):
-        return False
     separators = run.count("/") + run.count("\\")
-    begins = separators and _PATH_BEGIN.match(run)
-    return bool(begins) or separators > 1 or (separators > 0 and any(char in "._" or char.isdigit() for char in run))
+    if not separators or not any(map(str.isalnum, run)):
+        return False
+    return separators > 1 or bool(_PATH_BEGIN.match(run)) or any(char in "._" or char.isdigit() for char in run)
 
 
 def _with_words(text: str, start: int, number: str) -> str:

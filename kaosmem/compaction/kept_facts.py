@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
+from itertools import chain, tee
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
 from kaosmem.tokens import TokenCounter
@@ -28,9 +30,9 @@ class KeptFacts:
         self, messages: Sequence[ChatMessage], open_tasks: Collection[str] = (), *, counter: TokenCounter
     ) -> None:
         self._counter = counter
-        self._tasks = [Fact(task, task, 0) for task in dict.fromkeys(open_tasks)]
+        self._tasks = [Fact(task) for task in dict.fromkeys(open_tasks)]
         summaries = [message.text.partition(TOOLS_HEADING) for message in messages if message.role == SUMMARY_ROLE]
-        said, of_tools = _newest(messages)
+        said, of_tools = (_Remembered(_newest_first(messages, of_tools=of_tools)) for of_tools in (False, True))
         self._said = said, [fact for text, _, _ in summaries for fact in facts_in(text)]
         self._of_tools = of_tools, [fact for *_, text in summaries for fact in facts_in(text)]
 
@@ -45,7 +47,7 @@ class KeptFacts:
             return ""
         choice = _Choice(text, room, self._counter)
         tasks = choice.take([fact for fact in self._tasks if not _names(text, fact.text)], choice.left)
-        of_tools = choice.cost([*self._of_tools[0], *self._of_tools[1]], choice.left // _SHARE)
+        of_tools = choice.cost(chain(*self._of_tools), choice.left // _SHARE)
         said = [*tasks, *choice.take_both(*self._said, choice.left - of_tools)]
         tools = choice.take_both(*self._of_tools, choice.left)
         parts = ((SAID_HEADING, said), (TOOLS_HEADING, tools))
@@ -63,10 +65,13 @@ class _Choice:
     def cost(self, facts: Iterable[Fact], most: int) -> int:
         """Return what it takes to list all of them, `most` if it is more."""
         tokens = 0
-        for fact in {fact.text: fact for fact in facts if fact.text not in self._known}.values():
+        counted = set(self._known)
+        for fact in facts:
             if tokens >= most:
                 return most
-            tokens += self._cost(fact)
+            if fact.text not in counted:
+                counted.add(fact.text)
+                tokens += self._cost(fact)
         return min(tokens, most)
 
     def take(self, facts: Iterable[Fact], room: int) -> list[str]:
@@ -79,36 +84,54 @@ class _Choice:
             if room < 0:
                 break
             self.left -= self._cost(fact)
-            taken.append(fact.shown)
-            self._known |= {fact.text, *(each.text for each in facts_in(fact.shown))}
+            taken.append(shown := fact.shown)
+            self._known |= {fact.text, *(each.text for each in facts_in(shown))}
         return taken
 
-    def take_both(self, new: Sequence[Fact], earlier: Sequence[Fact], room: int) -> list[str]:
+    def take_both(self, new: Iterable[Fact], earlier: Iterable[Fact], room: int) -> list[str]:
         """Take from both, and return the new ones first."""
         before = self.left
         taken = self.take(new, max(room // _SHARE, room - self.cost(earlier, room)))
         return taken + self.take(earlier, room - (before - self.left))
 
     def _cost(self, fact: Fact) -> int:
-        if fact.shown not in self._tokens:
-            self._tokens[fact.shown] = self._counter(f" {fact.shown};")
-        return self._tokens[fact.shown]
+        shown = fact.shown
+        if shown not in self._tokens:
+            self._tokens[shown] = self._counter(f" {shown};")
+        return self._tokens[shown]
 
 
-def _newest(messages: Sequence[ChatMessage]) -> tuple[list[Fact], list[Fact]]:
-    """Return the facts of messages but summaries, those said and those of tools.
+def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> Iterator[Fact]:
+    """Yield the facts of messages but summaries, those of tools or all others.
 
-    Of both users' come first, bare digits last, of equals the newest first.
+    Of both users' come first, bare digits last, of equals the newest first. Messages are read as facts are asked for.
     """
-    said: list[tuple[tuple[bool, bool, int], Fact]] = []
-    of_tools: list[tuple[tuple[bool, bool, int], Fact]] = []
-    for message in reversed(messages):
-        for block, fact in facts_of(message) if message.role != SUMMARY_ROLE else ():
-            is_of_tool = message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)
-            placed = (fact.rank > 1, message.role != "user", fact.rank), fact
-            (of_tools if is_of_tool else said).append(placed)
-    first, second = ([fact for _, fact in sorted(each, key=lambda pair: pair[0])] for each in (said, of_tools))
-    return first, second
+    digits: list[Fact] = []
+    for of_users in (True, False):
+        numbers: list[Fact] = []
+        for message in reversed(messages):
+            if message.role == SUMMARY_ROLE or (message.role == "user") != of_users:
+                continue
+            for block in message.blocks:
+                if of_tools != (message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)):
+                    continue
+                for fact in facts_of(block):
+                    if fact.rank == 0:
+                        yield fact
+                    else:
+                        (numbers if fact.rank == 1 else digits).append(fact)
+        yield from numbers
+    yield from digits
+
+
+class _Remembered(Iterable[Fact]):
+    """Facts that are found once, as far as anybody asks for them."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        (self._facts,) = tee(facts, 1)
+
+    def __iter__(self) -> Iterator[Fact]:
+        return copy(self._facts)
 
 
 def _names(text: str, task: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import accumulate
 
 from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
@@ -95,8 +96,8 @@ class Summarizer:
         replaced = [message for message in (earlier, *messages) if message is not None]
         if not replaced:
             raise InvalidArgumentError("there is nothing to summarise; give messages")
-        bound = sum(map(MessageSizes(self._counter), replaced))
-        bound = bound if most is None else min(bound, check_count(most, "most", least=1))
+        sizes = map(MessageSizes(self._counter), replaced)
+        bound = sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
         kept = KeptFacts(replaced, open_tasks, counter=self._counter)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         if (limit := bound - for_facts) <= self._size(""):
@@ -171,6 +172,15 @@ class Summarizer:
 def summary_id(sources: Iterable[str], text: str) -> str:
     """Return the id of a summary: the same for the same text of the same sources."""
     return f"summary-{hashlib.sha256(json_text([*sources, text]).encode()).hexdigest()[:32]}"
+
+
+def _sum_up_to(most: int, sizes: Iterable[int]) -> int:
+    """Return the sum of sizes, `most` if it is more: no more of them are counted than it takes to know."""
+    tokens = 0
+    for tokens in accumulate(sizes):
+        if tokens >= most:
+            return most
+    return tokens
 
 
 def _said(reply: ChatMessage) -> str:

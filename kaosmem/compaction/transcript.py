@@ -29,7 +29,8 @@ def transcript_parts(messages: Iterable[ChatMessage], room: int, *, counter: Tok
 
 def _pieces(messages: Iterable[ChatMessage], room: int, counter: TokenCounter) -> Iterator[tuple[str, int]]:
     for message in messages:
-        left = [replace(message, content="\n".join(map(_shown, message.blocks)))]
+        is_plain = isinstance(message.content, str)
+        left = [message if is_plain else replace(message, content="\n".join(map(_shown, message.blocks)))]
         while left:
             shown = left.pop()
             piece = entry_piece(shown)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from kaosmem import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.compaction.facts import MAX_FACT_CHARS, facts_in, facts_of
 
 FOUND = {
@@ -65,16 +65,14 @@ def test_a_number_is_shown_with_the_words_about_it(text: str, shown: str) -> Non
 
 def test_arguments_and_results_have_facts_too() -> None:
     """So have texts within results, and addresses of images, but no data."""
-    message = ChatMessage(
-        "assistant",
-        (
-            ToolUseBlock("c1", "read", '{"path": "/etc/hosts"}'),
-            ToolResultBlock("c1", (TextBlock("found r-1"), ImageBlock("https://ex.com/b.png"))),
-            ImageBlock("https://ex.com/a.png"),
-            ImageBlock("data:image/png;base64,AAAA0000/+"),
-        ),
+    blocks = (
+        ToolUseBlock("c1", "read", '{"path": "/etc/hosts"}'),
+        ToolResultBlock("c1", (TextBlock("found r-1"), ImageBlock("https://ex.com/b.png"))),
+        ImageBlock("https://ex.com/a.png"),
+        ImageBlock("data:image/png;base64,AAAA0000/+"),
     )
-    assert [fact.text for _, fact in facts_of(message)] == ["/etc/hosts", "r-1", "https://ex.com/a.png"]
+    found = [fact.text for block in blocks for fact in facts_of(block)]
+    assert found == ["/etc/hosts", "r-1", "https://ex.com/a.png"]
 
 
 def test_what_is_too_long_is_data() -> None:
@@ -109,6 +107,16 @@ def test_a_json_text_has_the_facts_of_what_it_says(value: str, key: str) -> None
     value = value.replace("\\", "").replace('"', "")
     found = {fact.text for fact in facts_in(json.dumps({key: [value]}))}
     assert {fact.text for fact in facts_in(value) if fact.rank == 0 and " " not in value} <= found
+
+
+words = st.text("aB1日é_.:@#$/~\\,-+%", min_size=1, max_size=8)
+
+
+@given(st.lists(words, max_size=8), st.sampled_from([" ", "\n", "\t"]))
+def test_a_fact_is_found_wherever_it_stands(words: list[str], blank: str) -> None:
+    """Between others as by itself."""
+    alone = [fact.text for word in words for fact in facts_in(f"- {word}")]
+    assert [fact.text for fact in facts_in(f"- {blank.join(words)}")] == alone
 
 
 @pytest.mark.parametrize(
