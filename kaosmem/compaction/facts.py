@@ -40,8 +40,8 @@ _RUN = re.compile(
     rf"|{_WINDOWS_PATH}|(?:[^,{_NOT_IN_RUN}]+|(?<=\d),(?=\d)|(?<=\d)[{_GROUPING}](?=\d{{3}}))+"
 )
 
-# Signs, one of which any fact has: a digit, a slash, a hump, a mark before a word, a drive. Most words have none, and are
-# never looked at one by one.
+# Any fact has one of these signs: a digit, a slash, a hump, a mark before a word, a drive. Most words have none, and
+# are never looked at one by one.
 _SIGN = re.compile(
     r"[\d/.:@#_A-Z\\-](?:(?<=[\d/])|(?<=[a-z][A-Z])|(?:(?<=[.:@#_])|(?<=--)|(?<=\\\\))(?=\w)|(?<=:)(?=\\))"
 )
