@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed
+from kaosmem.arguments import check_instance
 from kaosmem.display import visible
 from kaosmem.errors import UnknownBlobError
 from kaosmem.filters import MetadataFilter
@@ -70,7 +71,7 @@ class BlobSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._shelf = store, _Shelf()
+        self._store, self._shelf = check_instance(store, BlobStore, "store"), _Shelf()
         for handle in handles:
             self._shelf.put(handle, self._handle(handle))
 

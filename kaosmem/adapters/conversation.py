@@ -7,9 +7,10 @@ from itertools import accumulate
 from typing import ClassVar
 
 from kaosmem.adapters.store_source import StoreSource
+from kaosmem.arguments import check_instance
 from kaosmem.conversation import Condensation, Condenser, Event, EventLog, NoOpCondenser, Summary, View
 from kaosmem.conversation.condensers.outline import ViewOutline
-from kaosmem.errors import NoCondensationError, UnknownItemError
+from kaosmem.errors import InvalidArgumentError, NoCondensationError, UnknownItemError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -46,8 +47,9 @@ class ConversationSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         if not 0 < share <= 1:
-            raise ValueError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
-        self._log, self._condenser, self._share = log, condenser or NoOpCondenser(), share
+            raise InvalidArgumentError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
+        self._log, self._share = check_instance(log, EventLog, "log"), share
+        self._condenser = NoOpCondenser() if condenser is None else check_instance(condenser, Condenser, "condenser")
         self._counter = get_counter(counter)
         self._shown: dict[int, tuple[Event, Item]] = {}
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 
 from kaosmem.adapters.store_source import StoreSource, passing, proposed
+from kaosmem.arguments import check_instance
 from kaosmem.entities import Entity, Part, Relationship, SubGraph
 from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval import GraphRanker
@@ -44,7 +45,8 @@ class GraphSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._depth, self._ranker = store, depth, GraphRanker(depth)
+        self._store = check_instance(store, GraphStore, "store")
+        self._depth, self._ranker = depth, GraphRanker(depth)
         self._mentions, self._names = Mentions(), dict[str, tuple[str, ...]]()
         self._note(map(Entity.of, entities))
 

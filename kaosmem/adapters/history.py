@@ -9,6 +9,7 @@ from typing import ClassVar
 from kaosmem.adapters.excerpt import Excerpt, Placed
 from kaosmem.adapters.store_source import StoreSource
 from kaosmem.adapters.thread_reader import ThreadReader
+from kaosmem.arguments import check_instance
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
@@ -47,6 +48,7 @@ class HistorySource(StoreSource):
         spec: SectionSpec = HISTORY,
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
+        check_instance(provider, HistoryProvider, "provider")
         self._reader = ThreadReader(provider, check_id(agent_id, "agent id"), check_id(session_id, "session id"))
         self._pipeline = None if pipeline is None else CompactionPipeline(pipeline)
         self._shown: dict[int, tuple[Placed, Item]] = {}

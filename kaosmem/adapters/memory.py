@@ -6,6 +6,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed, searched
+from kaosmem.arguments import check_instance
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Proposal, SectionSpec
@@ -32,7 +33,7 @@ class FactSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store = store
+        self._store = check_instance(store, LongTermMemory, "store")
         self._agent_id, self._namespace = check_id(agent_id, "agent id"), check_id(namespace, "namespace")
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
@@ -79,7 +80,8 @@ class StateSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._session_id = store, check_id(session_id, "session id")
+        self._store = check_instance(store, ShortTermMemory, "store")
+        self._session_id = check_id(session_id, "session id")
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the lines, whatever the query."""

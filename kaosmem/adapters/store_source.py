@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias, TypeVar
 
 from kaosmem.duplicates import Told
-from kaosmem.errors import InvalidNameError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Proposal, SectionSpec, renamed
@@ -43,7 +43,7 @@ class StoreSource:
 
     def __init__(self, spec: SectionSpec, *, trust: Trust) -> None:
         if spec.placement != self.placement:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"source {spec.name!r} has placement {spec.placement!r}, and shows what a store holds; "
                 f"use {self.placement!r}"
             )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
+from kaosmem.arguments import check_several
 from kaosmem.assembly import Context, assemble, check_budget, measure
 from kaosmem.display import fitted, listed
 from kaosmem.duplicates import sketch
@@ -49,7 +49,7 @@ from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
-from kaosmem.session.opening import Opening, SharedSessions
+from kaosmem.session.opening import Opening, SharedSessions, unopened
 from kaosmem.session.originals import Originals
 from kaosmem.session.past import find_past, salvage_past
 from kaosmem.session.roster import Roster
@@ -134,7 +134,7 @@ class SessionMemory:
         )
 
     @classmethod
-    @asynccontextmanager
+    @unopened
     async def open(
         cls,
         url_or_fs: Location = "./.kaosmem",
@@ -225,7 +225,7 @@ class SessionMemory:
     def __getitem__(self, section: str) -> Section:
         try:
             return self._sections[section]
-        except KeyError:
+        except (KeyError, TypeError):  # a list can't be a name either
             raise UnknownSectionError(
                 f"no section {shown(section)}; there are {', '.join(self._sections)}; "
                 "to have another, give a SectionSpec for it in sections"
@@ -351,7 +351,7 @@ class SessionMemory:
         timeout_s: how long a turn waits for it, None for as long as it takes.
         required: whether its failure, or its being late, is raised by `assemble_context`; else the rest is assembled
             and `context.sources` says so.
-        Raises InvalidNameError, InvalidArgumentError, ValueError.
+        Raises InvalidNameError and InvalidArgumentError.
         """
         self._check_loop()
         attached = AttachedSection(source) if isinstance(source, Section) else source
@@ -406,7 +406,7 @@ class SessionMemory:
         self, section: str, contents: Iterable[str | Iterable[ContentBlock | Mapping[str, JSONValue]]]
     ) -> list[Item]:
         """Add items in order, as `add` does each."""
-        return [self.add(section, content) for content in contents]
+        return [self.add(section, content) for content in check_several(contents, "contents")]
 
     def add_message(self, message: object, *, format: str, section: str = "messages") -> Item:  # noqa: A002
         """Add a provider's message, a dict or an object of its SDK, tool calls included.
@@ -446,7 +446,7 @@ class SessionMemory:
         self._check_loop()
         self._check_writable()
         for item_id in item_ids:
-            if item_id not in self._saver.unpurged:
+            if check_item_id(item_id) not in self._saver.unpurged:
                 await self.fetch(item_id)
         erased = await self._saver.forget(item_ids)
         _SHARED.drop(self._opening)
