@@ -15,7 +15,16 @@ import pytest
 
 from benchmarks.corpus import text_item
 from benchmarks.draw_recall import PICTURE, recalls
-from kaosmem import Action, Observation, SessionMemory, ToolUseBlock, count_messages, list_sessions
+from kaosmem import (
+    Action,
+    ChatMessage,
+    Observation,
+    SessionMemory,
+    SummarizationCompaction,
+    ToolUseBlock,
+    count_messages,
+    list_sessions,
+)
 from kaosmem.testing import ScriptedLLM
 
 ROOT = Path(__file__).parent.parent
@@ -55,9 +64,10 @@ class Client:
     def __init__(self) -> None:
         self.chat = SimpleNamespace(completions=self)
         self.asked: list[dict[str, Any]] = []
+        self.options: dict[str, Any] = {}
 
-    async def create(self, *, model: str, messages: list[dict[str, Any]]) -> SimpleNamespace:
-        self.asked = messages
+    async def create(self, *, model: str, messages: list[dict[str, Any]], **options: Any) -> SimpleNamespace:
+        self.asked, self.options = messages, options
         message = {"role": "assistant", "content": "Yes, on 30 days' written notice."}
         return SimpleNamespace(choices=[SimpleNamespace(message=message)])
 
@@ -82,7 +92,7 @@ async def test_a_reply_goes_back_in() -> None:
     memory.add("messages", "Can either side terminate?")
     context = await memory.assemble_context(budget=100, format="openai")
     client = Client()
-    await ran(example("client.chat.completions"), client=client, model="scripted", context=context, memory=memory)
+    await ran(example("reply = await client"), client=client, model="scripted", context=context, memory=memory)
     assert count_messages(client.asked, "openai") == context.used
     assert [item.role for item in memory["messages"]] == ["user", "assistant"]
 
@@ -139,6 +149,25 @@ async def test_a_history_is_summed_up_as_it_says() -> None:
     assert len(names["summaries"]) == 1
     texts = [message.text for message in names["originals"][0]]
     assert texts[:2] == ["They went on.", questions[1]]
+
+
+async def test_a_model_of_a_provider_sums_up() -> None:
+    """The class is an LLMClient: it is asked for a summary, and told which tool to call."""
+    names: dict[str, Any] = {"client": Client()}
+    exec(compile(example("class OpenAIModel"), "histories.md", "exec"), names)
+    strategy = SummarizationCompaction(names["llm"], recent_token_budget=80, min_old_tokens=50)
+    long = [
+        ChatMessage(role, f"{role} {number} " + "says more " * 20)
+        for number in range(4)
+        for role in ("user", "assistant")
+    ]
+    left = await strategy.compact(long)
+    assert [message.role for message in left].count("summary") == 1
+    assert names["client"].asked[0]["role"] == "system"
+    tool = {"name": "rank", "description": "", "parameters": {"type": "object"}}
+    assert (await names["llm"].chat(long, tools=[tool])).text == "Yes, on 30 days' written notice."
+    assert names["client"].options["tool_choice"]["function"] == {"name": "rank"}
+    assert names["client"].options["tools"] == [{"type": "function", "function": tool}]
 
 
 def test_weights_are_learned_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
