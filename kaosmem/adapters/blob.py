@@ -59,7 +59,7 @@ class BlobSource(StoreSource):
     `memory.fetch(id)` brings text whole, an image as an ImageBlock, and of other bytes the handle with a URL.
     handles: of what is stored already; a store can't be asked what it holds. Keep `handles`, which `upload` adds to,
         to have them again in another process. Each has the metadata `key`, `content_type` and `size`.
-    Raises ValueError for the spec.
+    Raises InvalidArgumentError for the store and the spec.
     """
 
     def __init__(

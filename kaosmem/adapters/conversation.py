@@ -31,7 +31,7 @@ class ConversationSource(StoreSource):
     forget: a log deletes nothing.
     condenser: None leaves it to the window, which shows a contiguous tail. share: the part of its cap that the view is
         condensed to, as others take of the window too. counter: of tokens, the session's.
-    Raises ValueError for the spec and for the share.
+    Raises InvalidArgumentError.
     """
 
     placement: ClassVar[str] = "history"

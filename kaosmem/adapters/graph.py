@@ -32,7 +32,7 @@ class GraphSource(StoreSource):
     A store can't be asked what a name stands for, so the source has to be told what a query may name: `entities`
     that are stored already, and those that `add` stores.
     depth: hops from a named entity to the furthest.
-    Raises InvalidNameError and InvalidContentError for an entity, ValueError for the depth and the spec.
+    Raises InvalidNameError and InvalidContentError for an entity, InvalidArgumentError for the rest.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class HistorySource(StoreSource):
     those. What it made has a `~` before its id: a message that it changed names the one that was there as its source,
     and is fetched as that. It is run for each context, and a model in it asked each time, as nothing is kept; where it
     cuts anew each turn, as a sliding window does, no prefix holds, and where it raises, the source fails.
-    Raises InvalidNameError for an id, ValueError for the spec, InvalidArgumentError for what is no strategy.
+    Raises InvalidNameError for an id, InvalidArgumentError for the provider, the pipeline and the spec.
     """
 
     placement: ClassVar[str] = "history"

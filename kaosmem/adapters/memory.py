@@ -20,7 +20,7 @@ STATE = SectionSpec("state", 4_000, 75, eviction="none")
 class FactSource(StoreSource):
     """What an agent's long-term memory finds for the query, best first.
 
-    Raises InvalidNameError for an id, ValueError for the spec.
+    Raises InvalidNameError for an id, InvalidArgumentError for the store and the spec.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class StateSource(StoreSource):
     """A session's state as lines `key: value`, in order of the keys, each with the metadata `key`.
 
     It can't forget: a ShortTermMemory has no step that takes out one key and leaves the others.
-    Raises InvalidNameError for the id, ValueError for the spec.
+    Raises InvalidNameError for the id, InvalidArgumentError for the store and the spec.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class StoreSource:
 
     spec: how it is budgeted and shown, in the block of what depends on the query: what others wrote is no system
         message, and no turn of a conversation. trust: of all that comes from the store.
-    Raises ValueError for another placement.
+    Raises InvalidArgumentError for another placement.
     """
 
     placement: ClassVar[str] = "query"

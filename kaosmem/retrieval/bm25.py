@@ -25,7 +25,7 @@ class BM25Ranker:
     k1, b: how soon a term's repetition stops counting, and how much a long text is held back, 0 to 1.
     epsilon: the share of the average idf that "okapi" gives terms in more than half of the entries.
     analyze: text to terms. An index with another one than ours can't be stored.
-    Raises ValueError for a parameter out of range.
+    Raises InvalidArgumentError for a parameter out of range.
     Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
     """
 
