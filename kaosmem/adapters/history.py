@@ -31,7 +31,8 @@ class HistorySource(StoreSource):
     pipeline: what shortens the messages that were read, or one strategy; the first user message is to it the first of
     those. What it made has a `~` before its id: a message that it changed names the one that was there as its source,
     and is fetched as that. It is run for each context, and a model in it asked each time, as nothing is kept; where it
-    cuts anew each turn, as a sliding window does, no prefix holds, and where it raises, the source fails.
+    cuts anew each turn, as a sliding window does, no prefix holds. Where it raises, the messages are shown as they are,
+    as many as fit, and the context names what it raised.
     Raises InvalidNameError for an id, ValueError for the spec, InvalidArgumentError for what is no strategy.
     """
 
@@ -60,10 +61,17 @@ class HistorySource(StoreSource):
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return first what must be shown: the newest user message and unit, pinned ones; then the newest units."""
         excerpt = await self._reader.newest(3 * cap // 2)
+        error = ""
         if self._pipeline is not None:
             shown = excerpt.shown()
-            excerpt = shown.replaced(await self._pipeline.compact([each.message for each in shown.placed]))
-        return Proposal(tuple(self._candidates(excerpt)), total=None, taken=excerpt.taken, evicted=excerpt.start)
+            try:
+                excerpt = shown.replaced(await self._pipeline.compact([each.message for each in shown.placed]))
+            except (
+                Exception
+            ) as raised:  # whatever a strategy raises; the conversation is worth more than its being short
+                error = type(raised).__name__
+        candidates = tuple(self._candidates(excerpt))
+        return Proposal(candidates, total=None, taken=excerpt.taken, evicted=excerpt.start, error=error)
 
     def _candidates(self, excerpt: Excerpt) -> Iterator[Candidate]:
         outline, must = excerpt.outline, excerpt.must
