@@ -309,6 +309,7 @@ async def _think_aloud(rng: random.Random) -> None:
                 case "remove":
                     memory.remove(chosen)
                 case "forget":
+                    chosen = rng.choice([*said])  # whether it is shown or stood for by a summary
                     await memory.forget(chosen)
                     forgotten.add(chosen)
                     marks = [said.pop(chosen).split()[0]]
