@@ -16,6 +16,7 @@ import pytest
 from benchmarks.corpus import text_item
 from benchmarks.draw_recall import PICTURE, recalls
 from kaosmem import (
+    DEFAULT_SECTIONS,
     Action,
     ChatMessage,
     Observation,
@@ -221,3 +222,20 @@ def test_the_picture_shows_the_table() -> None:
     assert len(lines) == 5
     assert all(f">{budget:,}<" in drawn for budget in budgets)
     assert all(f"{name}: {recall[-1]:.3f}<" in drawn for name, recall in lines.items())
+
+
+def test_the_table_of_sections_is_theirs() -> None:
+    """Each default section, with its placement, budget, priority and floor."""
+    table = re.findall(
+        r"(?m)^\| `(\w+)` \| [^|]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", PAGES[Path("docs/sessions.md")]
+    )
+    assert table == [
+        (
+            spec.name,
+            spec.placement if spec.in_context else "-",
+            "-" if spec.budget is None else f"{spec.budget:,}",
+            str(spec.priority),
+            f"{spec.floor:g}" if spec.floor else "-",
+        )
+        for spec in DEFAULT_SECTIONS
+    ]
