@@ -146,6 +146,10 @@ FAULTS: list[tuple[str | Exception, str]] = [
     ("I'm sorry, but I can't help with that.", "it declined"),
     ("I cannot assist with this request.", "it declined"),
     ("As an AI, I must not.", "it declined"),
+    ("I apologize, but I'm unable to provide a summary.", "it declined"),
+    ("**Unfortunately, I cannot fulfill this request.**", "it declined"),
+    ("I’m really sorry, but I can’t do that.", "it declined"),
+    ("I must respectfully decline.", "it declined"),
     ("so \ud800", "lone surrogate"),
     (NOISE * 3, "tokens of at most"),
 ]
@@ -165,6 +169,20 @@ async def test_an_answer_that_is_no_summary_is_asked_for_again(answer: str, faul
         await Summarizer(ScriptedLLM([answer] * 2), attempts=2).summarize([said(NOISE)])
     assert error.value.__cause__ is None or "surrogate" in fault
     assert NOISE not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Sorry state of the pool: it cannot connect to its host; restarted.",
+        "I'm sorry, the user wrote, but the server can't start. Fixed by a restart.",
+        "Unfortunately the build failed: cannot resolve the host.",
+        "The user said: sorry, I can't come.",
+        "I can't help but note that they met.",
+    ],
+)
+async def test_what_tells_of_a_refusal_is_none(answer: str) -> None:
+    assert (await summary_of(said(NOISE), answer=answer)).text == answer
 
 
 async def test_the_models_error_is_the_cause() -> None:
