@@ -16,6 +16,7 @@ from kaosmem.types import (
     ToolResultBlock,
     ToolUseBlock,
     block_text,
+    check_text,
 )
 
 MAX_FACT_CHARS = 200
@@ -165,15 +166,19 @@ def _with_words(text: str, start: int, number: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return what a JSON text says, a line each, without what JSON escapes; any other text as it is."""
+    """Return what a JSON text says, a line each, without what JSON escapes; any other text as it is.
+
+    So is one that escapes what is no text elsewhere: lone surrogates, NUL.
+    """
     if text.lstrip()[:1] not in ("{", "["):
         return text
     try:
         # Objects as pairs, since one may say a name twice.
         said = json.loads(text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
-        return "\n".join(_lines(said))
+        lines = check_text("\n".join(_lines(said)), "it")
     except (ValueError, RecursionError):
         return text
+    return text if "\0" in lines else lines  # not every store can hold one
 
 
 def _lines(value: JSONValue) -> Iterator[str]:

@@ -45,6 +45,8 @@ FOUND = {
         "k-8",
         "k-9",
     ],
+    r'{"id": "k-7", "cut": "v_1 \ud83d"}': ["k-7", "v_1", "ud83d"],
+    r'{"id": "k-7", "end": "v_1 \u0000"}': ["k-7", "v_1", "u0000"],
     "1. first\n2) second\n": [],
     "and/or, e.g. the U.S. market; well-known words (in brackets) ... -- [x] **bold** don't": [],
 }

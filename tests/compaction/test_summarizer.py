@@ -92,6 +92,13 @@ async def test_what_the_model_dropped_is_kept_verbatim() -> None:
     ]
 
 
+async def test_what_json_escapes_and_utf_8_cannot_hold_is_kept_as_it_was_written() -> None:
+    """It stood in the way of every later summary."""
+    cut = ToolResultBlock("c1", r'{"path": "/srv/half an emoji \ud83d/a.txt"}')
+    made = await summary_of(said(NOISE), ChatMessage("tool", (cut,)))
+    assert made.text.encode().endswith(rb'"/srv/half an emoji \ud83d/a.txt"')
+
+
 async def test_what_users_said_is_kept_first() -> None:
     """Then the assistant's words, the newest first, bare digits last; then what is of tools."""
     messages = [
