@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from kaosmem.adapters.store_source import StoreSource
+from kaosmem.arguments import check_instance
 from kaosmem.conversation import Condensation, Condenser, Event, EventLog, Summary, View
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.offsets import Offsets
-from kaosmem.errors import NoCondensationError, UnknownItemError
+from kaosmem.errors import InvalidArgumentError, NoCondensationError, UnknownItemError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -33,7 +34,7 @@ class ConversationSource(StoreSource):
     forget: a log deletes nothing.
     condenser: None leaves it to the window, which shows a contiguous tail. share: the part of its cap that the view is
         condensed to, as others take of the window too. counter: of tokens, the session's.
-    Raises ValueError for the spec and for the share.
+    Raises InvalidArgumentError.
     """
 
     placement: ClassVar[str] = "history"
@@ -49,8 +50,9 @@ class ConversationSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         if not 0 < share <= 1:
-            raise ValueError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
-        self._log, self._condenser, self._share = log, condenser, share
+            raise InvalidArgumentError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
+        self._log, self._share = check_instance(log, EventLog, "log"), share
+        self._condenser = None if condenser is None else check_instance(condenser, Condenser, "condenser")
         self._offsets = Offsets(get_counter(counter))
         self._shown: dict[int, tuple[Event, Item]] = {}
 

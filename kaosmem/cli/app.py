@@ -42,6 +42,7 @@ app = typer.Typer(
     name="kaosmem",
     help="Decide what an LLM agent sees: pack what is worth most into a token budget.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
