@@ -16,6 +16,7 @@ SUMMARY_ROLE = "summary"
 SAID_HEADING = "Kept verbatim:\n"
 TOOLS_HEADING = "Kept verbatim of tools:\n"
 _SEPARATOR = "; "
+_LEAST_ROOM = 8  # tokens; where less is left of a list, few facts would fit
 _SHARE = 4
 """Where there is no room for all, what is new gets one token in so many, and so does what is of tools."""
 
@@ -75,15 +76,22 @@ class _Choice:
         return min(tokens, most)
 
     def take(self, facts: Iterable[Fact], room: int) -> list[str]:
-        """Take facts until one is above `room` tokens, and return them as they are shown."""
+        """Take facts until one is above `room` tokens, and return them as they are shown.
+
+        One that would take a large part of a list, and for which no room is left, does not keep others out of it.
+        """
         taken: list[str] = []
+        large = room // _SHARE
         for fact in facts:
             if fact.text in self._known:
                 continue
-            room -= self._cost(fact)
-            if room < 0:
+            cost = self._cost(fact)
+            if cost > room:
+                if cost > large and room >= _LEAST_ROOM:
+                    continue
                 break
-            self.left -= self._cost(fact)
+            room -= cost
+            self.left -= cost
             taken.append(shown := fact.shown)
             self._known |= {fact.text, *(each.text for each in facts_in(shown))}
         return taken
