@@ -158,3 +158,16 @@ async def test_a_small_tail_does_not_make_summaries_small(recent: int) -> None:
     left = await SummarizationCompaction(ScriptedLLM([sentence]), recent, 0).compact(history)
     assert left[1].text.startswith(sentence)
     assert all(fact in left[1].text for fact in facts)
+
+
+async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
+    """Nor does it lose what an earlier one has listed."""
+    facts = [f"/srv/{number}/app.toml" for number in range(40)]
+    strategy = SummarizationCompaction(ScriptedLLM(lambda _: "They went on."), 100, 50)
+    plain = [ChatMessage("user", WORDS), ChatMessage("assistant", WORDS)]
+    history = await strategy.compact([*(ChatMessage("user", f"See {fact}. {WORDS}") for fact in facts), *plain])
+    for _ in range(8):
+        earlier = history[1]
+        history = await strategy.compact([*history, *plain])
+        assert history[1] is not earlier
+        assert all(fact in history[1].text for fact in facts[1:])
