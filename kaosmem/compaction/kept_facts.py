@@ -43,6 +43,8 @@ class KeptFacts:
         First the ids of open tasks, then what was said, then what is of tools; of each what is new, then what earlier
         summaries have, so that the oldest go first where a list is full.
         """
+        if room <= 0:
+            return ""
         headings = ((SAID_HEADING, (self._tasks, *self._said)), (TOOLS_HEADING, self._of_tools))
         room -= sum(self._counter(heading) for heading, facts in headings if next(chain(*facts), None))
         if room < 0:
