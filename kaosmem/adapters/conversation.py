@@ -129,16 +129,20 @@ class _Wanted(NamedTuple):
 
 
 def _newest_first(view: View, start: int) -> list[_Wanted]:
-    """Return what must be shown of a view, then the others, each newest first, at least those from a position on."""
+    """Return what must be shown of a view, then the others, each newest first, at least those from a position on.
+
+    What is before that position begins no history: another unit may be around it.
+    """
     newest = len(view) - 1
     start, stop = view.whole(max(0, min(start, newest)), len(view))
-    wanted = _wanted(view, start, stop, newest=newest)
-    seen = 0
-    for place in sorted(view.kept):
-        if seen <= place < start:
-            begin, seen = view.whole(place, place + 1)
-            wanted += (each for each in _wanted(view, begin, seen) if each.must)
-    return sorted(wanted, key=lambda each: (not each.must, -each.unit[-1]))
+    wanted = {each.unit: each for each in _wanted(view, start, stop, newest=newest)}
+    seen: set[int] = set()
+    for place in view.kept:
+        if place < start and place not in seen:
+            part = _wanted(view, *view.whole(place, place + 1))
+            wanted |= {each.unit: each._replace(cut=False) for each in part if each.must}
+            seen.update(place for each in part for place in each.unit)
+    return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
 
 
 def _wanted(view: View, start: int, stop: int, *, newest: int = -1) -> list[_Wanted]:

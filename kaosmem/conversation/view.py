@@ -33,6 +33,7 @@ class View(Sequence[Event]):
         self._begin(())
         self._revisions: list[int] = []
         self._cuts: list[int] | None = None
+        self._kept: list[int] | None = None
         self.unhandled_condensation_request = False
         for event in events:
             self.append(event)
@@ -50,7 +51,7 @@ class View(Sequence[Event]):
 
     def append(self, event: Event) -> None:
         """Take in the next event of the log."""
-        self._cuts = None
+        self._cuts = self._kept = None
         if isinstance(event, CondensationRequest):
             self.unhandled_condensation_request = True
         elif isinstance(event, Condensation):
@@ -72,14 +73,16 @@ class View(Sequence[Event]):
         return self._cuts
 
     @property
-    def kept(self) -> frozenset[int]:
-        """The positions of what no condenser forgets, beside what belongs together with it.
+    def kept(self) -> Sequence[int]:
+        """The positions of what no condenser forgets, ascending, beside what belongs together with it.
 
         They are those of the system prompt, the first and the newest user message, calls without a result, what users
         said since the agent last spoke to them, with what it said, and the newest list of tasks.
         """
-        shown = self._ordinals()
-        return frozenset(bisect_left(shown, ordinal) for ordinal in self._landmarks.kept().union(self._open))
+        if self._kept is None:
+            shown = self._ordinals()
+            self._kept = [bisect_left(shown, each) for each in sorted(self._landmarks.kept() | self._open)]
+        return self._kept
 
     @property
     def revisions(self) -> Sequence[int]:

@@ -26,13 +26,17 @@ from kaosmem import (
     SummarizingConfig,
     Trust,
     UnknownItemError,
+    View,
     WindowTooSmallError,
     count_messages,
+    get_counter,
 )
+from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
+from kaosmem.tokens import count_content
 from tests.conversation.condensers import brief, condensers, down
 from tests.conversation.condensers import worked as workings
-from tests.conversation.logs import agent, call, logged, result, system, user
+from tests.conversation.logs import ANY_RUNS, agent, call, logged, result, system, user
 from tests.worlds import queries
 
 
@@ -85,6 +89,50 @@ def check(context: Context) -> None:
         check_openai_messages(context.messages)
     else:
         check_anthropic_messages(context.messages, beside)
+
+
+def proposed_slowly(view: View, *, cap: int) -> tuple[list[tuple[object, ...]], set[int], int]:
+    """Return what is to be proposed of a view, by a look at all of it, and where it may be cut."""
+    outline = ViewOutline(view)
+    sizes = [count_content(event.message.content, get_counter()) for event in view]
+    newest = next((unit for unit in outline.units if unit[-1] == len(sizes) - 1), ())
+    must = outline.kept.union(newest)
+    rows: list[tuple[object, ...]] = []
+    left = 2 * cap
+    for unit in sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1])):
+        if left <= 0 and unit[0] not in must:
+            break
+        left -= max(1, sum(sizes[place] for place in unit))
+        events = tuple(f"conversation/{view[place].id}" for place in unit)
+        rows.append((events, unit[0], sum(sizes[: unit[0]]), unit[0] in must))
+    return rows, {*outline.cuts_beside(must)}, sum(sizes)
+
+
+steps = st.lists(st.tuples(ANY_RUNS, st.sampled_from([None, 0, 1, 4, 8, 20, 200])), max_size=12)
+
+
+@given(workings(), steps)
+def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_proposes(events, steps):
+    """However a log grew, records in it, and whenever it was asked; also where the log is read anew. A history begins
+    nowhere but within twice the cap."""
+
+    async def scenario() -> None:
+        log = logged(*events)
+        source = ConversationSource(log)
+        for run, cap in steps:
+            for event in run:
+                log.append(event)
+            if cap is not None:
+                proposal = await source.propose("", cap=cap)
+                units = [(tuple(i.id for i in c.items), c.position, c.offset, c.must) for c in proposal.candidates]
+                slow, cuts, total = proposed_slowly(View.from_events(log), cap=cap)
+                assert (units, proposal.total, proposal.taken) == (slow, total, len(log.view))
+                for unit in proposal.candidates:
+                    assert unit.cut == (unit.position in cuts) or (not unit.cut and unit.offset <= total - 2 * cap)
+                anew = ConversationSource(EventLog.from_lines(log.lines()))
+                assert (await anew.propose("", cap=cap)).candidates == proposal.candidates
+
+    asyncio.run(scenario())
 
 
 async def test_a_conversation_is_condensed_to_the_window() -> None:
