@@ -90,8 +90,8 @@ class ConversationSource(StoreSource):
         except UnknownItemError:
             return None
         if isinstance(event, Condensation):
-            then = View.from_events(each for each in self._log if each.id <= event.id)
-            return next((self._event_item(each) for each in then if each.id == event.id), None)
+            summary = self._log.view.summary(event.id)
+            return None if summary is None else self._event_item(summary)
         return self._event_item(event) if event.is_shown else None
 
     async def _view(self, cap: int) -> View:
@@ -140,7 +140,7 @@ def _newest_first(view: View, start: int) -> list[_Wanted]:
     for place in view.kept:
         if place < start and place not in seen:
             part = _wanted(view, *view.whole(place, place + 1))
-            wanted |= {each.unit: each._replace(cut=False) for each in part if each.must}
+            wanted |= {each.unit: each._replace(cut=False) for each in part if each.must and each.unit[0] < start}
             seen.update(place for each in part for place in each.unit)
     return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
 
