@@ -236,6 +236,40 @@ async def test_a_turn_by_the_length_of_its_log(kind: str, name: str, capsys: pyt
         assert rows[-1][1] <= BOUND * rows[0][1]
 
 
+RECORDS = 8
+FORGOTTEN = 20
+
+
+def record_us(length: int, *, summary_offset: int | None) -> float:
+    """Return what a record costs that forgets a few of the newest events, the least of several, in us.
+
+    summary_offset: of its summary from where they were, None for none.
+    """
+    log = conversation(length, "plain")
+    best = float("inf")
+    for number in range(RECORDS):
+        view = log.view
+        first = len(view) - 2 * FORGOTTEN * (number + 1)
+        ids = tuple(event.id for event in view[first : first + FORGOTTEN])
+        given = {} if summary_offset is None else {"summary": "All is well.", "summary_offset": first + summary_offset}
+        record = Condensation(ids, **given)
+        best = min(best, least(lambda record=record: (log.append(record), log.view[-1]), runs=1))
+    return best * 1e6
+
+
+@pytest.mark.timed
+def test_a_record_by_the_length_of_its_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """It costs what it forgets; where its summary goes elsewhere than in the place of that, what the view has."""
+    kinds = {"no summary": None, "a summary there": 0, "a summary elsewhere": -FORGOTTEN}
+    rows = {name: [record_us(length, summary_offset=offset) for length in SIZES] for name, offset in kinds.items()}
+    with capsys.disabled():
+        print(f"\na record that forgets {FORGOTTEN} events: us{''.join(f'{length:>12,}' for length in SIZES)}")
+        for name, costs in rows.items():
+            print(f"  {name:<35}{''.join(f'{cost:>12.0f}' for cost in costs)}")
+    for name in ("no summary", "a summary there"):
+        assert rows[name][-1] <= 3 * rows[name][0]
+
+
 def gone_wrong(length: int) -> dict[str, list[Event]]:
     """Return logs of that many calls that no agent should write, but some do."""
     calls = [_call(str(number), f"r{number}") for number in range(length)]

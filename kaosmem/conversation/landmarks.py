@@ -62,20 +62,22 @@ class Landmarks:
 
 def _names(event: Event, *, is_open: bool) -> Iterator[str]:
     """Yield what an entry is: "turn" ends a loop, "signed" begins one."""
-    names = {getattr(event, "kind", "")}
-    if is_open:
-        yield "open"
+    call = None
     if isinstance(event, Action):
+        call = event.call
         if event.source is EventSource.USER:
             yield "asked"
-        if event.call is not None:
-            names.add(event.call.name)
+        if call is not None:
             if event.link.loop:
                 yield "signed"
         elif event.role in ("system", "user"):
             yield event.role
         elif event.role == "assistant" and event.kind == "message":
             yield "spoken"
-    if not is_open and event.link.role not in ("assistant", "tool", "system"):
+    if is_open:
+        yield "open"
+    elif not event.is_tied and event.link.role not in ("assistant", "tool", "system"):
         yield "turn"
-    yield from STANDING_LISTS.intersection(names)
+    for name in {getattr(event, "kind", ""), call.name if call else ""}:
+        if name in STANDING_LISTS:
+            yield name
