@@ -30,7 +30,8 @@ class ConversationSource(StoreSource):
     What must be shown is what no condenser forgets: the system prompt, the user's open instructions, the list of tasks,
     calls without a result; and the newest entry. An event is the item `<name>/<its id>`; a summary has the id of its
     condensation and names what it stands for. `memory.fetch(id)` brings any event of the log in full. The source can't
-    forget: a log deletes nothing.
+    forget: a log deletes nothing. The first context counts the whole view; after that, one costs the same however long
+    the view is, unless its condenser looks at all of it each time, as those do that append no records.
     condenser: None leaves it to the window, which shows a contiguous tail. share: the part of its cap that the view is
         condensed to, as others take of the window too. counter: of tokens, the session's.
     Raises ValueError for the spec and for the share.

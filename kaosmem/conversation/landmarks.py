@@ -75,7 +75,7 @@ def _names(event: Event, *, is_open: bool) -> Iterator[str]:
         elif event.role == "assistant" and event.kind == "message":
             yield "spoken"
     if is_open:
-        yield "open"
+        yield "open"  # and no "turn": once it has its result, it may be part of a loop
     elif not event.is_tied and event.link.role not in ("assistant", "tool", "system"):
         yield "turn"
     for name in {getattr(event, "kind", ""), call.name if call else ""}:

@@ -202,7 +202,6 @@ class View(Sequence[Event]):
         for ordinals in (self._answered, self._open, self._pending):
             ordinals.difference_update(lost)
         for ordinal in lost:
-            self._words.pop(ordinal, None)
             places = self._places[self._entries[ordinal].id]
             places.remove(ordinal)
             if not places:
