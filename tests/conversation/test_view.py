@@ -178,6 +178,11 @@ def test_a_summary_may_take_the_place_of_what_was_forgotten_before() -> None:
     assert offsets.of(log.view) == [0, 1, 2, 5]
 
 
+def test_a_summary_takes_the_place_of_a_call_under_way() -> None:
+    view = view_of(user("U"), call("1", says="I look"), agent("W"), forget(1, summary="S", at=1))
+    assert shown(view) == ["U", "<S>", "W"]
+
+
 def test_e07_an_answer_is_forgotten_whole() -> None:
     view = view_of(user("U"), call("1", "r"), call("2", "r"), result("1"), result("2"), forget(3))
     assert shown(view) == ["U"]
