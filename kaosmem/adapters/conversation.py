@@ -31,7 +31,8 @@ class ConversationSource(StoreSource):
     What must be shown is what no condenser forgets: the system prompt, the user's open instructions, the list of tasks,
     calls without a result; and the newest entry. An event is the item `<name>/<its id>`; a summary has the id of its
     condensation and names what it stands for. `memory.fetch(id)` brings any event of the log in full. The source can't
-    forget: a log deletes nothing.
+    forget: a log deletes nothing. The first context counts the whole view; after that, one costs the same however long
+    the view is, unless its condenser looks at all of it each time, as those do that append no records.
     condenser: None leaves it to the window, which shows a contiguous tail. share: the part of its cap that the view is
         condensed to, as others take of the window too. counter: of tokens, the session's.
     Raises InvalidArgumentError.
@@ -92,8 +93,8 @@ class ConversationSource(StoreSource):
         except UnknownItemError:
             return None
         if isinstance(event, Condensation):
-            then = View.from_events(each for each in self._log if each.id <= event.id)
-            return next((self._event_item(each) for each in then if each.id == event.id), None)
+            summary = self._log.view.summary(event.id)
+            return None if summary is None else self._event_item(summary)
         return self._event_item(event) if event.is_shown else None
 
     async def _view(self, cap: int) -> View:
@@ -131,16 +132,20 @@ class _Wanted(NamedTuple):
 
 
 def _newest_first(view: View, start: int) -> list[_Wanted]:
-    """Return what must be shown of a view, then the others, each newest first, at least those from a position on."""
+    """Return what must be shown of a view, then the others, each newest first, at least those from a position on.
+
+    What is before that position begins no history: another unit may be around it.
+    """
     newest = len(view) - 1
     start, stop = view.whole(max(0, min(start, newest)), len(view))
-    wanted = _wanted(view, start, stop, newest=newest)
-    seen = 0
-    for place in sorted(view.kept):
-        if seen <= place < start:
-            begin, seen = view.whole(place, place + 1)
-            wanted += (each for each in _wanted(view, begin, seen) if each.must)
-    return sorted(wanted, key=lambda each: (not each.must, -each.unit[-1]))
+    wanted = {each.unit: each for each in _wanted(view, start, stop, newest=newest)}
+    seen: set[int] = set()
+    for place in view.kept:
+        if place < start and place not in seen:
+            part = _wanted(view, *view.whole(place, place + 1))
+            wanted |= {each.unit: each._replace(cut=False) for each in part if each.must and each.unit[0] < start}
+            seen.update(place for each in part for place in each.unit)
+    return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
 
 
 def _wanted(view: View, start: int, stop: int, *, newest: int = -1) -> list[_Wanted]:
