@@ -621,8 +621,7 @@ class Section:
         for item_id in item_ids:
             self._remove(item_id)
         recalled = {at for at in items if at in past}
-        for ordinal in recalled:
-            self._proposer.removed(ordinal)
+        self._proposer.lost(recalled)
         past.forget(recalled)
         recallable = sum(version.position is not None for version in versions)
         self._unloaded = max(0, self._unloaded - (recallable - len(recalled)))
