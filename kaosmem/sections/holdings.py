@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
-from kaosmem.sections.archive import check_updated
+from kaosmem.sections.archive import Archived, check_updated
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.types import Item, JSONValue, UnreadItem
 from kaosmem.units import Link, Units
@@ -151,10 +151,6 @@ class Holdings:
         """Return the ordinals of what was updated after that update, some of what is not held any more among them."""
         return {ordinal for ordinal, updated in self._updated.items() if updated > number}
 
-    def note_updated(self, numbers: Mapping[int, int]) -> None:
-        """Note the numbers of the last updates of what was evicted earlier, by ordinal."""
-        self._updated |= {ordinal: number for ordinal, number in numbers.items() if number}
-
     def prospect(self, item: Item) -> tuple[Standing, set[int]]:
         """Return what an item's unit would be with it, and the first ordinals of the units it would be made of."""
         ordinal, own = self._ordinals.get(item.id, self.taken), self.would_join(item)
@@ -282,6 +278,38 @@ class Holdings:
         for first in firsts:
             self.past.put({member: self._held[member].item for member in self.units.members(first)})
         return self.take(ordinals)
+
+    def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
+        """Keep in `past` what was evicted earlier and is not there yet, and return its ordinals.
+
+        Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
+        """
+        past = self.past
+        items: dict[int, Item | EvictedItem] = {}
+        firsts: dict[int, int] = {}  # of those that are not the first of their unit
+        updated: dict[int, int] = {}
+        for version in versions:
+            at, first = version.position, version.unit
+            if at is not None and first is not None and at not in past and at not in past.returned:
+                items[at] = version.item
+                if version.updated:
+                    updated[at] = version.updated
+                if first != at:
+                    firsts[at] = first
+        if max(items, default=-1) >= self.taken or any(map(self.holds, items)):
+            raise InvalidContentError("an evicted item is out of its place")
+        self._updated |= updated
+        past.put_all(items, firsts)
+        return items.keys()
+
+    def inherit(self, other: Holdings, shared: int) -> None:
+        """Keep in `past` what another has there of the first `shared` items, which both know the same."""
+        past = self.past
+        for unit in other.past.units():
+            known = {at for at in unit if at in past or self.holds(at) or at in past.returned}
+            if max(unit) < shared and not known:
+                past.put(unit)
+                past.unloaded -= len(unit)
 
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""

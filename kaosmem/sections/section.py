@@ -54,8 +54,6 @@ class Section:
         self.journal: list[tuple[str, dict[str, JSONValue]]] = []
         self._policy = POLICIES[spec.eviction]
         self._ranker = ranker
-        self._unloaded = 0  # evicted items that archive files hold, and of which nothing is known to recall them by
-        self._returned: set[int] = set()  # ordinals of what came back, though files may say that it was evicted
         self.lost: list[CorruptionError] = []
         self._held = Holdings(self._policy)
         self._proposer = Proposer(spec, self._held, ranker=ranker)
@@ -167,7 +165,7 @@ class Section:
 
     def dump_index(self) -> IndexDump | None:
         """Return the index to be kept, where what is kept lacks much of it; it counts as kept from now on."""
-        if self._unloaded or self.spec.persistence == "none":
+        if self.unloaded or self.spec.persistence == "none":
             return None
         with self._asking:
             return self._proposer.dump_index()
@@ -211,8 +209,7 @@ class Section:
         with self._asking:
             if shared:
                 other._inherit(self, shared)
-            self.archive, self.journal, self._unloaded = other.archive, other.journal, other._unloaded
-            self._returned = other._returned
+            self.archive, self.journal = other.archive, other.journal
             self._held, self._proposer = other._held, other._proposer
 
     def add(self, item: Item) -> None:
@@ -319,7 +316,7 @@ class Section:
         evicted = past.ordinals(wanted)
         known = {item_id for item_id in wanted if item_id in self._held} | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
-        evicted |= {version.position for version in versions if version.position is not None} - self._returned
+        evicted |= {version.position for version in versions if version.position is not None} - past.returned
         self._forget(known, archived=len(versions), evicted=len(evicted))
         return {"ids": sorted(known), "archived": len(versions), "evicted": len(evicted)}
 
@@ -384,7 +381,7 @@ class Section:
     @property
     def unloaded(self) -> int:
         """Return how many evicted items archive files hold that would have to be loaded to be recalled."""
-        return self._unloaded
+        return self._held.past.unloaded
 
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
         """Take in all that archive files hold of this section, so that what was evicted can be recalled.
@@ -392,8 +389,8 @@ class Section:
         Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
         """
         with self._asking:
-            self._recall(versions)
-            self._unloaded = 0
+            self._proposer.loaded(self._held.recall(versions))
+            self._held.past.unloaded = 0
 
     def let_go(self, evicted: Iterable[EvictedItem]) -> None:
         """Keep no text of what was evicted, as far as these say which files hold it now."""
@@ -415,36 +412,11 @@ class Section:
             said = {*map(str, self.lost)}
             self.lost += {str(error): error for error in failed.values() if str(error) not in said}.values()
 
-    def _recall(self, versions: Iterable[Archived | EvictedItem]) -> None:
-        past = self._held.past
-        items: dict[int, Item | EvictedItem] = {}
-        firsts: dict[int, int] = {}  # of those that are not the first of their unit
-        updated: dict[int, int] = {}
-        for version in versions:
-            at, first = version.position, version.unit
-            if at is not None and first is not None and at not in past and at not in self._returned:
-                items[at] = version.item
-                if version.updated:
-                    updated[at] = version.updated
-                if first != at:
-                    firsts[at] = first
-        # The first of its unit may be forgotten.
-        if max(items, default=-1) >= self._held.taken or any(map(self._held.holds, items)):
-            raise InvalidContentError("an evicted item is out of its place")
-        self._held.note_updated(updated)
-        units: dict[int, list[int]] = {}
-        for at, first in firsts.items():
-            units.setdefault(first, [first] if first in items and first not in firsts else []).append(at)
-        for members in units.values():
-            past.put({at: items[at] for at in sorted(members)})
-        past.put_alone({at: item for at, item in items.items() if at not in past} if units else items)
-        self._proposer.loaded(items)
-
     def state(self) -> dict[str, JSONValue]:
         """Return what `restore` needs beside the entries, as JSON values."""
-        evicted = self._unloaded + len(self._held.past)
-        returned = {"returned": sorted(self._returned)} if self._returned else {}
-        return self._held.state() | {"archived": len(self.archive), "evicted": evicted} | returned
+        past = self._held.past
+        returned = {"returned": sorted(past.returned)} if past.returned else {}
+        return self._held.state() | {"archived": len(self.archive), "evicted": past.unloaded + len(past)} | returned
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the live items as JSON values, as they are now, each with what must survive of its place and use."""
@@ -470,25 +442,22 @@ class Section:
         if not all(type(count) is int and count >= 0 for count in counts):
             raise InvalidContentError("a section's state has a count that is none")
         section = cls(spec, ranker=ranker)
-        section._returned = {*state["returned"]}
         section.archive = Archive(on_disk=state["archived"]) if archive is None else archive
         if spec.placement != "query":  # of which more is asked at once
             entries = (entry.entry() if isinstance(entry, UnreadItem) else entry for entry in entries)
         section._held = Holdings.restore(section._policy, state, entries, spec.name)
-        section._proposer = Proposer(spec, section._held, ranker=ranker)
+        past = section._held.past
+        past.returned = {*state["returned"]}
         if spec.recalls:
-            section._recall(section.archive.in_memory())
-            section._unloaded = state["evicted"] - len(section._held.past)
+            section._held.recall(section.archive.in_memory())
+            past.unloaded = state["evicted"] - len(past)
+        section._proposer = Proposer(spec, section._held, ranker=ranker)
         return section
 
     def _inherit(self, other: Section, shared: int) -> None:
         """Take from another what need not be loaded and indexed again."""
-        if self.spec.recalls and self._unloaded:
-            for unit in other._held.past.units():
-                known = {at for at in unit if at in self._held.past or self._held.holds(at) or at in self._returned}
-                if max(unit) < shared and not known:
-                    self._held.past.put(unit)
-                    self._unloaded -= len(unit)
+        if self.spec.recalls and self.unloaded:
+            self._held.inherit(other._held, shared)
         self._proposer.inherit(other._proposer, shared)
 
     def _check_change(self, item: Item) -> None:
@@ -570,7 +539,6 @@ class Section:
             firsts = self._held.units.firsts(ordinals)
             for ordinal, first, item in zip(ordinals, firsts, self._held.evict(ordinals), strict=True):
                 self.archive.put(Archived(item, ordinal, first, self._held.updated(ordinal)))
-                self._returned.discard(ordinal)
                 self._proposer.evicted(ordinal)
         else:
             for ordinal, item in zip(ordinals, self._held.take(ordinals), strict=True):
@@ -616,16 +584,12 @@ class Section:
         )
 
     def _expand(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> None:
-        held, past = self._held, self._held.past
+        held = self._held
         items = {place[0]: (place[1], version.item) for version in versions if (place := version.place)}
         for item_id in item_ids:
             self._remove(item_id)
-        recalled = {at for at in items if at in past}
-        self._proposer.lost(recalled)
-        past.forget(recalled)
-        recallable = sum(version.position is not None for version in versions)
-        self._unloaded = max(0, self._unloaded - (recallable - len(recalled)))
-        self._returned |= items.keys()
+        evicted = sum(version.position is not None for version in versions)
+        self._proposer.lost(held.past.give_back(items, evicted))
         held.bring_back(items)
         for ordinal in items:
             self._proposer.added(ordinal)
@@ -637,9 +601,8 @@ class Section:
         past = self._held.past.ordinals(item_ids)
         with self._asking:
             self._held.take(held)
-            self._held.past.forget(past)
+            self._held.past.forget(past, evicted)
             self._proposer.forgotten(held, past)
-        self._unloaded = max(0, self._unloaded - max(0, evicted - len(past)))
         self.archive.forget(item_ids, archived)
         clear_memos()
 
