@@ -13,12 +13,10 @@ from kaosmem.errors import (
     CorruptionError,
     DuplicateItemError,
     InvalidContentError,
-    ItemTooLargeError,
     ReadOnlyError,
-    SectionFullError,
     UnsupportedVersionError,
 )
-from kaosmem.eviction import POLICIES, Standing
+from kaosmem.eviction import POLICIES
 from kaosmem.filters import MetadataFilter
 from kaosmem.memos import clear_memos
 from kaosmem.names import shown, shown_name
@@ -26,9 +24,10 @@ from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposals import Proposal, Proposer
+from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Replaced, Substitution
-from kaosmem.types import MAX_INTEGER, Item, JSONValue, UnreadItem, check_extent
+from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
@@ -224,7 +223,7 @@ class Section:
             raise DuplicateItemError(
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
             )
-        evicted = self._choose_leaving(item, tokens=item.tokens, items=1)
+        evicted = choose_leaving(self.spec, self._held, item, tokens=item.tokens, items=1)
         self._add(item, evicted)
         self._log("add", item=item, evicted=evicted)
 
@@ -236,7 +235,8 @@ class Section:
         """
         self._check_change(item)
         check_extent(item)
-        evicted = self._choose_leaving(item, tokens=item.tokens - self.peek(item.id).tokens, items=0)
+        growth = item.tokens - self.peek(item.id).tokens
+        evicted = choose_leaving(self.spec, self._held, item, tokens=growth, items=0)
         self._update(item, evicted)
         self._log("update", item=item, evicted=evicted)
 
@@ -282,13 +282,9 @@ class Section:
         The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
         """
         self._check_writable()
-        surplus = 0 if self.spec.max_items is None else len(self) - self.spec.max_items
-        newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
-        own = {*islice(self._held.newest_first(), 1), *self._held.firsts(map(self._held.ordinal, keep))}
-        victims = self._held.queue.choose_victims(newcomer, own=own, tokens=tokens, items=surplus)
+        victims = choose_surplus(self.spec, self._held, tokens=tokens, keep=keep)
         if victims:
-            item_ids = [item.id for first in victims for item in self._held.unit(first)[0]]
-            self.evict(item_ids)
+            self.evict(victims)
         return victims is not None
 
     def evict(self, item_ids: Sequence[str]) -> None:
@@ -472,56 +468,6 @@ class Section:
             raise ReadOnlyError(
                 f"section {self.spec.name!r} is of a session opened read-only; open that without read_only to change it"
             )
-
-    def _choose_leaving(self, item: Item, *, tokens: int, items: int) -> list[str]:
-        """Return the ids of what an item, new or updated, by which the section grows so much, supersedes or evicts."""
-        first = self._superseded(item)
-        if first is None:
-            return self._choose_victims(item, tokens=tokens, items=items)
-        unit, _, freed = self._held.unit(first)
-        victims = self._choose_victims(item, tokens=tokens - freed, items=items - len(unit), leaving=(first,))
-        return [*(each.id for each in unit), *victims]
-
-    def _superseded(self, item: Item) -> int | None:
-        """Return the first ordinal of the unit that holds another item with this one's key, None if there is none."""
-        ordinal = self._held.keyed(item.key)
-        if ordinal is None or (older := self._held[ordinal]).id == item.id:
-            return None
-        (first,) = self._held.firsts((ordinal,))
-        if first in self._held.would_join(item):
-            raise InvalidContentError(
-                f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with it, as a call "
-                "and its result are, which stay together; leave out the key of one"
-            )
-        return first
-
-    def _choose_victims(self, item: Item, *, tokens: int, items: int, leaving: Collection[int] = ()) -> list[str]:
-        """Return the ids of what must go so that the section may grow by these, for an item new or updated.
-
-        leaving: first ordinals of units that go anyway.
-        """
-        budget = self.budget if self._policy.bounded else None
-        if budget is not None and item.tokens > budget:
-            raise ItemTooLargeError(
-                f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
-                f"{self.spec.name!r}; split it, or raise the section's budget"
-            )
-        if self.spec.compaction is not None:  # which comes before any eviction
-            return []
-        excess = 0 if budget is None or tokens <= 0 else self.used + tokens - budget
-        surplus = 0 if self.spec.max_items is None or items <= 0 else len(self) + items - self.spec.max_items
-        if excess <= 0 and surplus <= 0:
-            return []
-        newcomer, own = self._held.prospect(item)
-        victims = self._held.queue.choose_victims(newcomer, own={*own, *leaving}, tokens=excess, items=surplus)
-        if victims is None:
-            raise SectionFullError(
-                f"section {self.spec.name!r} is full: item {shown(item.id)} needs "
-                + (f"{excess} tokens" if excess > 0 else f"{surplus} place")
-                + f" more than its policy {self.spec.eviction!r} can free: what is pinned, waits for a result or "
-                "outranks the item stays; raise its budget or max_items, or choose a policy that evicts"
-            )
-        return [item.id for first in victims for item in self._held.unit(first)[0]]
 
     def _add(self, item: Item, evicted: Sequence[str]) -> None:
         if evicted != []:
