@@ -11,8 +11,9 @@ from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
-from kaosmem.sections.proposals import Proposer
+from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Replaced, Substitution
 from kaosmem.types import Item, JSONValue, UnreadItem
@@ -41,7 +42,8 @@ class Ledger:
         self.spec = spec
         self.held = Holdings(POLICIES[spec.eviction]) if held is None else held
         self.archive = Archive() if archive is None else archive
-        self.proposer = Proposer(spec, self.held, ranker=ranker)
+        self.index = LazyIndex(spec.ranker or ranker, self.held)
+        self.proposer = Proposer(spec, self.held, self.index)
 
     @classmethod
     def restore(
@@ -78,7 +80,7 @@ class Ledger:
         """Take from another what need not be loaded and indexed again, both knowing the first `shared` items alike."""
         if self.spec.recalls and self.held.past.unloaded:
             self.held.inherit(other.held, shared)
-        self.proposer.inherit(other.proposer, shared)
+        self.index.inherit(other.index, shared)
 
     def apply(self, op: str, data: Mapping[str, JSONValue]) -> None:
         """Repeat a change from a journal. Raises as `Section.apply`."""

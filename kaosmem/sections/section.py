@@ -16,7 +16,7 @@ from kaosmem.names import shown
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.past import EvictedItem
-from kaosmem.sections.proposals import Proposal
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Replaced, Substitution
@@ -149,32 +149,32 @@ class Section:
     @property
     def lacks_index(self) -> bool:
         """Return whether it would help to read the index back before the section is ranked."""
-        return self._read_index is not None and self.spec.placement != "static" and self._ledger.proposer.wants_index
+        return self._read_index is not None and self.spec.placement != "static" and self._ledger.index.is_wanted
 
     def read_index(self) -> None:
         """Read back the index that was kept. This is I/O, and may be done in another thread."""
         read, self._read_index = self._read_index, None
         if read is not None and (stored := read()) is not None:
             with self._asking:
-                self._ledger.proposer.offer_index(stored)
+                self._ledger.index.offer(stored)
 
     def dump_index(self) -> IndexDump | None:
         """Return the index to be kept, where what is kept lacks much of it; it counts as kept from now on."""
         if self.unloaded or self.spec.persistence == "none":
             return None
         with self._asking:
-            return self._ledger.proposer.dump_index()
+            return self._ledger.index.dump()
 
     def index_not_stored(self) -> None:
         """Note that no index of the section is kept any more."""
         with self._asking:
-            self._ledger.proposer.index_not_stored()
+            self._ledger.index.not_stored()
 
     @contextmanager
     def index(self) -> Iterator[Index]:
         """Give the ranker's index of the section, which has all changes, to be asked while nobody else does."""
         with self._asking:
-            yield self._ledger.proposer.index
+            yield self._ledger.index.synced()
 
     def is_passed_by(self, item_id: str, wanted: MetadataFilter | None) -> bool:
         """Return whether a filter lets a live item through."""
