@@ -26,6 +26,7 @@ _Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
 """A summary, and what the strategy left that made it."""
 
 _MAX_ATTEMPTS = 3
+_DEFAULT_PIPELINE = CompactionPipeline(SlidingWindowCompaction())
 
 
 class HistoryRetention(StrEnum):
@@ -53,8 +54,8 @@ class ContextConfig:
     retention: HistoryRetention = field(default=HistoryRetention.PERMANENT, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.pipeline is not None:  # an iterator gives its strategies only once
-            object.__setattr__(self, "pipeline", CompactionPipeline(self.pipeline).strategies)
+        pipeline = _DEFAULT_PIPELINE if self.pipeline is None else CompactionPipeline(self.pipeline)
+        object.__setattr__(self, "pipeline", pipeline)  # an iterator gives its strategies only once
         if not isinstance(self.history, HistoryProvider):
             raise InvalidArgumentError(f"history is a {type(self.history).__name__}; give a HistoryProvider")
         if not isinstance(self.retention, HistoryRetention):
@@ -102,8 +103,7 @@ class AgentContext:
         rng: random.Random | None = None,
     ) -> None:
         self._history, self._retention = config.history, config.retention
-        pipeline = SlidingWindowCompaction() if config.pipeline is None else config.pipeline
-        self._strategies = CompactionPipeline(pipeline).strategies
+        self._strategies = CompactionPipeline(config.pipeline or ()).strategies
         self._agent_id = check_id(agent_id, "agent id")
         self._counter = get_counter(counter)
         self._rng: random.Random = rng or random.SystemRandom()

@@ -96,6 +96,8 @@ class SourceStatus(StrEnum):
     """What became of asking a source."""
 
     OK = "ok"
+    DEGRADED = "degraded"
+    """It proposed without something that failed: a history as it is, where what shortens it raised."""
     FAILED = "failed"
     LATE = "late"
 
@@ -104,7 +106,7 @@ class SourceStatus(StrEnum):
 class SourceReport:
     """What one attached source did for a context.
 
-    proposed: how many units. error: the name of the type of what it raised, where it failed.
+    proposed: how many units. error: the name of the type of what was raised, where it failed or did without.
     """
 
     status: SourceStatus
@@ -112,9 +114,8 @@ class SourceReport:
     error: str = ""
 
     def __str__(self) -> str:
-        if self.status is SourceStatus.OK:
-            return f"{self.status}, {self.proposed:,} proposed"
-        return f"{self.status} with {self.error}" if self.error else f"{self.status}"
+        proposed = f", {self.proposed:,} proposed" if self.status in (SourceStatus.OK, SourceStatus.DEGRADED) else ""
+        return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
 
 
 @dataclass(frozen=True)

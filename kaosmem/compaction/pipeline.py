@@ -12,7 +12,8 @@ from kaosmem.types import ChatMessage
 class CompactionPipeline:
     """A strategy that gives a history to each of its strategies in turn; without any it returns all of it.
 
-    strategies: several, one, or another pipeline, of which it has the strategies. Raises InvalidArgumentError.
+    strategies: several, one, or another pipeline, of which it has the strategies. Pipelines of the same ones are equal.
+    Raises InvalidArgumentError.
     """
 
     def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
@@ -26,6 +27,12 @@ class CompactionPipeline:
         for each in self.strategies:
             if isinstance(each, type) or not isinstance(each, CompactionStrategy):
                 raise InvalidArgumentError(f"a strategy is a {type(each).__name__}; give a CompactionStrategy")
+
+    def __eq__(self, other: object) -> bool:
+        return self.strategies == other.strategies if isinstance(other, CompactionPipeline) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.strategies)
 
     def __repr__(self) -> str:
         return f"CompactionPipeline({list(self.strategies)})"

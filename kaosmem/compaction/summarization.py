@@ -13,6 +13,8 @@ from kaosmem.compaction.summarizer import Summarizer
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage
 
+_MOST_SUMMARY_TOKENS = 4_000
+
 
 class SummarizationCompaction:
     """Keeps the newest messages, and puts one summary by a model in the place of the older ones.
@@ -22,8 +24,8 @@ class SummarizationCompaction:
 
     llm: a model, or a Summarizer with a template or limits of its own. recent_token_budget: what the tail that stays
     may take; the newest unit stays in any case. min_old_tokens: what messages before it, protected ones and summaries
-    aside, take at least. max_summary_tokens: None is half of recent_token_budget. open_tasks: gives the ids of tasks
-    that every summary has to name.
+    aside, take at least. max_summary_tokens: None is half of recent_token_budget or, up to 4,000, of what the summary
+    replaces, whichever is more. open_tasks: gives the ids of tasks that every summary has to name.
     Raises InvalidArgumentError; `compact` raises SummaryError, and what is old stays.
     """
 
@@ -40,9 +42,9 @@ class SummarizationCompaction:
         self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter)
         self.recent_token_budget = check_count(recent_token_budget, "recent_token_budget")
         self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
-        if max_summary_tokens is None:
-            max_summary_tokens = recent_token_budget // 2
-        self.max_summary_tokens = check_count(max_summary_tokens, "max_summary_tokens", least=1)
+        if max_summary_tokens is not None:
+            check_count(max_summary_tokens, "max_summary_tokens", least=1)
+        self.max_summary_tokens = max_summary_tokens
         self._open_tasks, self._counter = open_tasks, counter
 
     def __repr__(self) -> str:
@@ -55,9 +57,11 @@ class SummarizationCompaction:
         new = [place for place in old if outline.messages[place].role != SUMMARY_ROLE]
         if not new or sum(outline.sizes[place] for place in new) < self.min_old_tokens:
             return list(history)
-        summary = await self._summarizer.summarize(
-            outline.at(old), open_tasks=self._open_tasks(), most=self.max_summary_tokens
-        )
+        most = self.max_summary_tokens
+        if most is None:
+            half = sum(outline.sizes[place] for place in old) // 2
+            most = max(self.recent_token_budget // 2, min(half, _MOST_SUMMARY_TOKENS))
+        summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
         replaced = set(old)
         return [
             summary if place == old[0] else message

@@ -37,11 +37,15 @@ _TASK_TOKENS = 256
 _MAX_FAULT_CHARS = 150
 _MIN_ROOM = 256
 
+_WILL_NOT = r"(?:can['’]t|cannot|can not|won['’]t|will not)"
 _REFUSAL = re.compile(
-    r"(?:(?:i['’]m|i am) )?(?:very |so )?(?:sorry|afraid)\b.{0,80}\b(?:can['’]t|cannot|can not|unable|not able)\b"
-    r"|(?:i['’]m|i am) (?:unable|not able) to\b"
-    r"|i (?:can['’]t|cannot|can not|won['’]t|will not) (?:help|assist|do (?:that|this)|provide|summ|comply)"
-    r"|as an ai\b",
+    r"[\W_]*(?:"
+    r"(?:(?:i['’]m |i am )?(?:(?:very|so|really|truly) )?(?:sorry|afraid)|i apologi[sz]e|my apologies|unfortunately)\b"
+    rf".{{0,80}}\bi(?: {_WILL_NOT}|(?:['’]m| am) (?:unable|not able)| must decline| have to decline)\b"
+    r"|i(?:['’]m| am) (?:unable|not able|not comfortable)\b"
+    rf"|i {_WILL_NOT} (?:help(?! but)|assist|do (?:that|this)|provide|summ|comply|fulfil|create|answer|engage|discuss)"
+    r"|i (?:must|have to|need to) (?:respectfully )?decline\b|i (?:refuse to|(?:don['’]t|do not) feel comfortable)\b"
+    r"|as an ai\b)",
     re.IGNORECASE | re.DOTALL,
 )
 

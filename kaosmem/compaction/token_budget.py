@@ -67,5 +67,5 @@ class TokenBudgetComposedStrategy:
         outline = Outline(left, sizes=sizes)
         if outline.tokens <= self.token_budget:
             return left
-        room = max(0, self.token_budget - REPLY_TOKENS)
-        return outline.at(outline.tail_within(outline.sizes, room, limit="token_budget"))
+        kept = outline.tail_within(outline.sizes, self.token_budget, limit="token_budget", frame=REPLY_TOKENS)
+        return outline.at(kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
@@ -10,6 +10,7 @@ from typing import overload
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
 from kaosmem.conversation.event import Event
+from kaosmem.conversation.landmarks import Landmarks
 from kaosmem.types import Trust
 from kaosmem.units import Units, cut_points
 
@@ -30,6 +31,7 @@ class View(Sequence[Event]):
 
     def __init__(self, events: Iterable[Event] = (), unhandled_condensation_request: bool = False) -> None:
         self._begin(())
+        self._revisions: list[int] = []
         self._cuts: list[int] | None = None
         self.unhandled_condensation_request = False
         for event in events:
@@ -70,17 +72,44 @@ class View(Sequence[Event]):
         return self._cuts
 
     @property
-    def open_calls(self) -> frozenset[int]:
-        """The ids of calls whose whole answer waits for its results: of these the words alone are shown."""
-        return frozenset(self._entries[ordinal].id for ordinal in self._pending)
+    def kept(self) -> frozenset[int]:
+        """The positions of what no condenser forgets, beside what belongs together with it.
+
+        They are those of the system prompt, the first and the newest user message, calls without a result, what users
+        said since the agent last spoke to them, with what it said, and the newest list of tasks.
+        """
+        shown = self._ordinals()
+        return frozenset(bisect_left(shown, ordinal) for ordinal in self._landmarks.kept().union(self._open))
+
+    @property
+    def revisions(self) -> Sequence[int]:
+        """The positions from which on the view became another one each time that it did not merely grow at its end."""
+        self._ordinals()
+        return self._revisions
+
+    def whole(self, start: int, stop: int) -> tuple[int, int]:
+        """Return where entries begin and end with all that belongs together with any of them.
+
+        It takes time in proportion to these.
+        """
+        shown = self._ordinals()
+        begin = end = start
+        while start < begin or end < stop:
+            reaches = [*map(self._reach, shown[start:begin]), *map(self._reach, shown[end:stop])]
+            begin, end = start, stop
+            start = min(start, bisect_left(shown, min(first for first, _ in reaches)))
+            stop = max(stop, bisect_right(shown, max(last for _, last in reaches)))
+        return start, stop
 
     def _begin(self, entries: Iterable[Event]) -> None:
         self._entries: list[Event] = []
         self._answers = Units()  # by ordinals in `_entries`: the calls of an answer, with their results
         self._answered: set[int] = set()  # the answers with a result, by their first ordinal
+        self._open: set[int] = set()  # of these, those in which a call has none
         self._pending: set[int] = set()  # ordinals of calls whose answer has no result
         self._words: dict[int, Event] = {}  # what is shown of these, where it is known already
         self._shown: list[int] = []  # ordinals of what is shown, known as far as `_known`
+        self._landmarks = Landmarks()  # of what is known to be shown
         self._known = 0
         for event in entries:
             self._add(event)
@@ -99,6 +128,10 @@ class View(Sequence[Event]):
                 self._pending.difference_update(self._answers.members(answer))
             elif answer not in self._answered:
                 self._pending.add(ordinal)
+            if answer in self._answered and self._answers.is_open(answer):
+                self._open.add(answer)
+            else:
+                self._open.discard(answer)
         self._entries.append(event)
 
     def _condense(self, record: Condensation) -> None:
@@ -113,6 +146,7 @@ class View(Sequence[Event]):
         elif not lost:
             return
         self._begin(entries)
+        self._revisions.append(0)
 
     def _lost(self, forgotten: Container[int]) -> set[int]:
         """Return the ordinals of what goes when events are forgotten."""
@@ -152,8 +186,14 @@ class View(Sequence[Event]):
     def _ordinals(self) -> list[int]:
         """Return the ordinals of what is shown, ascending."""
         if self._known < len(self._entries):
-            del self._shown[bisect_left(self._shown, self._known) :]
-            self._shown += [o for o in range(self._known, len(self._entries)) if self._has_something(o)]
+            same = bisect_left(self._shown, self._known)
+            if same < len(self._shown):
+                self._revisions.append(same)
+                del self._shown[same:]
+            self._landmarks.cut(self._known)
+            for ordinal in filter(self._has_something, range(self._known, len(self._entries))):
+                self._shown.append(ordinal)
+                self._landmarks.append(ordinal, self._at(ordinal), is_open=ordinal in self._pending)
             self._known = len(self._entries)
         return self._shown
 
@@ -166,6 +206,13 @@ class View(Sequence[Event]):
             return False
         self._words.setdefault(ordinal, action.without_call())
         return True
+
+    def _reach(self, ordinal: int) -> tuple[int, int]:
+        """Return the first and the last ordinal of what is shown together with an entry, or more."""
+        first, last = self._landmarks.loop(ordinal)
+        if ordinal in self._pending:
+            return first, last
+        return min(first, self._answers.first(ordinal)), max(last, self._answers.last(ordinal))
 
     def _at(self, ordinal: int) -> Event:
         return self._words[ordinal] if ordinal in self._pending else self._entries[ordinal]

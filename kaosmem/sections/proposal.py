@@ -41,6 +41,7 @@ class Proposal:
     its units, and their offsets mean nothing. evicted: items that it holds no more, and may recall.
     signals: what made up the score of the candidate at a position, by name; nothing where the ranker does not say.
     unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
+    error: the name of the type of what went wrong, where it is less than it should be.
     """
 
     candidates: tuple[Candidate, ...]
@@ -50,6 +51,7 @@ class Proposal:
     evicted: int = 0
     signals: Callable[[int], Mapping[str, float]] = field(default=lambda _: {}, repr=False, compare=False)
     unread: tuple[EvictedItem, ...] = ()
+    error: str = ""
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:

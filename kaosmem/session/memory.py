@@ -437,17 +437,20 @@ class SessionMemory:
     async def forget(self, *item_ids: str) -> None:
         """Erase items and all that is derived from them: here, where the session is stored, and from its sources.
 
-        All versions go, archived ones too; what else is unsaved is saved. Once begun it is finished: by the next save
-        of the session where this one fails. It costs as much as writing the session anew, for one item or many.
+        All versions go, archived ones too. Whatever else a summary that goes stood for comes back, until the section is
+        compacted again. What else is unsaved is saved. Once begun it is finished: by the next save of the session where
+        this one fails. It costs as much as writing the session anew, for one item or many.
         Copies that others made of the files, and contexts handed over before, are theirs.
-        Raises UnknownItemError, ReadOnlyError, ConflictError and DurabilityError, and ForgetIncompleteError, all else
-        being done, where a source holds the item and can't forget it, or can't be asked.
+        Raises UnknownItemError, ReadOnlyError, ConflictError, CorruptionError and DurabilityError, and
+        ForgetIncompleteError, all else being done, where a source holds an item and can't forget it, or can't be asked.
         """
         self._check_loop()
         self._check_writable()
         for item_id in item_ids:
             if item_id not in self._saver.unpurged:
                 await self.fetch(item_id)
+        for compaction in self._compactions:
+            await compaction.undo(item_ids)
         erased = await self._saver.forget(item_ids)
         _SHARED.drop(self._opening)
         if unable := await self._roster.forget(erased):

@@ -146,4 +146,15 @@ async def test_a_summarizer_of_ones_own_is_asked() -> None:
     with pytest.raises(InvalidArgumentError):
         SummarizationCompaction(llm, -1, 0)
     with pytest.raises(InvalidArgumentError, match="max_summary_tokens is 0"):
-        SummarizationCompaction(llm, 1, 0)
+        SummarizationCompaction(llm, 1, 0, max_summary_tokens=0)
+
+
+@pytest.mark.parametrize("recent", [0, 1, 40, 400])
+async def test_a_small_tail_does_not_make_summaries_small(recent: int) -> None:
+    """What a model says in a sentence is taken, and what it dropped listed, however little stays beside it."""
+    facts = [f"/srv/{number}/app.toml" for number in range(20)]
+    history = [*TALK[:10], *(ChatMessage("user", f"See {fact}.") for fact in facts), *TALK[10:]]
+    sentence = "They went on and on about the files under /srv, one after another, and have decided nothing yet."
+    left = await SummarizationCompaction(ScriptedLLM([sentence]), recent, 0).compact(history)
+    assert left[1].text.startswith(sentence)
+    assert all(fact in left[1].text for fact in facts)
