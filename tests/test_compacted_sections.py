@@ -38,6 +38,7 @@ from kaosmem import (
     count_messages,
 )
 from kaosmem.cli.report import item_json, print_session, stats_json
+from kaosmem.filters import parse_filter
 from kaosmem.persistence import log as session_log
 from kaosmem.sections import Section, lazy_index
 from kaosmem.session import originals
@@ -592,6 +593,20 @@ async def test_what_came_back_is_found_by_what_it_says(monkeypatch: pytest.Monke
         assert len(again["messages"]) == 60
         scores = {item.id: score for item, score in again.search("quorum", limit=60)}
         assert scores.get("a0", 0) == scores.get("a1", 0)
+
+
+def test_what_comes_back_is_found_by_its_metadata_again() -> None:
+    """An item that comes back passes a filter that was asked for before it was evicted, and while it was."""
+    spec = SectionSpec("s", eviction="none", retrieval_threshold=0)
+    section, wanted = Section(spec), parse_filter({"source": "x"})
+    for item_id in "xyz":
+        metadata = {"source": item_id}
+        section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC), metadata=metadata))
+    section.propose("", cap=100, wanted=wanted)
+    section.evict(["x", "y"])
+    section.propose("", cap=100, wanted=wanted)
+    assert section.expand([], section.archive.in_memory()[:1])
+    assert [unit.items[0].id for unit in section.propose("", cap=100, wanted=wanted).candidates] == ["x"]
 
 
 def test_what_came_back_and_is_forgotten_is_counted_once() -> None:

@@ -18,7 +18,6 @@ from kaosmem.duplicates import sketch
 from kaosmem.errors import (
     CorruptionError,
     ForgetIncompleteError,
-    InvalidContentError,
     ReadOnlyError,
     SourceUnavailableError,
     TestIsolationError,
@@ -34,16 +33,7 @@ from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
 from kaosmem.retrieval.dates import dated
-from kaosmem.sections import (
-    DEFAULT_SECTIONS,
-    Archived,
-    AttachedSection,
-    EvictedItem,
-    Section,
-    SectionSpec,
-    Source,
-    check_specs,
-)
+from kaosmem.sections import DEFAULT_SECTIONS, AttachedSection, Section, SectionSpec, Source, check_specs
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
@@ -51,7 +41,7 @@ from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening, SharedSessions, unopened
 from kaosmem.session.originals import Originals
-from kaosmem.session.past import find_past, salvage_past
+from kaosmem.session.past import load_past
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
 from kaosmem.tokens import TokenCounter, count_content
@@ -521,8 +511,7 @@ class SessionMemory:
         if self._compactions:
             await asyncio.gather(*(each.run() for each in self._compactions))
         query = self._roster.newest_question() if query is None else check_text(query, "query")
-        await self._load_past(specs)
-        await self._read_indexes(specs)
+        await self._read_back([self._sections[name] for name in specs if name in self._sections])
         proposals, reports = await self._roster.propose(specs, dated(query, self._clock), window=window, wanted=wanted)
         context = assemble(
             list(specs.values()),
@@ -539,29 +528,13 @@ class SessionMemory:
         self._roster.use(context.items)
         return context
 
-    async def _load_past(self, names: Iterable[str]) -> None:
-        """Find what was evicted in earlier processes from sections that may recall it."""
-        sections = [self._sections[name] for name in names if name in self._sections and self._sections[name].unloaded]
-        if not sections:
-            return
-        try:
-            found: Sequence[EvictedItem | Archived]
-            try:
-                found = await asyncio.to_thread(find_past, self._log, self.counter)
-            except CorruptionError:
-                found = await asyncio.to_thread(salvage_past, self._log, self.counter)
-            for section in sections:
-                section.load(version for version in found if version.item.section == section.spec.name)
-        except (CorruptionError, InvalidContentError) as error:
+    async def _read_back(self, sections: Sequence[Section]) -> None:
+        """Read what sections need to be asked; not on opening, as not all who open a session ask."""
+        if error := await load_past(sections, self._log, self.counter):
             self._notices.append(f"{_NOT_RECALLED}: {error}")
-            for section in sections:
-                section.load(())
-
-    async def _read_indexes(self, names: Iterable[str]) -> None:
-        """Read back what ranked sections when they were saved; not on opening, as not all who open a session rank."""
-        lacking = [section for name in names if (section := self._sections.get(name)) and section.lacks_index]
-        for section in lacking:
-            await asyncio.to_thread(section.read_index)
+        for section in sections:
+            if section.lacks_index:
+                await asyncio.to_thread(section.read_index)
 
     # what is kept
 
