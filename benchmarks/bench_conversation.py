@@ -200,7 +200,7 @@ CONDENSERS: dict[str, Callable[[], Condenser | None]] = {
     "summarizing": lambda: LLMSummarizingCondenser(ScriptedLLM(lambda _: "All is well so far.")),
     "masking": lambda: ObservationMaskingCondenser(),
 }
-EACH_LOOKS_AT_ALL = "masking"
+LINEAR = "masking"
 
 
 async def turn_ms(length: int, kind: str, condenser: Condenser | None) -> tuple[float, float]:
@@ -232,7 +232,7 @@ async def test_a_turn_by_the_length_of_its_log(kind: str, name: str, capsys: pyt
         print(f"\n{kind}, {name}, {WINDOW:,} tokens: ms of the first turn and of each after it, x of 1,000 events")
         for length, (first, each) in zip(SIZES, rows, strict=True):
             print(f"  {length:>9,}{first:>12.1f}{each:>12.2f}{each / rows[0][1]:>8.2f}")
-    if name != EACH_LOOKS_AT_ALL:
+    if name != LINEAR:
         assert rows[-1][1] <= BOUND * rows[0][1]
 
 

@@ -15,6 +15,7 @@ from kaosmem.types import Trust
 from kaosmem.units import Units, cut_points
 
 _GONE = Event()
+"""What stands where an entry was that is forgotten, so that those after it keep their ordinals."""
 
 
 class View(Sequence[Event]):
