@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -13,7 +12,7 @@ from kaosmem.arguments import check_instance
 from kaosmem.conversation import Condensation, Condenser, Event, EventLog, Summary, View
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.offsets import Offsets
-from kaosmem.errors import InvalidArgumentError, NoCondensationError, UnknownItemError
+from kaosmem.errors import InvalidArgumentError, UnknownItemError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -33,8 +32,9 @@ class ConversationSource(StoreSource):
     condensation and names what it stands for. `memory.fetch(id)` brings any event of the log in full. The source can't
     forget: a log deletes nothing. The first context counts the whole view; after that, one costs the same however long
     the view is, unless its condenser looks at all of it each time, as those do that append no records.
-    condenser: None leaves it to the window, which shows a contiguous tail. share: the part of its cap that the view is
-        condensed to, as others take of the window too. counter: of tokens, the session's.
+    condenser: None leaves it to the window, which shows a contiguous tail; so does one that fails, and the context
+        says so. share: the part of its cap that the view is condensed to, as others take of the window too. counter: of
+        tokens, the session's.
     Raises InvalidArgumentError.
     """
 
@@ -68,7 +68,7 @@ class ConversationSource(StoreSource):
 
         Where it can't be condensed, the window shows what fits.
         """
-        view = await self._view(cap)
+        view, error = await self._view(cap)
         offsets = self._offsets.of(view)
         candidates: list[Candidate] = []
         known, self._shown = self._shown, {}
@@ -81,7 +81,7 @@ class ConversationSource(StoreSource):
             left -= max(1, tokens)
             candidate = Candidate(its, first, offsets[first], cut, must, False, len(candidates) + 1, None, tokens)
             candidates.append(candidate)
-        return Proposal(tuple(candidates), total=offsets[-1], taken=len(view))
+        return Proposal(tuple(candidates), total=offsets[-1], taken=len(view), error=error)
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, condensed or not, or a summary; None for what no model sees."""
@@ -97,12 +97,14 @@ class ConversationSource(StoreSource):
             return None if summary is None else self._event_item(summary)
         return self._event_item(event) if event.is_shown else None
 
-    async def _view(self, cap: int) -> View:
-        """Return the view of the log, condensed to a cap where there is a condenser and it can be."""
-        if self._condenser is not None:
-            with suppress(NoCondensationError):
-                return await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
-        return self._log.view
+    async def _view(self, cap: int) -> tuple[View, str]:
+        """Return the view of the log, condensed to a cap where it can be, and the type of what was raised, if any."""
+        if self._condenser is None:
+            return self._log.view, ""
+        try:
+            return await self._condenser.condensed_view(self._log, limit=int(cap * self._share)), ""
+        except Exception as raised:  # whatever a model raises: a long conversation is better than none
+            return self._log.view, type(raised).__name__
 
     def _shown_item(self, event: Event, known: Mapping[int, tuple[Event, Item]]) -> Item:
         """Return the item of an entry: the same one as long as the entry is shown, and what is known of it."""

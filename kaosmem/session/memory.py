@@ -89,6 +89,8 @@ class SessionMemory:
             for section in self._sections.values()
             if (strategy := section.spec.compaction) and not read_only
         ]
+        if read_only and not log.seq:
+            self._notices.append(f"no session {shown(self.session_id)} is stored here, so this one is empty")
         self._read_only = read_only
         self._one_loop = one_loop
         self._clock = clock
@@ -211,8 +213,10 @@ class SessionMemory:
             await self.close()
 
     async def close(self) -> None:
-        """Wait for a snapshot being written and let go of the log; what is unsaved is lost."""
+        """Wait for a snapshot being written and let go of the log; what is unsaved is lost, and changes are refused."""
         await self._saver.close()
+        for section in self._sections.values() if not self._read_only else ():
+            section.freeze("was closed; open it again to change it")
 
     # what it holds
 

@@ -284,3 +284,14 @@ async def test_the_newest_result_is_shown_or_it_is_said_that_it_does_not_fit() -
 def test_what_no_conversation_can_be_shown_by_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"use 'history'|above 0 and at most 1"):
         ConversationSource(logged(), **given)
+
+
+async def test_where_a_condenser_fails_the_conversation_is_shown_as_it_is() -> None:
+    """As much of it as fits, and the context says what it did without."""
+    log = worked(40)
+    failing = LLMSummarizingCondenser(ScriptedLLM([]), SummarizingConfig(attempts=1))
+    memory = await remembering(log, failing)
+    context = await memory.assemble_context("", budget=600, format="openai")
+    assert str(context.sources["conversation"]).startswith("degraded with NoCondensationError, ")
+    assert "result 39" in str(context.messages)
+    assert not any(isinstance(event, Condensation) for event in log)
