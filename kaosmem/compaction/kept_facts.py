@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from copy import copy
 from itertools import chain, tee
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
@@ -138,11 +137,12 @@ def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> Iterato
 class _Remembered(Iterable[Fact]):
     """Facts that are found once, as far as anybody asks for them."""
 
-    def __init__(self, facts: Iterable[Fact]) -> None:
-        (self._facts,) = tee(facts, 1)
+    def __init__(self, facts: Iterator[Fact]) -> None:
+        self._facts = facts
 
     def __iter__(self) -> Iterator[Fact]:
-        return copy(self._facts)
+        self._facts, again = tee(self._facts)
+        return again
 
 
 def _names(text: str, task: str) -> bool:

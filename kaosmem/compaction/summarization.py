@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import MessageSizes, Outline
@@ -54,7 +54,7 @@ class SummarizationCompaction:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with one summary for what is old. Raises SummaryError."""
         sizes = MessageSizes(self._counter)
-        outline = Outline(history, sizes=sizes)
+        outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
         old = self._old(outline)
         summaries = {place for place in old if outline.messages[place].role == SUMMARY_ROLE}
         new = sum(outline.sizes[place] for place in old if place not in summaries)

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
-from kaosmem.sections.archive import check_updated
+from kaosmem.sections.archive import Archived, check_updated
+from kaosmem.sections.holding import Holding
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.types import Item, JSONValue, UnreadItem
 from kaosmem.units import Link, Units
-
-
-@dataclass(slots=True)
-class _Holding:
-    """A held item. stored: it, or what of it is in a file, decoded when it is asked for."""
-
-    stored: Item | UnreadItem
-    offset: int
-    uses: int = 0
-    last_use: int = 0
-
-    @property
-    def item(self) -> Item:
-        if isinstance(self.stored, UnreadItem):
-            self.stored = self.stored.item()
-        return self.stored
 
 
 class Holdings:
@@ -46,7 +31,7 @@ class Holdings:
         self.units = Units()
         self.queue = EvictionQueue(policy, firsts=lambda: self._held, standing=self._evictable)
         # Linked, not hashed order: walking from either end never steps over what was taken out.
-        self._held: OrderedDict[int, _Holding] = OrderedDict()
+        self._held: OrderedDict[int, Holding] = OrderedDict()
         self._ordinals: dict[str, int] = {}
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
         # By ordinal: ranking reads those of hundreds of items scattered over all, which are far from each other.
@@ -151,10 +136,6 @@ class Holdings:
         """Return the ordinals of what was updated after that update, some of what is not held any more among them."""
         return {ordinal for ordinal, updated in self._updated.items() if updated > number}
 
-    def note_updated(self, numbers: Mapping[int, int]) -> None:
-        """Note the numbers of the last updates of what was evicted earlier, by ordinal."""
-        self._updated |= {ordinal: number for ordinal, number in numbers.items() if number}
-
     def prospect(self, item: Item) -> tuple[Standing, set[int]]:
         """Return what an item's unit would be with it, and the first ordinals of the units it would be made of."""
         ordinal, own = self._ordinals.get(item.id, self.taken), self.would_join(item)
@@ -163,7 +144,7 @@ class Holdings:
             parts = [self._alone(member) for member in members if member != ordinal]
         else:
             parts = [self._standing(first) for first in own]
-        return combined([*parts, _standing_of(ordinal, _Holding(item, self.total))]), own
+        return combined([*parts, Holding(item, self.total).standing(ordinal)]), own
 
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item, new or a new version, would be in one unit with."""
@@ -175,7 +156,7 @@ class Holdings:
         """Take a new item in and return its ordinal."""
         ordinal = self.taken
         joined = self.units.add(ordinal, Link.of(item))
-        self._held[ordinal] = _Holding(item, self.total, last_use=self.clock)
+        self._held[ordinal] = Holding(item, self.total, last_use=self.clock)
         self._ordinals[item.id] = ordinal
         self._tokens[ordinal] = item.tokens
         self._enter_key(item, ordinal)
@@ -214,7 +195,7 @@ class Holdings:
         """Take items in at ordinals that they had, each with the first ordinal of its unit."""
         self.updates += 1
         for ordinal, (_, item) in items.items():
-            self._held[ordinal] = _Holding(item, 0, last_use=self.clock)
+            self._held[ordinal] = Holding(item, 0, last_use=self.clock)
             self._ordinals[item.id] = ordinal
             self._tokens[ordinal] = item.tokens
             self._updated[ordinal] = self.updates  # whoever knows the ordinal knows another item
@@ -283,6 +264,38 @@ class Holdings:
             self.past.put({member: self._held[member].item for member in self.units.members(first)})
         return self.take(ordinals)
 
+    def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
+        """Keep in `past` what was evicted earlier and is not there yet, and return its ordinals.
+
+        Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
+        """
+        past = self.past
+        items: dict[int, Item | EvictedItem] = {}
+        firsts: dict[int, int] = {}  # of those that are not the first of their unit
+        updated: dict[int, int] = {}
+        for version in versions:
+            at, first = version.position, version.unit
+            if at is not None and first is not None and at not in past and at not in past.returned:
+                items[at] = version.item
+                if version.updated:
+                    updated[at] = version.updated
+                if first != at:
+                    firsts[at] = first
+        if max(items, default=-1) >= self.taken or any(map(self.holds, items)):
+            raise InvalidContentError("an evicted item is out of its place")
+        self._updated |= updated
+        past.put_all(items, firsts)
+        return items.keys()
+
+    def inherit(self, other: Holdings, shared: int) -> None:
+        """Keep in `past` what another has there of the first `shared` items, which both know the same."""
+        past = self.past
+        for unit in other.past.units():
+            known = {at for at in unit if at in past or self.holds(at) or at in past.returned}
+            if max(unit) < shared and not known:
+                past.put(unit)
+                past.unloaded -= len(unit)
+
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""
         self.clock += 1
@@ -318,7 +331,7 @@ class Holdings:
             (ordinal, self.units.first(ordinal), self.updated(ordinal), replace(held))
             for ordinal, held in self._held.items()
         ]
-        return (_stored(ordinal, first, updated, holding) for ordinal, first, updated, holding in now)
+        return (holding.to_dict(ordinal, first=first, updated=updated) for ordinal, first, updated, holding in now)
 
     @classmethod
     def restore(
@@ -341,7 +354,7 @@ class Holdings:
                 ordinal = entry.position
                 if not last < ordinal < holdings.taken or entry.id in ordinals:
                     raise InvalidContentError("a stored item is out of its place")
-                held[ordinal] = _Holding(entry, entry.offset)
+                held[ordinal] = Holding(entry, entry.offset)
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
                 continue
@@ -349,7 +362,7 @@ class Holdings:
             if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
                 raise InvalidContentError("a stored item is out of its place")
             last = ordinal
-            held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
+            held[ordinal] = Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
             ordinals[item.id] = ordinal
             tokens[ordinal] = item.tokens
             holdings._enter_key(item, ordinal)
@@ -382,28 +395,10 @@ class Holdings:
         return self._shared.get(first) or self._alone(first)
 
     def _alone(self, ordinal: int) -> Standing:
-        return _standing_of(ordinal, self._held[ordinal])
+        return self._held[ordinal].standing(ordinal)
 
     def _evictable(self, first: int) -> Standing | None:
         if first not in self._held or self.units.first(first) != first or self.units.is_open(first):
             return None
         standing = self._standing(first)
         return None if standing.pinned else standing
-
-
-def _standing_of(ordinal: int, holding: _Holding) -> Standing:
-    item = holding.item
-    return Standing(ordinal, ordinal, 1, item.tokens, item.priority, holding.uses, holding.last_use, int(item.pinned))
-
-
-def _stored(ordinal: int, first: int, updated: int, holding: _Holding) -> dict[str, JSONValue]:
-    """Return a holding as JSON values; `unit` is the first ordinal of its unit, left out where that is its own."""
-    own = holding.stored.entry() if isinstance(holding.stored, UnreadItem) else holding.stored.to_dict()
-    stored = {**own, "position": ordinal, "offset": holding.offset}
-    if first != ordinal:
-        stored["unit"] = first
-    if updated:
-        stored["updated"] = updated
-    if holding.uses or holding.last_use:
-        stored |= {"uses": holding.uses, "last_use": holding.last_use}
-    return stored
