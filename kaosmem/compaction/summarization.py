@@ -61,12 +61,7 @@ class SummarizationCompaction:
         # Of less nothing can be said that is shorter.
         if new < self.min_old_tokens or new <= 2 * sizes(ChatMessage(SUMMARY_ROLE, "")):
             return list(history)
-        most = self.max_summary_tokens
-        if most is None:
-            earlier = sum(outline.sizes[place] for place in summaries)
-            follows = max(earlier, (earlier + new) // 2)
-            least = max(self.recent_token_budget // 2, _LEAST_SUMMARY_TOKENS)
-            most = max(least, min(follows, _MOST_SUMMARY_TOKENS))
+        most = self._most(sum(outline.sizes[place] for place in summaries), new)
         summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
         replaced = set(old)
         return [
@@ -74,6 +69,13 @@ class SummarizationCompaction:
             for place, message in enumerate(outline.messages)
             if place == old[0] or place not in replaced
         ]
+
+    def _most(self, earlier: int, new: int) -> int:
+        """Return what the summary of an earlier one and of new messages may take."""
+        if self.max_summary_tokens is not None:
+            return self.max_summary_tokens
+        least = max(self.recent_token_budget // 2, _LEAST_SUMMARY_TOKENS)
+        return max(least, min(_MOST_SUMMARY_TOKENS, max(earlier, (earlier + new) // 2)))
 
     def _old(self, outline: Outline) -> list[int]:
         """Return the positions before the tail that a summary may replace.
