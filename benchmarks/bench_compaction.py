@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
 
 import pytest
 
+import kaosmem
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
     ChatMessage,
@@ -38,6 +41,7 @@ from kaosmem import (
     get_counter,
 )
 from kaosmem.compaction import MessageSizes
+from kaosmem.compaction.facts import facts_in
 from kaosmem.testing import ScriptedLLM
 
 BUDGET = 8_000
@@ -267,3 +271,27 @@ def test_cost_of_strategies(capsys: pytest.CaptureFixture[str], loop: asyncio.Ab
                 taken = cpu_ms(shorten, 3, 1)
                 print(f"{name:<22}{length:>9,}{taken:>10.1f}{taken / counting:>20.2f}")
                 assert taken < MOST_PASSES * counting
+
+
+@pytest.mark.timed
+def test_cost_of_looking_for_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    """In line with the length of a text of any kind; by the number of what is found, and so beyond the texts above."""
+    rng = random.Random(0)
+    words = " ".join(seeded_texts(1, seed=0, words=100_000)).split()
+    numbers = [str(rng.randrange(10 ** rng.randint(1, 6))) for _ in words]
+    sources = sorted(Path(kaosmem.__file__).parent.rglob("*.py"))
+    kinds = {
+        "prose": words,
+        "a number in ten words": [numbers[place] if place % 10 == 0 else word for place, word in enumerate(words)],
+        "numbers alone": numbers,
+        "code": "\n".join(path.read_text("utf-8") for path in sources).split(" "),
+    }
+    with capsys.disabled():
+        print(f"\n{'facts in':<24}{'found a MB':>12}{'ms a MB':>10}{'of twice as much':>18}")
+        for kind, pieces in kinds.items():
+            text = " ".join(pieces)
+            found = sum(1 for _ in facts_in(text))
+            once, twice = (cpu_ms(lambda text=each: list(facts_in(text)), 3, 1) for each in (text, f"{text} {text}"))  # type: ignore[misc]
+            size = len(text.encode()) / 1e6
+            print(f"{kind:<24}{found / size:>12,.0f}{once / size:>10.1f}{twice / once:>18.2f}")
+            assert twice < 3 * once

@@ -19,6 +19,7 @@ from kaosmem import (
     DEFAULT_SECTIONS,
     Action,
     ChatMessage,
+    InMemoryHistoryProvider,
     Observation,
     SessionMemory,
     SummarizationCompaction,
@@ -120,6 +121,22 @@ async def test_what_is_saved_is_there_and_what_is_forgotten_is_not(
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     assert not any(b"DE89" in path.read_bytes() for path in files)
+
+
+async def test_a_section_and_a_thread_are_shortened_in_a_session_as_it_says() -> None:
+    """Both hold a summary in the end, in one budget."""
+    model = ScriptedLLM(lambda _: "It was long. " * 20)
+    strategy = SummarizationCompaction(model, 1_000, 500)
+    provider = InMemoryHistoryProvider()
+    said = [ChatMessage("user", f"Line {number} of the thread is {'long ' * 60}") for number in range(100)]
+    await provider.append_many("analyst", said, session_id="room-7")
+    given = {"llm": model, "strategy": strategy, "provider": provider}
+    names = await ran(example("compaction=strategy"), questions=[f"{n}, and why? " * 50 for n in range(60)], **given)
+    summaries = [item for item in names["context"].items if item.role == "summary"]
+    assert {item.section for item in summaries} == {"messages", names["thread"]}
+    assert names["context"].used <= 12_000
+    own = next(item for item in summaries if item.section == "messages")
+    assert len(await names["memory"].expand(own.id)) > 10
 
 
 async def test_a_conversation_is_condensed_as_it_says() -> None:
