@@ -491,6 +491,26 @@ async def test_a_session_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     assert (log / f"{1:020d}.jsonl").read_text() == '{"some": "other log"}\n'
 
 
+async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> None:
+    """Nobody would save them."""
+    async with SessionMemory.open(tmp_path) as memory:
+        kept = memory.add("messages", "kept")
+    for change in (lambda: memory.add("messages", "lost"), lambda: memory.remove(kept.id)):
+        with pytest.raises(ReadOnlyError, match="was closed; open it again"):
+            change()
+    assert (await memory.assemble_context(budget=100)).items == (kept,)
+
+
+async def test_reading_a_session_that_is_not_there_says_so(tmp_path: Path) -> None:
+    """It is empty, and a name may be mistyped."""
+    async with SessionMemory.open(tmp_path, "room") as memory:
+        memory.add("messages", "hello")
+    async with SessionMemory.open(tmp_path, "rom", read_only=True) as memory:
+        assert memory.notices == ("no session 'rom' is stored here, so this one is empty",)
+    async with SessionMemory.open(tmp_path, "room", read_only=True) as memory:
+        assert memory.notices == ()
+
+
 async def test_read_only_serves_and_refuses_changes(tmp_path: Path) -> None:
     """Read-only use assembles and searches; changes are refused, and leaving the block writes nothing."""
     async with SessionMemory.open(str(tmp_path)) as memory:

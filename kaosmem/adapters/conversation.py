@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from kaosmem.adapters.store_source import StoreSource
+from kaosmem.arguments import check_instance
 from kaosmem.conversation import Condensation, Condenser, Event, EventLog, Summary, View
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.offsets import Offsets
-from kaosmem.errors import NoCondensationError, UnknownItemError
+from kaosmem.errors import InvalidArgumentError, UnknownItemError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -30,10 +30,12 @@ class ConversationSource(StoreSource):
     What must be shown is what no condenser forgets: the system prompt, the user's open instructions, the list of tasks,
     calls without a result; and the newest entry. An event is the item `<name>/<its id>`; a summary has the id of its
     condensation and names what it stands for. `memory.fetch(id)` brings any event of the log in full. The source can't
-    forget: a log deletes nothing.
-    condenser: None leaves it to the window, which shows a contiguous tail. share: the part of its cap that the view is
-        condensed to, as others take of the window too. counter: of tokens, the session's.
-    Raises ValueError for the spec and for the share.
+    forget: a log deletes nothing. The first context counts the whole view; after that, one costs the same however long
+    the view is, unless its condenser looks at all of it each time, as those do that append no records.
+    condenser: None leaves it to the window, which shows a contiguous tail; so does one that fails, and the context
+        says so. share: the part of its cap that the view is condensed to, as others take of the window too. counter: of
+        tokens, the session's.
+    Raises InvalidArgumentError.
     """
 
     placement: ClassVar[str] = "history"
@@ -49,8 +51,9 @@ class ConversationSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         if not 0 < share <= 1:
-            raise ValueError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
-        self._log, self._condenser, self._share = log, condenser, share
+            raise InvalidArgumentError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
+        self._log, self._share = check_instance(log, EventLog, "log"), share
+        self._condenser = None if condenser is None else check_instance(condenser, Condenser, "condenser")
         self._offsets = Offsets(get_counter(counter))
         self._shown: dict[int, tuple[Event, Item]] = {}
 
@@ -65,7 +68,7 @@ class ConversationSource(StoreSource):
 
         Where it can't be condensed, the window shows what fits.
         """
-        view = await self._view(cap)
+        view, error = await self._view(cap)
         offsets = self._offsets.of(view)
         candidates: list[Candidate] = []
         known, self._shown = self._shown, {}
@@ -78,7 +81,7 @@ class ConversationSource(StoreSource):
             left -= max(1, tokens)
             candidate = Candidate(its, first, offsets[first], cut, must, False, len(candidates) + 1, None, tokens)
             candidates.append(candidate)
-        return Proposal(tuple(candidates), total=offsets[-1], taken=len(view))
+        return Proposal(tuple(candidates), total=offsets[-1], taken=len(view), error=error)
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, condensed or not, or a summary; None for what no model sees."""
@@ -90,16 +93,18 @@ class ConversationSource(StoreSource):
         except UnknownItemError:
             return None
         if isinstance(event, Condensation):
-            then = View.from_events(each for each in self._log if each.id <= event.id)
-            return next((self._event_item(each) for each in then if each.id == event.id), None)
+            summary = self._log.view.summary(event.id)
+            return None if summary is None else self._event_item(summary)
         return self._event_item(event) if event.is_shown else None
 
-    async def _view(self, cap: int) -> View:
-        """Return the view of the log, condensed to a cap where there is a condenser and it can be."""
-        if self._condenser is not None:
-            with suppress(NoCondensationError):
-                return await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
-        return self._log.view
+    async def _view(self, cap: int) -> tuple[View, str]:
+        """Return the view of the log, condensed to a cap where it can be, and the type of what was raised, if any."""
+        if self._condenser is None:
+            return self._log.view, ""
+        try:
+            return await self._condenser.condensed_view(self._log, limit=int(cap * self._share)), ""
+        except Exception as raised:  # whatever a model raises: a long conversation is better than none
+            return self._log.view, type(raised).__name__
 
     def _shown_item(self, event: Event, known: Mapping[int, tuple[Event, Item]]) -> Item:
         """Return the item of an entry: the same one as long as the entry is shown, and what is known of it."""
@@ -129,16 +134,20 @@ class _Wanted(NamedTuple):
 
 
 def _newest_first(view: View, start: int) -> list[_Wanted]:
-    """Return what must be shown of a view, then the others, each newest first, at least those from a position on."""
+    """Return what must be shown of a view, then the others, each newest first, at least those from a position on.
+
+    What is before that position begins no history: another unit may be around it.
+    """
     newest = len(view) - 1
     start, stop = view.whole(max(0, min(start, newest)), len(view))
-    wanted = _wanted(view, start, stop, newest=newest)
-    seen = 0
-    for place in sorted(view.kept):
-        if seen <= place < start:
-            begin, seen = view.whole(place, place + 1)
-            wanted += (each for each in _wanted(view, begin, seen) if each.must)
-    return sorted(wanted, key=lambda each: (not each.must, -each.unit[-1]))
+    wanted = {each.unit: each for each in _wanted(view, start, stop, newest=newest)}
+    seen: set[int] = set()
+    for place in view.kept:
+        if place < start and place not in seen:
+            part = _wanted(view, *view.whole(place, place + 1))
+            wanted |= {each.unit: each._replace(cut=False) for each in part if each.must and each.unit[0] < start}
+            seen.update(place for each in part for place in each.unit)
+    return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
 
 
 def _wanted(view: View, start: int, stop: int, *, newest: int = -1) -> list[_Wanted]:

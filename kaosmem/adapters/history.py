@@ -10,6 +10,7 @@ from kaosmem.adapters.compacted import Compacted
 from kaosmem.adapters.excerpt import Excerpt, Placed, local_ids
 from kaosmem.adapters.store_source import StoreSource
 from kaosmem.adapters.thread_reader import ThreadReader
+from kaosmem.arguments import check_instance
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
@@ -35,7 +36,7 @@ class HistorySource(StoreSource):
     sources, on what it left and what has been appended since, as long as the thread only grows. So a model is asked
     when there is more to sum up, and by each process anew, as nothing is stored. Where it cuts anew each turn, as a
     sliding window does, no prefix holds. Where it raises, the messages are shown as they are, and the context says so.
-    Raises InvalidNameError for an id, ValueError for the spec, InvalidArgumentError for what is no strategy.
+    Raises InvalidNameError for an id, InvalidArgumentError for the provider, the pipeline and the spec.
     """
 
     placement: ClassVar[str] = "history"
@@ -50,6 +51,7 @@ class HistorySource(StoreSource):
         spec: SectionSpec = HISTORY,
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
+        check_instance(provider, HistoryProvider, "provider")
         self._reader = ThreadReader(provider, check_id(agent_id, "agent id"), check_id(session_id, "session id"))
         self._pipeline = None if pipeline is None else CompactionPipeline(pipeline)
         self._shown: dict[int, tuple[Placed, Item]] = {}

@@ -22,8 +22,8 @@ from kaosmem.types import (
 MAX_FACT_CHARS = 200
 """What is longer is data."""
 
-_SCHEME = "://"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+-]{1,20}://[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
+_URL_BEGINS = "://", "www."
+_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+-]{1,20}://|(?<![\w@.-])www\.)[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
 _LIST_MARKER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
 # Runs without white space, quotes, brackets and signs; commas and blanks that group digits belong to a number. Each is
 # classified as a whole, so that a long run costs no more than its length.
@@ -93,7 +93,7 @@ def facts_in(text: str) -> Iterator[Fact]:
         return
     text = _LIST_MARKER.sub("", text)
     begin = 0
-    for url in _URL.finditer(text) if _SCHEME in text else ():
+    for url in _URL.finditer(text) if any(each in text for each in _URL_BEGINS) else ():
         yield from _facts_between(text, begin, url.start())
         begin = url.end()
         address = url[0].rstrip(".,:;!?*" if "(" in url[0] else ".,:;!?*)]}")
@@ -153,7 +153,7 @@ def _is_path(run: str) -> bool:
     separators = run.count("/") + run.count("\\")
     if not separators or not any(map(str.isalnum, run)):
         return False
-    return separators > 1 or bool(_PATH_BEGIN.match(run)) or any(char in "._" or char.isdigit() for char in run)
+    return separators > 1 or bool(_PATH_BEGIN.match(run)) or any(char in "._-" or char.isdigit() for char in run)
 
 
 def _with_words(text: str, start: int, number: str) -> str:

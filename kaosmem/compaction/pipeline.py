@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kaosmem.arguments import check_listed
 from kaosmem.compaction.strategy import CompactionStrategy
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage
@@ -39,7 +40,7 @@ class CompactionPipeline:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return what the last strategy leaves."""
-        left = list(history)
+        left = check_listed(history, ChatMessage, "messages")
         for strategy in self.strategies:
             left = await strategy.compact(left)
         return left

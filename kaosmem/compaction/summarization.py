@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import MessageSizes, Outline
@@ -13,7 +13,7 @@ from kaosmem.compaction.summarizer import Summarizer
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage
 
-_MOST_SUMMARY_TOKENS = 4_000
+_LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
 
 
 class SummarizationCompaction:
@@ -24,8 +24,9 @@ class SummarizationCompaction:
 
     llm: a model, or a Summarizer with a template or limits of its own. recent_token_budget: what the tail that stays
     may take; the newest unit stays in any case. min_old_tokens: what messages before it, protected ones and summaries
-    aside, take at least. max_summary_tokens: None is half of recent_token_budget or, up to 4,000, of what the summary
-    replaces, whichever is more. open_tasks: gives the ids of tasks that every summary has to name.
+    aside, take at least. max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half
+    of what the summary replaces and all of an earlier one in that. open_tasks: gives the ids of tasks that every
+    summary has to name.
     Raises InvalidArgumentError; `compact` raises SummaryError, and what is old stays.
     """
 
@@ -52,15 +53,15 @@ class SummarizationCompaction:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with one summary for what is old. Raises SummaryError."""
-        outline = Outline(history, sizes=MessageSizes(self._counter))
+        sizes = MessageSizes(self._counter)
+        outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
         old = self._old(outline)
-        new = [place for place in old if outline.messages[place].role != SUMMARY_ROLE]
-        if not new or sum(outline.sizes[place] for place in new) < self.min_old_tokens:
+        summaries = {place for place in old if outline.messages[place].role == SUMMARY_ROLE}
+        new = sum(outline.sizes[place] for place in old if place not in summaries)
+        # Of less nothing can be said that is shorter.
+        if new < self.min_old_tokens or new <= 2 * sizes(ChatMessage(SUMMARY_ROLE, "")):
             return list(history)
-        most = self.max_summary_tokens
-        if most is None:
-            half = sum(outline.sizes[place] for place in old) // 2
-            most = max(self.recent_token_budget // 2, min(half, _MOST_SUMMARY_TOKENS))
+        most = self._most(sum(outline.sizes[place] for place in summaries), new)
         summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
         replaced = set(old)
         return [
@@ -68,6 +69,13 @@ class SummarizationCompaction:
             for place, message in enumerate(outline.messages)
             if place == old[0] or place not in replaced
         ]
+
+    def _most(self, earlier: int, new: int) -> int:
+        """Return what the summary of an earlier one and of new messages may take."""
+        if self.max_summary_tokens is not None:
+            return self.max_summary_tokens
+        least = max(self.recent_token_budget // 2, _LEAST_SUMMARY_TOKENS)
+        return max(least, min(_MOST_SUMMARY_TOKENS, max(earlier, (earlier + new) // 2)))
 
     def _old(self, outline: Outline) -> list[int]:
         """Return the positions before the tail that a summary may replace.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.pipeline import CompactionPipeline
 from kaosmem.compaction.strategy import CompactionStrategy
@@ -59,7 +59,7 @@ class TokenBudgetComposedStrategy:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return what the strategies leave, within the budget. Raises WindowTooSmallError."""
         sizes = MessageSizes(self._counter)
-        left = list(history)
+        left = check_listed(history, ChatMessage, "messages")
         for strategy in self.strategies:
             if sizes.total(left) <= self.token_budget:
                 return left

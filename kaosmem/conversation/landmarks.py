@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from sys import maxsize
 
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.event import Event, EventSource
-from kaosmem.conversation.observation import Observation
 
 STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
 """Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
@@ -21,12 +20,17 @@ class Landmarks:
     def __init__(self) -> None:
         self._found: defaultdict[str, list[int]] = defaultdict(list)  # ascending
 
-    def append(self, ordinal: int, event: Event, *, is_open: bool) -> None:
-        """Note the next entry, as it is shown. is_open: whether it is what a call says that has no result."""
-        if is_open:
-            self._found["open"].append(ordinal)
-        for name in _names(event):
-            self._found[name].append(ordinal)
+    def add(self, ordinal: int, event: Event, *, is_open: bool = False) -> None:
+        """Note an entry, as it is shown. is_open: whether it is what a call says that has no result."""
+        for name in _names(event, is_open=is_open):
+            insort(self._found[name], ordinal)
+
+    def remove(self, ordinals: Collection[int]) -> None:
+        """Leave out some."""
+        first, last = min(ordinals), max(ordinals)
+        for found in self._found.values():
+            start, stop = bisect_left(found, first), bisect_right(found, last)
+            found[start:stop] = [each for each in found[start:stop] if each not in ordinals]
 
     def cut(self, ordinal: int) -> None:
         """Leave out all from an ordinal on."""
@@ -56,25 +60,24 @@ class Landmarks:
         return signed[begin], turns[place] - 1 if place < len(turns) else maxsize
 
 
-def _names(event: Event) -> Iterator[str]:
+def _names(event: Event, *, is_open: bool) -> Iterator[str]:
     """Yield what an entry is: "turn" ends a loop, "signed" begins one."""
-    names = {getattr(event, "kind", "")}
+    call = None
     if isinstance(event, Action):
+        call = event.call
         if event.source is EventSource.USER:
             yield "asked"
-        if event.call is not None:
-            names.add(event.call.name)
+        if call is not None:
             if event.link.loop:
                 yield "signed"
-        elif event.role == "system":
-            yield "system"
-        elif event.role == "assistant":
-            if event.kind == "message":
-                yield "spoken"
-        else:
-            yield "turn"
-            if event.role == "user":
-                yield "user"
-    elif not isinstance(event, Observation) or not event.call_id:
+        elif event.role in ("system", "user"):
+            yield event.role
+        elif event.role == "assistant" and event.kind == "message":
+            yield "spoken"
+    if is_open:
+        yield "open"  # and no "turn": once it has its result, it may be part of a loop
+    elif not event.is_tied and event.link.role not in ("assistant", "tool", "system"):
         yield "turn"
-    yield from STANDING_LISTS.intersection(names)
+    for name in {getattr(event, "kind", ""), call.name if call else ""}:
+        if name in STANDING_LISTS:
+            yield name

@@ -43,7 +43,7 @@ class Section:
         self.lost: list[CorruptionError] = []
         self._ranker = ranker
         self._ledger = Ledger(spec, ranker=ranker)
-        self._is_frozen = False
+        self._frozen = ""  # why
         self._read_index: Callable[[], StoredIndex | None] | None = None
         # A frozen section may be asked from several threads, and makes its index when first asked.
         self._asking = Lock()
@@ -185,11 +185,14 @@ class Section:
     @property
     def is_frozen(self) -> bool:
         """Return whether the section refuses changes, and so may be asked from several threads."""
-        return self._is_frozen
+        return bool(self._frozen)
 
-    def freeze(self) -> None:
-        """Refuse all further changes, uses included."""
-        self._is_frozen = True
+    def freeze(self, why: str = "was opened read-only; open it without read_only to change it") -> None:
+        """Refuse all further changes, uses included.
+
+        why: what became of its session, and what to do, as errors say it.
+        """
+        self._frozen = why
 
     @property
     def taken(self) -> int:
@@ -308,7 +311,7 @@ class Section:
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; those that have left the section are passed over."""
-        if POLICIES[self.spec.eviction].counts_uses and not self._is_frozen:
+        if POLICIES[self.spec.eviction].counts_uses and not self._frozen:
             live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self._ledger.held]
             if live:
                 self._ledger.use(live)
@@ -398,10 +401,8 @@ class Section:
             )
 
     def _check_writable(self) -> None:
-        if self._is_frozen:
-            raise ReadOnlyError(
-                f"section {self.spec.name!r} is of a session opened read-only; open that without read_only to change it"
-            )
+        if self._frozen:
+            raise ReadOnlyError(f"section {self.spec.name!r} is of a session that {self._frozen}")
 
     def _log(self, op: str, **data: JSONValue) -> None:
         if self.spec.persistence != "none":

@@ -50,7 +50,7 @@ class SectionCompaction:
         Whoever asks meanwhile goes on with what is there. What the strategy raises is a notice: the section stays as it
         is, and the next turn tries again.
         """
-        if self._is_running:
+        if self._is_running or self._section.is_frozen:
             return
         self._is_running = True
         try:

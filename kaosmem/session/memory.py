@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
+from kaosmem.arguments import check_several
 from kaosmem.assembly import Context, assemble, check_budget, measure
 from kaosmem.display import fitted, listed
 from kaosmem.duplicates import sketch
@@ -39,7 +39,7 @@ from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
-from kaosmem.session.opening import Opening, SharedSessions
+from kaosmem.session.opening import Opening, SharedSessions, unopened
 from kaosmem.session.originals import Originals
 from kaosmem.session.past import load_past
 from kaosmem.session.roster import Roster
@@ -89,6 +89,8 @@ class SessionMemory:
             for section in self._sections.values()
             if (strategy := section.spec.compaction) and not read_only
         ]
+        if read_only and not log.seq:
+            self._notices.append(f"no session {shown(self.session_id)} is stored here, so this one is empty")
         self._read_only = read_only
         self._one_loop = one_loop
         self._clock = clock
@@ -124,7 +126,7 @@ class SessionMemory:
         )
 
     @classmethod
-    @asynccontextmanager
+    @unopened
     async def open(
         cls,
         url_or_fs: Location = "./.kaosmem",
@@ -142,11 +144,15 @@ class SessionMemory:
         """Open a session, new or stored; leaving the block saves it, an exception discards what is unsaved.
 
         url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
+        sections: in order of declaration; with one of your own `(*DEFAULT_SECTIONS, SectionSpec(...))`.
         sources: shown beside the sections, as `attach` does; what needs a time or is required is attached inside.
+        counter: the name of an encoding, "estimate" or a function from str to int; None is o200k_base.
+        ranker: of sections without their own; None is `LinearRanker`. clock: gives aware times; None is the computer's.
         read_only: nothing can be changed. A process reads such a session once and shares what it holds among all who
             open it, until it changes where it is stored. Of a damaged one all that is intact is there (see `damage`).
         single_writer: nobody else writes to the session, so that the filesystem need not be able to tell writers apart.
-        Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
+        Raises NotOpenedError for anything but `async with`; InvalidNameError, InvalidArgumentError and
+        UnknownEncodingError before any I/O; CorruptionError, UnsupportedVersionError.
         """
         check_name(session_id, "session id")
         check_name(namespace, "namespace")
@@ -179,7 +185,7 @@ class SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
         It is kept in a filesystem of its own, `memory.fs`, from which `open` can open it again. It belongs to one
-        event loop: use from a second while the first is open raises TestIsolationError.
+        event loop: use from a second while the first is open raises TestIsolationError. Arguments are as of `open`.
         """
         from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 
@@ -207,15 +213,17 @@ class SessionMemory:
             await self.close()
 
     async def close(self) -> None:
-        """Wait for a snapshot being written and let go of the log; what is unsaved is lost."""
+        """Wait for a snapshot being written and let go of the log; what is unsaved is lost, and changes are refused."""
         await self._saver.close()
+        for section in self._sections.values() if not self._read_only else ():
+            section.freeze("was closed; open it again to change it")
 
     # what it holds
 
     def __getitem__(self, section: str) -> Section:
         try:
             return self._sections[section]
-        except KeyError:
+        except (KeyError, TypeError):  # a list can't be a name either
             raise UnknownSectionError(
                 f"no section {shown(section)}; there are {', '.join(self._sections)}; "
                 "to have another, give a SectionSpec for it in sections"
@@ -258,7 +266,7 @@ class SessionMemory:
         return sum(section.used for section in self._sections.values())
 
     def get(self, item_id: str) -> Item | None:
-        """Return a live item, which counts as a use of it."""
+        """Return a live item, which counts as a use of it, or None. Raises InvalidNameError for what is no id."""
         section = self._factory.section_of(item_id)
         return None if section is None else section.get(item_id)
 
@@ -273,7 +281,7 @@ class SessionMemory:
         """Return the items most relevant to a query, with their scores, best first.
 
         section: a section or attached section; None is all that may be shown. filter: as in `assemble_context`.
-        Raises UnknownSectionError, InvalidFilterError.
+        Raises UnknownSectionError, InvalidFilterError, and InvalidArgumentError for the limit.
         """
         wanted = None if filter is None else parse_filter(filter)
         return self._roster.rank(dated(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
@@ -341,7 +349,7 @@ class SessionMemory:
         timeout_s: how long a turn waits for it, None for as long as it takes.
         required: whether its failure, or its being late, is raised by `assemble_context`; else the rest is assembled
             and `context.sources` says so.
-        Raises InvalidNameError, InvalidArgumentError, ValueError.
+        Raises InvalidNameError and InvalidArgumentError.
         """
         self._check_loop()
         attached = AttachedSection(source) if isinstance(source, Section) else source
@@ -366,10 +374,16 @@ class SessionMemory:
     ) -> Item:
         """Add an item to a section, which may evict others to its archive.
 
+        role: None is "system" in the section `role`, "user" in a history, else none; any other name is a user's.
+        id: None is one made at random. priority: which items stay under the eviction `priority`, the highest.
+        pinned: always shown, never evicted. metadata: for filters; the ranking goes by `source`, `title` and
+            `timestamp` (ISO 8601). sources: ids of what it was derived from. trust: None is what role, section and
+            sources say; no higher than the lowest of the sources.
         key: items of one section with the same one are versions of one thing. The newest is live; adding it moves the
             one before, pinned or not, with all that is in one unit with it, to where evicted items go.
-        Raises UnknownSectionError, DuplicateItemError, InvalidNameError, InvalidContentError, ItemTooLargeError,
-        SectionFullError, ReadOnlyError; then nothing has changed.
+        Raises UnknownSectionError, DuplicateItemError, InvalidNameError, InvalidContentError, InvalidArgumentError,
+        UnknownItemError for a source that was forgotten, ItemTooLargeError, SectionFullError, ReadOnlyError; then
+        nothing has changed.
         """
         target = self._writable(section)
         item = self._factory.make(
@@ -395,8 +409,8 @@ class SessionMemory:
     def add_many(
         self, section: str, contents: Iterable[str | Iterable[ContentBlock | Mapping[str, JSONValue]]]
     ) -> list[Item]:
-        """Add items in order, as `add` does each."""
-        return [self.add(section, content) for content in contents]
+        """Add items in order, as `add` does each; where one is refused, those before it stay."""
+        return [self.add(section, content) for content in check_several(contents, "contents")]
 
     def add_message(self, message: object, *, format: str, section: str = "messages") -> Item:  # noqa: A002
         """Add a provider's message, a dict or an object of its SDK, tool calls included.
@@ -437,7 +451,7 @@ class SessionMemory:
         self._check_loop()
         self._check_writable()
         for item_id in item_ids:
-            if item_id not in self._saver.unpurged:
+            if check_item_id(item_id) not in self._saver.unpurged:
                 await self.fetch(item_id)
         for compaction in self._compactions:
             await compaction.undo(item_ids)
@@ -481,6 +495,8 @@ class SessionMemory:
 
         Sections over their own budgets are compacted first, where they have a compaction; where that fails, `notices`
         says so, and they are shown as they are.
+        budget, reserve: in tokens; the reserve is kept free, for tool schemas and the reply.
+        format: "text", "openai" or "anthropic".
         query: what ranks, in which yesterday, last week and the like are as the session's clock says; None is the text
             of the newest user message.
         sections: show only these sections and sources.
@@ -488,8 +504,9 @@ class SessionMemory:
             placement `query` in which any item has one of its fields, pinned items included.
         overflow: where what must be shown does not fit, "raise", or "cut" the longest texts of it in the middle, the
             system message excepted; `fetch` has them in full.
-        Raises InvalidBudgetError, InvalidFilterError, UnknownFormatError, UnknownSectionError, WindowTooSmallError
-        where what must be shown does not fit, and SourceUnavailableError where a source that is required fails.
+        Raises InvalidBudgetError, InvalidFilterError, InvalidArgumentError, UnknownFormatError, UnknownSectionError,
+        WindowTooSmallError where what must be shown does not fit, and SourceUnavailableError where a source that is
+        required fails.
         """
         self._check_loop()
         window = check_budget(budget, reserve)
@@ -549,7 +566,7 @@ class SessionMemory:
 
         Passages of files that changed or vanished since this place was last ingested go to the archive.
         progress: called with each file's source, how many are read and how many there are to read.
-        Raises NothingToIngestError.
+        Raises NothingToIngestError, InvalidArgumentError, and as `add`.
         """
         self._check_loop()
         ingestion = Ingestion(self._writable(section), add=self.add, has=self.__contains__, counter=self.counter)

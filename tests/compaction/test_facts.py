@@ -16,6 +16,8 @@ FOUND = {
         "https://ex.com/a_(b)?x=1&y=2",
         "http://foo.bar/baz",
     ],
+    "Ask www.ex.com/find?q=a-1&n=2, not a.www.ex.com": ["www.ex.com/find?q=a-1&n=2", "a.www.ex.com"],
+    "On feature/new-login, in and/or out of read/write": ["feature/new-login"],
     "Edit src/app.py:12, ./run.sh, ../up and ~/.ssh/id_rsa.": ["src/app.py:12", "./run.sh", "../up", "~/.ssh/id_rsa"],
     r"It is in C:\Users\bob\a.txt, or '/srv/my files/b.txt'.": [r"C:\Users\bob\a.txt", "/srv/my files/b.txt"],
     r"It is in \\files01\deals$\a.txt or $HOME/bin, not in \\d+ and \\n\\n.": [r"\\files01\deals$\a.txt", "$HOME/bin"],

@@ -116,6 +116,14 @@ async def test_what_users_said_is_kept_first() -> None:
     assert none.text == "."
 
 
+async def test_what_is_too_large_for_a_list_does_not_keep_others_out() -> None:
+    address = "https://ex.com/" + "a1b2" * 40
+    messages = [said(f"Edit /srv/a.py on port 8443. {NOISE}"), said(f"Get {address}")]
+    made = await summary_of(*messages, most=60)
+    assert made.text == "They talked.\n\nKept verbatim:\n/srv/a.py; on port 8443"
+    assert address in (await summary_of(*messages, most=400)).text
+
+
 async def kept_in_rounds(rounds: int, tools: int, last: int = 20) -> list[set[str]]:
     """Return the facts in a full list after each round, of which each has so many of tools, and the last of users."""
     summarizer, earlier, kept = Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=600), None, []

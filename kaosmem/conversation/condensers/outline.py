@@ -34,7 +34,8 @@ class ViewOutline(Outline):
         self.events = tuple(view[start:stop])
         super().__init__((event.message for event in self.events), links=(event.link for event in self.events))
         self.is_requested = view.unhandled_condensation_request
-        self._kept = frozenset(place - start for place in view.kept)
+        kept, end = view.kept, start + len(self.events)
+        self._kept = frozenset(place - start for place in kept[bisect_left(kept, start) : bisect_left(kept, end)])
         self._counter = counter
 
     @cached_property
