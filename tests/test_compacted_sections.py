@@ -609,6 +609,21 @@ def test_what_comes_back_is_found_by_its_metadata_again() -> None:
     assert [unit.items[0].id for unit in section.propose("", cap=100, wanted=wanted).candidates] == ["x"]
 
 
+def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
+    """A section that goes on as it is stored keeps what it knew, and nothing is left to be loaded."""
+    spec = SectionSpec("s", placement="history", eviction="none")
+    section = Section(spec)
+    for item_id in "xyz":
+        section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
+    section.evict(["x", "y"])
+    section.archive.release(section.archive.in_memory())
+    stored = Section.restore(spec, section.state(), section.entries())
+    assert stored.unloaded == 2
+    section.take_over(stored, shared=3)
+    assert section.unloaded == 0
+    assert [unit.items[0].id for unit in section.propose("", cap=100).earlier if unit.items[0].id != "z"] == ["y", "x"]
+
+
 def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
     """Where nothing of what files hold is loaded, forgetting what has come back leaves the rest to be loaded."""
     spec = SectionSpec("s", placement="history", eviction="none")
