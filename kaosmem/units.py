@@ -10,7 +10,7 @@ from itertools import count, pairwise
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
-from kaosmem.types import ChatMessage, ContentBlock, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types import ChatMessage, ContentBlock, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock, UnreadItem
 
 NO_RESULT = "no result was recorded for this call"
 
@@ -35,7 +35,7 @@ class Link:
     @classmethod
     def of(cls, message: ChatMessage | Item) -> Link:
         """Return the link that a message's content blocks make."""
-        if isinstance(message.content, str):
+        if isinstance(message, UnreadItem) or isinstance(message.content, str):
             return _plain_link(message.role)
         blocks = message.content
         answers = tuple(block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock))

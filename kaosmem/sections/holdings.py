@@ -17,18 +17,10 @@ from kaosmem.units import Link, Units
 
 @dataclass(slots=True)
 class _Holding:
-    """A held item. stored: it, or what of it is in a file, decoded when it is asked for."""
-
-    stored: Item | UnreadItem
+    item: Item
     offset: int
     uses: int = 0
     last_use: int = 0
-
-    @property
-    def item(self) -> Item:
-        if isinstance(self.stored, UnreadItem):
-            self.stored = self.stored.item()
-        return self.stored
 
 
 class Holdings:
@@ -67,16 +59,22 @@ class Holdings:
         return item_id in self._ordinals
 
     def __getitem__(self, ordinal: int) -> Item:
+        item = self._held[ordinal].item
+        if isinstance(item, UnreadItem):
+            item.read()
+        return item
+
+    def as_stored(self, ordinal: int) -> Item:
+        """Return an item that need not be decoded yet."""
         return self._held[ordinal].item
 
     def known(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted, or what is known of one whose text only a file holds."""
-        holding = self._held.get(ordinal)
-        return self.past[ordinal] if holding is None else holding.item
+        return self[ordinal] if ordinal in self._held else self.past[ordinal]
 
     def read(self) -> Iterator[int]:
-        """Yield the ordinals of the items that have been decoded; the others are plain, and none needs to be shown."""
-        return (ordinal for ordinal, holding in self._held.items() if isinstance(holding.stored, Item))
+        """Yield the ordinals of the items that have been decoded."""
+        return (ordinal for ordinal, holding in self._held.items() if not isinstance(holding.item, UnreadItem))
 
     @property
     def all_alone(self) -> bool:
@@ -102,8 +100,8 @@ class Holdings:
         """Return a live unit: its items in stored order, how many tokens were taken before them, and their tokens."""
         holding, shared = self._held[first], self._shared.get(first)
         if shared is None:
-            return (holding.item,), holding.offset, self._tokens[first]
-        items = tuple(self._held[ordinal].item for ordinal in self.units.members(first))
+            return (self[first],), holding.offset, self._tokens[first]
+        items = tuple(self[ordinal] for ordinal in self.units.members(first))
         return items, holding.offset, shared.tokens
 
     def tokens(self, first: int) -> int:
@@ -205,7 +203,7 @@ class Holdings:
         self._enter_key(item, ordinal)
         del self._ordinals[holding.item.id]
         self._ordinals[item.id] = ordinal
-        holding.stored = item
+        holding.item = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
         return ordinal
@@ -300,7 +298,7 @@ class Holdings:
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, as if they alone had ever been taken."""
         for ordinal, holding in self._held.items():
-            holding.stored = replace(holding.item, tokens=count(holding.item))
+            holding.item = replace(holding.item, tokens=count(holding.item))
             self._tokens[ordinal] = holding.item.tokens
         self.begin_anew()
         self.used = self.total
@@ -338,10 +336,10 @@ class Holdings:
         are_plain = state["loop"] is None
         for entry in entries:
             if isinstance(entry, UnreadItem):
-                ordinal = entry.position
+                ordinal, offset = entry.place
                 if not last < ordinal < holdings.taken or entry.id in ordinals:
                     raise InvalidContentError("a stored item is out of its place")
-                held[ordinal] = _Holding(entry, entry.offset)
+                held[ordinal] = _Holding(entry, offset)
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
                 continue
@@ -398,8 +396,7 @@ def _standing_of(ordinal: int, holding: _Holding) -> Standing:
 
 def _stored(ordinal: int, first: int, updated: int, holding: _Holding) -> dict[str, JSONValue]:
     """Return a holding as JSON values; `unit` is the first ordinal of its unit, left out where that is its own."""
-    own = holding.stored.entry() if isinstance(holding.stored, UnreadItem) else holding.stored.to_dict()
-    stored = {**own, "position": ordinal, "offset": holding.offset}
+    stored = {**holding.item.to_dict(), "position": ordinal, "offset": holding.offset}
     if first != ordinal:
         stored["unit"] = first
     if updated:

@@ -119,7 +119,8 @@ class Proposer:
         self._needed: set[int] = set()  # pinned, or of role system in a static section
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
         self._scored: tuple[object, Scores] = None, Scores()  # what the last ranking came to
-        for ordinal in held.read():
+        # Of what is not decoded, nothing need be shown but what an application says.
+        for ordinal in held.read() if spec.placement == "query" else held:
             self._note(ordinal)
 
     @property
@@ -194,7 +195,7 @@ class Proposer:
             self._index.removed(ordinal)
 
     def _note(self, ordinal: int) -> None:
-        item = self._held[ordinal]
+        item = self._held.as_stored(ordinal)
         needed = item.pinned or (self._spec.placement == "static" and item.role == "system")
         (self._needed.add if needed else self._needed.discard)(ordinal)
         if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:

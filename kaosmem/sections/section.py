@@ -472,8 +472,6 @@ class Section:
         section = cls(spec, ranker=ranker)
         section._returned = {*state["returned"]}
         section.archive = Archive(on_disk=state["archived"]) if archive is None else archive
-        if spec.placement != "query":  # of which more is asked at once
-            entries = (entry.entry() if isinstance(entry, UnreadItem) else entry for entry in entries)
         section._held = Holdings.restore(section._policy, state, entries, spec.name)
         section._proposer = Proposer(spec, section._held, ranker=ranker)
         if spec.recalls:
