@@ -358,13 +358,17 @@ class UnreadItem(Item):
             raise CorruptionError("a stored item is another one than its file says at its end")
         return stored
 
-    def read(self) -> None:
-        """Decode it."""
-        if (line := self._line) is not None:
-            try:
-                item = Item.from_dict(self._said_by(line), self.section)
-            except InvalidContentError as error:
-                raise CorruptionError(str(error)) from None
+    def item(self) -> Item:
+        """Return it decoded, which leaves it unread."""
+        if (line := self._line) is None:
+            return self
+        try:
+            return Item.from_dict(self._said_by(line), self.section)
+        except InvalidContentError as error:
+            raise CorruptionError(str(error)) from None
+
+    def _read(self) -> None:
+        if (item := self.item()) is not self:
             for slot in _SLOTS:  # the line last: as long as it is there, others who ask read it too
                 slot.__set__(self, slot.__get__(item))
         object.__setattr__(self, "__class__", Item)
@@ -372,17 +376,17 @@ class UnreadItem(Item):
     def __getattr__(self, name: str) -> Any:
         if name not in Item.__slots__:
             raise AttributeError(name)
-        self.read()
+        self._read()
         return getattr(self, name)
 
     def __eq__(self, other: object) -> bool:
-        self.read()
+        self._read()
         return self == other
 
     __hash__ = Item.__hash__
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        self.read()
+        self._read()
         return self.__reduce_ex__(protocol)
 
 

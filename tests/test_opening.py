@@ -151,8 +151,8 @@ async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: 
         memory.add_many("documents", [f"{number} " + "word " * 200 for number in range(300)])
         before = list(memory["documents"])
     asked: list[str] = []
-    read = UnreadItem.read
-    monkeypatch.setattr(UnreadItem, "read", lambda unread: asked.append(unread.id) or read(unread))
+    item = UnreadItem.item
+    monkeypatch.setattr(UnreadItem, "item", lambda unread: asked.append(unread.id) or item(unread))
     async with SessionMemory.open(tmp_path) as memory:
         assert await memory.fetch(before[7].id) == before[7]
         memory.remove(before[8].id)

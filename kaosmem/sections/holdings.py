@@ -59,10 +59,10 @@ class Holdings:
         return item_id in self._ordinals
 
     def __getitem__(self, ordinal: int) -> Item:
-        item = self._held[ordinal].item
-        if isinstance(item, UnreadItem):
-            item.read()
-        return item
+        holding = self._held[ordinal]
+        if isinstance(holding.item, UnreadItem):
+            holding.item = holding.item.item()
+        return holding.item
 
     def as_stored(self, ordinal: int) -> Item:
         """Return an item that need not be decoded yet."""
