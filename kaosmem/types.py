@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, SupportsIndex, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, SupportsIndex, TypeAlias, TypeVar, cast
 
 from kaosmem.display import fitted
 from kaosmem.errors import CorruptionError, InvalidContentError
@@ -336,58 +336,66 @@ class UnreadItem(Item):
     @property
     def place(self) -> tuple[int, int]:
         """Return how many items and tokens its section had ever taken before it."""
-        assert self._line is not None
-        return self._line[:2]
+        return cast("StoredLine", self._line)[:2]
 
     def entry(self) -> Mapping[str, JSONValue]:
         """Return what its line says, which leaves it unread."""
-        assert self._line is not None
-        return self._said_by(self._line)
-
-    def to_dict(self) -> dict[str, JSONValue]:
-        """Return what an Item would, which leaves it unread."""
-        if (line := self._line) is None:  # another thread is reading it
-            return Item.to_dict(self)
-        return {name: value for name, value in self._said_by(line).items() if name not in ("position", "offset")}
-
-    def _said_by(self, line: StoredLine) -> Mapping[str, JSONValue]:
-        position, offset, data, parse = line
-        stored = parse(data)
-        said = tuple(map(stored.get, ("id", "role", "tokens", "position", "offset")))
-        if said != (self.id, self.role, self.tokens, position, offset):
-            raise CorruptionError("a stored item is another one than its file says at its end")
-        return stored
+        return _said_of(self, cast("StoredLine", self._line))
 
     def item(self) -> Item:
         """Return it decoded, which leaves it unread."""
-        if (line := self._line) is None:
-            return self
-        try:
-            return Item.from_dict(self._said_by(line), self.section)
-        except InvalidContentError as error:
-            raise CorruptionError(str(error)) from None
+        return _decoded(self)
 
-    def _read(self) -> None:
-        if (item := self.item()) is not self:
-            for slot in _SLOTS:  # the line last: as long as it is there, others who ask read it too
-                slot.__set__(self, slot.__get__(item))
-        object.__setattr__(self, "__class__", Item)
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return what an Item would, which leaves it unread."""
+        if (line := self._line) is None:  # another thread has just read it
+            return Item.to_dict(self)
+        return {name: value for name, value in _said_of(self, line).items() if name not in ("position", "offset")}
 
     def __getattr__(self, name: str) -> Any:
         if name not in Item.__slots__:
             raise AttributeError(name)
-        self._read()
+        _read(self)
         return getattr(self, name)
 
     def __eq__(self, other: object) -> bool:
-        self._read()
+        _read(self)
         return self == other
 
     __hash__ = Item.__hash__
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        self._read()
+        _read(self)
         return self.__reduce_ex__(protocol)
+
+
+# No methods: where two threads ask at once, an unread item becomes an Item while the other is about to call them.
+
+
+def _read(item: Item) -> None:
+    """Make an unread item an Item."""
+    if (decoded := _decoded(item)) is not item:
+        for slot in _SLOTS:  # the line last: as long as it is there, others who ask decode it too
+            slot.__set__(item, slot.__get__(decoded))
+    object.__setattr__(item, "__class__", Item)
+
+
+def _decoded(item: Item) -> Item:
+    if (line := item._line) is None:
+        return item
+    try:
+        return Item.from_dict(_said_of(item, line), item.section)
+    except InvalidContentError as error:
+        raise CorruptionError(str(error)) from None
+
+
+def _said_of(item: Item, line: StoredLine) -> Mapping[str, JSONValue]:
+    position, offset, data, parse = line
+    stored = parse(data)
+    said = tuple(map(stored.get, ("id", "role", "tokens", "position", "offset")))
+    if said != (item.id, item.role, item.tokens, position, offset):
+        raise CorruptionError("a stored item is another one than its file says at its end")
+    return stored
 
 
 class _Draft:

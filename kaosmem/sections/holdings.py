@@ -65,7 +65,7 @@ class Holdings:
         return holding.item
 
     def as_stored(self, ordinal: int) -> Item:
-        """Return an item that need not be decoded yet."""
+        """Return an item, decoded or not."""
         return self._held[ordinal].item
 
     def known(self, ordinal: int) -> Item | EvictedItem:

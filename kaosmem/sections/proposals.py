@@ -119,7 +119,7 @@ class Proposer:
         self._needed: set[int] = set()  # pinned, or of role system in a static section
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
         self._scored: tuple[object, Scores] = None, Scores()  # what the last ranking came to
-        # Of what is not decoded, nothing need be shown but what an application says.
+        # What is not decoded is not pinned: in a `query` section it need not be shown.
         for ordinal in held.read() if spec.placement == "query" else held:
             self._note(ordinal)
 
