@@ -18,7 +18,7 @@ from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
 from kaosmem.errors import InvalidContentError
 from kaosmem.persistence.lines import encode_line
 from kaosmem.session.opening import Opening
-from kaosmem.types import UnreadItem
+from kaosmem.types import _SLOTS, UnreadItem
 
 STORED: Mapping[str, Any] = {
     "id": "a",
@@ -183,6 +183,7 @@ async def test_what_a_history_evicted_is_not_decoded_to_open_it(
     async with SessionMemory.open(tmp_path, sections=history) as memory:
         before = memory.add_many("messages", [f"{number} " + "word " * 250 for number in range(200)])
     async with SessionMemory.open(tmp_path, sections=history) as memory:
+        assert memory["messages"].newest_user_item == before[-1]
         memory.add_many("messages", ["a later one"] * 150)
     asked: list[str] = []
     item = UnreadItem.item
@@ -236,6 +237,27 @@ def test_who_asks_an_unread_item_while_another_does_is_told_the_same(
 
     item = unread(parse)
     assert ask(item) == "text"
+    assert UnreadItem.to_dict(item)["content"] == item.text == "text"  # as one who had begun to ask before
+
+
+@pytest.mark.parametrize("turn", range(len(_SLOTS) + 1))
+def test_no_thread_meets_a_half_read_item(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever fields another thread has set so far, who asks for any is told it."""
+    met: list[object] = []
+
+    class Turn:
+        def __get__(self, item: Item, kind: object = None) -> None:
+            pass
+
+        def __set__(self, item: Item, value: object) -> None:
+            if not met:
+                met.append(None)
+                met.extend(getattr(item, name) for name in ("content", "sources", "key"))
+
+    monkeypatch.setattr("kaosmem.types._SLOTS", [*_SLOTS[:turn], Turn(), *_SLOTS[turn:]])
+    item = unread(lambda _: {name: STORED[name] for name in LEAST} | {"position": 5, "offset": 7})
+    assert item.text == "text"
+    assert met == [None, "text", (), None]
 
 
 async def stored(folder: Path, *, pinned: bool = False) -> Path:
