@@ -19,11 +19,18 @@ import pytest
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
     Action,
+    AmortizedForgettingCondenser,
     Condensation,
+    Condenser,
     ConversationMemory,
+    ConversationSource,
     Event,
     EventLog,
+    LLMSummarizingCondenser,
     Observation,
+    ObservationMaskingCondenser,
+    RollingConfig,
+    SessionMemory,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
@@ -31,7 +38,7 @@ from kaosmem import (
     get_counter,
     render_messages,
 )
-from kaosmem.testing import check_anthropic_messages, check_openai_messages
+from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 
 SIZES = 1_000, 10_000, 100_000
 KINDS = "plain", "thinking", "one loop", "condensed"
@@ -182,6 +189,85 @@ def test_cost_by_length(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert rows[-1].seconds[name] <= 10 * rows[-1].seconds["json.loads"]
     assert rows[-1].seconds["counted again"] < rows[-1].seconds["counted first"] / 5
     assert rows[-1].append_us < 3 * rows[0].append_us
+
+
+WINDOW = 8_000
+TURNS = 8
+BOUND = 1.5
+CONDENSERS: dict[str, Callable[[], Condenser | None]] = {
+    "no condenser": lambda: None,
+    "forgetting": lambda: AmortizedForgettingCondenser(RollingConfig(max_size=400)),
+    "summarizing": lambda: LLMSummarizingCondenser(ScriptedLLM(lambda _: "All is well so far.")),
+    "masking": lambda: ObservationMaskingCondenser(),
+}
+LINEAR = "masking"
+
+
+async def turn_ms(length: int, kind: str, condenser: Condenser | None) -> tuple[float, float]:
+    """Return what the first turn of a conversation costs, and each of the next, the least of several, in ms."""
+    log = conversation(length, kind)
+    memory = SessionMemory.test_mode()
+    await memory.attach(ConversationSource(log, condenser))
+    costs = []
+    for number in range(TURNS):
+        log.append(Action("tool_call", "", ToolUseBlock(f"late-{number}", "find"), f"late-{number}"))
+        log.append(Observation("result", f"found {number}", f"late-{number}"))
+        gc.collect()
+        gc.disable()
+        begin = process_time()
+        context = await memory.assemble_context("what is found", budget=WINDOW, format="openai")
+        costs.append((process_time() - begin) * 1e3)
+        gc.enable()
+        assert f"found {number}" in str(context.messages[-2:])
+    return costs[0], min(costs[1:])
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("name", CONDENSERS)
+@pytest.mark.parametrize("kind", KINDS[:2])
+async def test_a_turn_by_the_length_of_its_log(kind: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """But for masks, which are made anew, a turn costs the same however many events there are."""
+    rows = [await turn_ms(length, kind, CONDENSERS[name]()) for length in SIZES]
+    with capsys.disabled():
+        print(f"\n{kind}, {name}, {WINDOW:,} tokens: ms of the first turn and of each after it, x of 1,000 events")
+        for length, (first, each) in zip(SIZES, rows, strict=True):
+            print(f"  {length:>9,}{first:>12.1f}{each:>12.2f}{each / rows[0][1]:>8.2f}")
+    if name != LINEAR:
+        assert rows[-1][1] <= BOUND * rows[0][1]
+
+
+RECORDS = 8
+FORGOTTEN = 20
+
+
+def record_us(length: int, *, summary_offset: int | None) -> float:
+    """Return what a record costs that forgets a few of the newest events, the least of several, in us.
+
+    summary_offset: of its summary from where they were, None for none.
+    """
+    log = conversation(length, "plain")
+    best = float("inf")
+    for number in range(RECORDS):
+        view = log.view
+        first = len(view) - 2 * FORGOTTEN * (number + 1)
+        ids = tuple(event.id for event in view[first : first + FORGOTTEN])
+        given = {} if summary_offset is None else {"summary": "All is well.", "summary_offset": first + summary_offset}
+        record = Condensation(ids, **given)
+        best = min(best, least(lambda record=record: (log.append(record), log.view[-1]), runs=1))
+    return best * 1e6
+
+
+@pytest.mark.timed
+def test_a_record_by_the_length_of_its_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """It costs what it forgets; where its summary goes elsewhere than in the place of that, what the view has."""
+    kinds = {"no summary": None, "a summary there": 0, "a summary elsewhere": -FORGOTTEN}
+    rows = {name: [record_us(length, summary_offset=offset) for length in SIZES] for name, offset in kinds.items()}
+    with capsys.disabled():
+        print(f"\na record that forgets {FORGOTTEN} events: us{''.join(f'{length:>12,}' for length in SIZES)}")
+        for name, costs in rows.items():
+            print(f"  {name:<35}{''.join(f'{cost:>12.0f}' for cost in costs)}")
+    for name in ("no summary", "a summary there"):
+        assert rows[name][-1] <= 3 * rows[name][0]
 
 
 def gone_wrong(length: int) -> dict[str, list[Event]]:

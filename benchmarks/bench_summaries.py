@@ -110,7 +110,7 @@ class Rounds:
         by_round = [planted(rng, each if number < planted_in else 0) for number in range(ROUNDS)]
         self.facts: Facts = {kind: [f for facts in by_round for f in facts[kind]] for kind in by_round[0]}
         summarizer = Summarizer(lossy(seed, self.facts), max_kept_tokens=kept)
-        strategy = SummarizationCompaction(summarizer, 400, 400, max_summary_tokens=4_000)
+        strategy = SummarizationCompaction(summarizer, 400, 400)
         self.sizes, self.summaries = [], []
         self.history: list[ChatMessage] = [ChatMessage("user", "Find out what went wrong.", id="first")]
         size = MessageSizes()

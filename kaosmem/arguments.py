@@ -1,11 +1,15 @@
-"""Numbers that callers give."""
+"""What callers give: numbers, instances, several of something."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
+
+T = TypeVar("T")
 
 
 def check_count(given: object, name: str, *, least: int = 0) -> int:
@@ -20,3 +24,28 @@ def check_ttl(given: object, name: str = "ttl") -> float:
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < math.inf:
         return float(given)
     raise InvalidArgumentError(f"{name} is {shown_name(given)}; give seconds, a number above 0")
+
+
+def check_instance(given: T, kind: type, name: str) -> T:
+    """Return what is of a class, or has all that a runtime-checkable Protocol asks for. Raises InvalidArgumentError."""
+    if isinstance(given, type):  # a class has the methods of its instances
+        raise InvalidArgumentError(f"{name} is the class {given.__name__}; give an instance of it")
+    if not isinstance(given, kind):
+        raise InvalidArgumentError(f"{name} is a {type(given).__name__}; give a {kind.__name__}")
+    return given
+
+
+def check_several(given: Iterable[T], name: str) -> Iterable[T]:
+    """Return several things, not one: a text or a mapping, though iterable, is one. Raises InvalidArgumentError."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        return given
+    raise InvalidArgumentError(f"{name} is a {type(given).__name__}; give a list, though it be of one")
+
+
+def check_listed(given: Iterable[T], kind: type[T], name: str) -> list[T]:
+    """Return several things, all of one class, as a list. Raises InvalidArgumentError."""
+    listed = list(check_several(given, name))
+    for each in listed:
+        if not isinstance(each, kind):
+            raise InvalidArgumentError(f"{name} hold a {type(each).__name__}; give a list of {kind.__name__}")
+    return listed

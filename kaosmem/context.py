@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.thread import Thread, is_record
@@ -26,6 +26,7 @@ _Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
 """A summary, and what the strategy left that made it."""
 
 _MAX_ATTEMPTS = 3
+_DEFAULT_PIPELINE = CompactionPipeline(SlidingWindowCompaction())
 
 
 class HistoryRetention(StrEnum):
@@ -53,10 +54,9 @@ class ContextConfig:
     retention: HistoryRetention = field(default=HistoryRetention.PERMANENT, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.pipeline is not None:  # an iterator gives its strategies only once
-            object.__setattr__(self, "pipeline", CompactionPipeline(self.pipeline).strategies)
-        if not isinstance(self.history, HistoryProvider):
-            raise InvalidArgumentError(f"history is a {type(self.history).__name__}; give a HistoryProvider")
+        pipeline = _DEFAULT_PIPELINE if self.pipeline is None else CompactionPipeline(self.pipeline)
+        object.__setattr__(self, "pipeline", pipeline)  # an iterator gives its strategies only once
+        check_instance(self.history, HistoryProvider, "history")
         if not isinstance(self.retention, HistoryRetention):
             raise InvalidArgumentError(f"retention is {shown_name(self.retention)}; give a HistoryRetention")
 
@@ -91,6 +91,7 @@ class AgentContext:
     summary of messages that were cleared meanwhile, or summed up by somebody else, has no effect and is deleted.
 
     counter: None is the default one. rng: where ids come from; None is the system's.
+    Raises InvalidNameError, UnknownEncodingError, and InvalidArgumentError for what is no config.
     """
 
     def __init__(
@@ -101,9 +102,9 @@ class AgentContext:
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        check_instance(config, ContextConfig, "config")
         self._history, self._retention = config.history, config.retention
-        pipeline = SlidingWindowCompaction() if config.pipeline is None else config.pipeline
-        self._strategies = CompactionPipeline(pipeline).strategies
+        self._strategies = CompactionPipeline(config.pipeline or ()).strategies
         self._agent_id = check_id(agent_id, "agent id")
         self._counter = get_counter(counter)
         self._rng: random.Random = rng or random.SystemRandom()
@@ -114,13 +115,13 @@ class AgentContext:
     async def append(self, messages: Iterable[ChatMessage], session_id: str, run_id: str = "") -> list[ChatMessage]:
         """Append messages, none of another's between them, and return them with ids: new ones where they had none.
 
-        Raises InvalidNameError, InvalidContentError, and InvalidArgumentError for no run where runs are cleared.
+        Raises InvalidNameError, InvalidContentError, and InvalidArgumentError for what is no list of messages, and for
+        no run where runs are cleared.
         """
         if self._retention is HistoryRetention.RUN and run_id == "":
             raise InvalidArgumentError("messages of no run would never be cleared; name their run, or keep them")
-        new = [
-            message if message.id else replace(message, id=self._new_id()) for message in map(check_message, messages)
-        ]
+        checked = map(check_message, check_several(messages, "messages"))
+        new = [message if message.id else replace(message, id=self._new_id()) for message in checked]
         if any(map(is_record, new)):
             raise InvalidContentError("a summary that names sources is the window's own; leave the sources out")
         if self._retention is not HistoryRetention.NONE:

@@ -78,6 +78,13 @@ def preview(text: str, columns: int = 60) -> str:
     return fitted(line, columns - 1) + _CUT
 
 
+def scored(score: float | None) -> str:
+    """Return a score in few columns, "-" for none."""
+    if score is None:
+        return "-"
+    return f"{score:.3f}" if abs(score) < 1_000 else f"{score:,.0f}" if abs(score) < 1e9 else f"{score:.2e}"
+
+
 def listed(texts: Sequence[str], most: int) -> str:
     """Return texts with commas between them, the first `most` and how many more there are."""
     more = [f"{len(texts) - most:,} more"] if len(texts) > most else []

@@ -5,7 +5,7 @@
     ├── InvalidContentError (ValueError)         text or metadata that could not be stored faithfully
     ├── InvalidBudgetError (ValueError)          a budget or reserve that is not a whole number of tokens
     ├── InvalidFilterError (ValueError)          a filter on metadata that means nothing
-    ├── InvalidArgumentError (ValueError)        a limit, offset, depth, time to live or embedding out of its range
+    ├── InvalidArgumentError (ValueError)        an argument of the wrong kind, or out of its range
     ├── InvalidTransitionError (ValueError)      a task can't get from its status to that one
     ├── UnknownSectionError (KeyError)
     ├── UnknownItemError (KeyError)
@@ -23,6 +23,7 @@
     ├── ItemTooLargeError (ValueError)           larger than its whole section
     ├── WindowTooSmallError (ValueError)         the budget cannot hold what must be shown
     ├── ReadOnlyError (PermissionError)
+    ├── NotOpenedError (TypeError, AttributeError)
     ├── ConflictError (RuntimeError)             another writer has committed
     ├── CorruptionError (ValueError)             stored bytes are not what was written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
@@ -69,7 +70,7 @@ class InvalidFilterError(KaosmemError, ValueError):
 
 
 class InvalidArgumentError(KaosmemError, ValueError):
-    """A limit, offset, depth, time to live, embedding or number of retries is out of its range."""
+    """An argument is not of the kind that is asked for, or a number is out of its range."""
 
 
 class InvalidTransitionError(KaosmemError, ValueError):
@@ -146,6 +147,10 @@ class WindowTooSmallError(KaosmemError, ValueError):
 
 class ReadOnlyError(KaosmemError, PermissionError):
     """The session was opened read-only."""
+
+
+class NotOpenedError(KaosmemError, TypeError, AttributeError):
+    """A session was used before `async with` opened it."""
 
 
 class ConflictError(KaosmemError, RuntimeError):

@@ -49,6 +49,8 @@ def check_id(given: object, kind: str) -> str:
 
 def check_item_id(item_id: object) -> str:
     """Return `item_id` if it may name an item. Raises as `check_id`."""
+    if isinstance(getattr(item_id, "id", None), str):
+        raise InvalidNameError(f"a {type(item_id).__name__} stands for an item's id; give its .id")
     return check_id(item_id, "item id")
 
 
@@ -56,8 +58,10 @@ def safe_id(text: str) -> str:
     """Return a valid name made of `text`; different texts give different names.
 
     A valid text is returned as it is; any other keeps what it can and ends in `+` and 16 hexadecimal digits
-    of its SHA-256.
+    of its SHA-256. Raises InvalidNameError for what is no text.
     """
+    if not isinstance(text, str):
+        raise InvalidNameError(f"a {type(text).__name__} can't be made an id; give a str")
     try:
         return check_name(text, "id")
     except InvalidNameError:

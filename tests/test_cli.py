@@ -566,3 +566,19 @@ def test_the_readme_uses_options_that_exist(command: Command) -> None:
     for name in re.findall(r"`kaosmem (\w+)`", readme):
         assert command(name, "--help").code == 0
     assert re.fullmatch(r"kaosmem \d+\.\d+\.\d+\n", command("--version").out)
+
+
+def test_of_a_few_passages_the_question_chooses(place: Path, command: Command) -> None:
+    """A file that makes fewer passages than a section ranks by itself is answered by words, not by age."""
+    paragraphs = [f"Clause {name}: {f'the {name} is due. ' * 40}" for name in ("rent", "fee", "deposit", "interest")]
+    Path("lease.md").write_text("\n\n".join(paragraphs))
+    for session in ((), ("--session", "kept/room")):
+        code, out, _ = command("assemble", "lease.md", "-q", "When is the fee due?", "-b", "300", *session)
+        assert code == 0
+        assert "Clause fee" in out
+        assert "Clause interest" not in out
+
+
+def test_bench_of_what_is_not_there_says_so(command: Command) -> None:
+    """Not that its questions are missing."""
+    assert command("bench", "nope.jsonl").err == "kaosmem: 'nope.jsonl' does not exist; check the path\n"

@@ -38,6 +38,7 @@ from kaosmem import (
     count_messages,
 )
 from kaosmem.cli.report import item_json, print_session, stats_json
+from kaosmem.filters import parse_filter
 from kaosmem.persistence import log as session_log
 from kaosmem.sections import Section, lazy_index
 from kaosmem.session import originals
@@ -309,6 +310,7 @@ async def _think_aloud(rng: random.Random) -> None:
                 case "remove":
                     memory.remove(chosen)
                 case "forget":
+                    chosen = rng.choice([*said])  # whether it is shown or stood for by a summary
                     await memory.forget(chosen)
                     forgotten.add(chosen)
                     marks = [said.pop(chosen).split()[0]]
@@ -389,6 +391,41 @@ async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path: Path) ->
     assert b"canary-0 was" not in stored
     assert f"canary-{len(llm.requests) - 1} was".encode() not in stored
     assert b"answer 2:" in stored
+
+
+@pytest.mark.usefixtures("early_snapshots")
+async def test_what_a_forgotten_item_was_summed_up_with_comes_back(tmp_path: Path) -> None:
+    """And is summed up anew, from what was said, in the process that forgot it and in any other."""
+    llm = ScriptedLLM(lambda request: f"They spoke of {len(request[-1].text)} letters.")
+    specs = messages(summarizing(llm))
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        for turn in range(60):
+            talk(memory, range(turn, turn + 1))
+            await shown(memory)
+            await memory.save()
+        (before,) = summaries(memory)
+        await memory.forget("a1")
+        said = [item_id for turn in range(60) for item_id in (f"q{turn}", f"a{turn}") if item_id != "a1"]
+        assert ids(memory) == said
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        assert ids(memory) == said
+        await shown(memory)
+        assert memory.used <= BUDGET
+        (after,) = summaries(memory)
+        assert after.id != before.id
+        assert "a1" not in {item.id for item in await memory.expand(after.id)}
+        assert {*said} == {*ids(memory), *(item.id for item in await memory.expand(after.id))} - {after.id}
+
+
+async def test_what_a_forgotten_summary_stands_for_comes_back() -> None:
+    """The summary alone is forgotten."""
+    memory = SessionMemory.test_mode(sections=messages(summarizing()))
+    talk(memory, range(30))
+    before = ids(memory)
+    await shown(memory)
+    (summary,) = summaries(memory)
+    await memory.forget(summary.id)
+    assert ids(memory) == before
 
 
 async def test_what_a_compaction_makes_has_no_more_trust_than_what_it_replaces() -> None:
@@ -556,6 +593,20 @@ async def test_what_came_back_is_found_by_what_it_says(monkeypatch: pytest.Monke
         assert len(again["messages"]) == 60
         scores = {item.id: score for item, score in again.search("quorum", limit=60)}
         assert scores.get("a0", 0) == scores.get("a1", 0)
+
+
+def test_what_comes_back_is_found_by_its_metadata_again() -> None:
+    """An item that comes back passes a filter that was asked for before it was evicted, and while it was."""
+    spec = SectionSpec("s", eviction="none", retrieval_threshold=0)
+    section, wanted = Section(spec), parse_filter({"source": "x"})
+    for item_id in "xyz":
+        metadata = {"source": item_id}
+        section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC), metadata=metadata))
+    section.propose("", cap=100, wanted=wanted)
+    section.evict(["x", "y"])
+    section.propose("", cap=100, wanted=wanted)
+    assert section.expand([], section.archive.in_memory()[:1])
+    assert [unit.items[0].id for unit in section.propose("", cap=100, wanted=wanted).candidates] == ["x"]
 
 
 def test_what_came_back_and_is_forgotten_is_counted_once() -> None:

@@ -269,6 +269,18 @@ async def test_contexts_of_one_config_have_the_same_strategies() -> None:
         assert len(await context.get_prompt_window("s")) == 5
 
 
+async def test_a_config_says_what_shortens() -> None:
+    """A pipeline, whatever was given: by default one sliding window; configs of the same are equal."""
+    history, strategy = InMemoryHistoryProvider(), SlidingWindowCompaction(5)
+    config = ContextConfig(history)
+    assert isinstance(config.pipeline, CompactionPipeline)
+    assert len(await config.pipeline.compact(numbered(150))) == 100
+    assert config == ContextConfig(history)
+    given = ContextConfig(history, strategy)
+    assert given == ContextConfig(history, iter([strategy])) == ContextConfig(history, CompactionPipeline([strategy]))
+    assert len({given, config, ContextConfig(history, [strategy])}) == 2
+
+
 async def test_what_makes_no_context_is_refused() -> None:
     """Before anything is written; a pipeline of no strategies is one."""
     bad: Any

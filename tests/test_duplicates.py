@@ -24,7 +24,7 @@ from kaosmem import (
 )
 from kaosmem.assembly import packing
 from kaosmem.duplicates import Shown, Told, are_near, shingles, sketch
-from kaosmem.sections import proposals
+from kaosmem.sections import proposer
 from tests.test_promises import assembled, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
@@ -288,7 +288,7 @@ def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budge
     context = assembled(world, query, budget, format)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "Shown", AnyShown)
-        patch.setattr(proposals, "Told", NothingTold)
+        patch.setattr(proposer, "Told", NothingTold)
         plain = assembled(world, query, budget, format)
     if isinstance(context, Context):
         assert isinstance(plain, Context)

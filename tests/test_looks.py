@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from kaosmem import Context, Item, Section, SectionSpec, SessionMemory, TextBlock, ToolUseBlock
 from kaosmem.assembly import preview
-from kaosmem.display import fitted, listed, padded, visible, width
+from kaosmem.display import fitted, listed, padded, scored, visible, width
 from kaosmem.display import preview as preview_text
 from tests.worlds import HOSTILE
 
@@ -306,3 +306,12 @@ def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape() -> None:
     assert visible("\x1b[1m\x07\u202e\ud800") == r"\x1b[1m\x07\u202e\ud800"
     assert visible("زمان\u200cبندی 日本") == "زمان\u200cبندی 日本"
     assert listed(["a", "b", "c"], 2) == "a, b, 1 more"
+
+
+@pytest.mark.parametrize(
+    ("score", "shown"),
+    [(None, "-"), (0.0, "0.000"), (2.34567, "2.346"), (3652232.128, "3,652,232"), (1.5e260, "1.50e+260")],
+)
+def test_a_score_takes_few_columns(score: float | None, shown: str) -> None:
+    """Whatever a ranker's scores are like."""
+    assert scored(score) == shown

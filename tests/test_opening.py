@@ -18,7 +18,8 @@ from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
 from kaosmem.errors import InvalidContentError
 from kaosmem.persistence.lines import encode_line
 from kaosmem.session.opening import Opening
-from kaosmem.types import _SLOTS, UnreadItem
+from kaosmem.types import UnreadItem
+from kaosmem.types.items import _SLOTS
 
 STORED: Mapping[str, Any] = {
     "id": "a",
@@ -254,7 +255,7 @@ def test_no_thread_meets_a_half_read_item(turn: int, monkeypatch: pytest.MonkeyP
                 met.append(None)
                 met.extend(getattr(item, name) for name in ("content", "sources", "key"))
 
-    monkeypatch.setattr("kaosmem.types._SLOTS", [*_SLOTS[:turn], Turn(), *_SLOTS[turn:]])
+    monkeypatch.setattr("kaosmem.types.items._SLOTS", [*_SLOTS[:turn], Turn(), *_SLOTS[turn:]])
     item = unread(lambda _: {name: STORED[name] for name in LEAST} | {"position": 5, "offset": 7})
     assert item.text == "text"
     assert met == [None, "text", (), None]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed
+from kaosmem.arguments import check_instance
 from kaosmem.display import visible
 from kaosmem.errors import UnknownBlobError
 from kaosmem.filters import MetadataFilter
@@ -58,7 +59,7 @@ class BlobSource(StoreSource):
     `memory.fetch(id)` brings text whole, an image as an ImageBlock, and of other bytes the handle with a URL.
     handles: of what is stored already; a store can't be asked what it holds. Keep `handles`, which `upload` adds to,
         to have them again in another process. Each has the metadata `key`, `content_type` and `size`.
-    Raises ValueError for the spec.
+    Raises InvalidArgumentError for the store and the spec.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class BlobSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._shelf = store, _Shelf()
+        self._store, self._shelf = check_instance(store, BlobStore, "store"), _Shelf()
         for handle in handles:
             self._shelf.put(handle, self._handle(handle))
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from kaosmem.adapters.store_source import StoreSource
-from kaosmem.conversation import Condensation, Condenser, Event, EventLog, NoOpCondenser, Summary, View
-from kaosmem.conversation.condensers.outline import ViewOutline
-from kaosmem.errors import NoCondensationError, UnknownItemError
+from kaosmem.arguments import check_instance
+from kaosmem.conversation import Condensation, Condenser, Event, EventLog, Summary, View
+from kaosmem.conversation.condensers.outline import Unit, ViewOutline
+from kaosmem.conversation.offsets import Offsets
+from kaosmem.errors import InvalidArgumentError, NoCondensationError, UnknownItemError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections import Candidate, Proposal, SectionSpec
-from kaosmem.tokens import TokenCounter, count_content, get_counter
+from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Item, Trust
 
 CONVERSATION = SectionSpec(
@@ -27,10 +31,11 @@ class ConversationSource(StoreSource):
     What must be shown is what no condenser forgets: the system prompt, the user's open instructions, the list of tasks,
     calls without a result; and the newest entry. An event is the item `<name>/<its id>`; a summary has the id of its
     condensation and names what it stands for. `memory.fetch(id)` brings any event of the log in full. The source can't
-    forget: a log deletes nothing.
+    forget: a log deletes nothing. The first context counts the whole view; after that, one costs the same however long
+    the view is, unless its condenser looks at all of it each time, as those do that append no records.
     condenser: None leaves it to the window, which shows a contiguous tail. share: the part of its cap that the view is
         condensed to, as others take of the window too. counter: of tokens, the session's.
-    Raises ValueError for the spec and for the share.
+    Raises InvalidArgumentError.
     """
 
     placement: ClassVar[str] = "history"
@@ -46,9 +51,10 @@ class ConversationSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         if not 0 < share <= 1:
-            raise ValueError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
-        self._log, self._condenser, self._share = log, condenser or NoOpCondenser(), share
-        self._counter = get_counter(counter)
+            raise InvalidArgumentError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
+        self._log, self._share = check_instance(log, EventLog, "log"), share
+        self._condenser = None if condenser is None else check_instance(condenser, Condenser, "condenser")
+        self._offsets = Offsets(get_counter(counter))
         self._shown: dict[int, tuple[Event, Item]] = {}
 
     def named(self, name: str) -> ConversationSource:
@@ -62,28 +68,20 @@ class ConversationSource(StoreSource):
 
         Where it can't be condensed, the window shows what fits.
         """
-        try:
-            view = await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
-        except NoCondensationError:
-            view = self._log.view
-        outline, items = ViewOutline(view), self._items(view)
-        newest = next((unit for unit in outline.units if unit[-1] == len(items) - 1), ())
-        must = outline.kept.union(newest)
-        cuts = frozenset(outline.cuts_beside(must))
-        offsets = [0, *accumulate(item.tokens for item in items)]
+        view = await self._view(cap)
+        offsets = self._offsets.of(view)
         candidates: list[Candidate] = []
+        known, self._shown = self._shown, {}
         left = 2 * cap
-        for unit in sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1])):
-            if left <= 0 and unit[0] not in must:
+        for unit, must, cut in _newest_first(view, bisect_right(offsets, offsets[-1] - left) - 1):
+            if left <= 0 and not must:
                 break
-            its, first = tuple(items[place] for place in unit), unit[0]
+            its, first = tuple(self._shown_item(view[place], known) for place in unit), unit[0]
             tokens = sum(item.tokens for item in its)
             left -= max(1, tokens)
-            candidate = Candidate(
-                its, first, offsets[first], first in cuts, first in must, False, len(candidates) + 1, None, tokens
-            )
+            candidate = Candidate(its, first, offsets[first], cut, must, False, len(candidates) + 1, None, tokens)
             candidates.append(candidate)
-        return Proposal(tuple(candidates), total=offsets[-1], taken=len(items))
+        return Proposal(tuple(candidates), total=offsets[-1], taken=len(view))
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, condensed or not, or a summary; None for what no model sees."""
@@ -95,17 +93,23 @@ class ConversationSource(StoreSource):
         except UnknownItemError:
             return None
         if isinstance(event, Condensation):
-            then = View.from_events(each for each in self._log if each.id <= event.id)
-            return next((self._event_item(each) for each in then if each.id == event.id), None)
+            summary = self._log.view.summary(event.id)
+            return None if summary is None else self._event_item(summary)
         return self._event_item(event) if event.is_shown else None
 
-    def _items(self, view: View) -> list[Item]:
-        """Return an item for each entry: the same one as long as the entry is, and what is known of it."""
-        known, self._shown = self._shown, {}
-        for event in view:
-            was = known.get(event.id)
-            self._shown[event.id] = was if was and was[0] is event else (event, self._event_item(event))
-        return [item for _, item in self._shown.values()]
+    async def _view(self, cap: int) -> View:
+        """Return the view of the log, condensed to a cap where there is a condenser and it can be."""
+        if self._condenser is not None:
+            with suppress(NoCondensationError):
+                return await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
+        return self._log.view
+
+    def _shown_item(self, event: Event, known: Mapping[int, tuple[Event, Item]]) -> Item:
+        """Return the item of an entry: the same one as long as the entry is shown, and what is known of it."""
+        was = known.get(event.id)
+        item = was[1] if was and was[0] is event else self._event_item(event)
+        self._shown[event.id] = event, item
+        return item
 
     def _event_item(self, event: Event) -> Item:
         message = event.message
@@ -113,7 +117,41 @@ class ConversationSource(StoreSource):
         item = self._item(str(event.id), message.content, role=message.role, created_at=event.timestamp)
         return replace(
             item,
-            tokens=count_content(message.content, self._counter),
+            tokens=self._offsets.tokens(event),
             sources=tuple(f"{self.spec.name}/{source}" for source in sources),
             trust=message.authority,
         )
+
+
+class _Wanted(NamedTuple):
+    """A unit of a view, by its positions: whether it must be shown, and whether a history may start with it."""
+
+    unit: Unit
+    must: bool
+    cut: bool
+
+
+def _newest_first(view: View, start: int) -> list[_Wanted]:
+    """Return what must be shown of a view, then the others, each newest first, at least those from a position on.
+
+    What is before that position begins no history: another unit may be around it.
+    """
+    newest = len(view) - 1
+    start, stop = view.whole(max(0, min(start, newest)), len(view))
+    wanted = {each.unit: each for each in _wanted(view, start, stop, newest=newest)}
+    seen: set[int] = set()
+    for place in view.kept:
+        if place < start and place not in seen:
+            part = _wanted(view, *view.whole(place, place + 1))
+            wanted |= {each.unit: each._replace(cut=False) for each in part if each.must and each.unit[0] < start}
+            seen.update(place for each in part for place in each.unit)
+    return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
+
+
+def _wanted(view: View, start: int, stop: int, *, newest: int = -1) -> list[_Wanted]:
+    """Return the units of a part of a view, of which none is in part outside it."""
+    outline = ViewOutline(view, start, stop)
+    last = next((unit for unit in outline.units if start + unit[-1] == newest), ())
+    must = outline.kept.union(last)
+    cuts = frozenset(outline.cuts_beside(must))
+    return [_Wanted(tuple(start + place for place in unit), unit[0] in must, unit[0] in cuts) for unit in outline.units]

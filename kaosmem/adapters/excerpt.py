@@ -26,6 +26,11 @@ class Placed:
     message: ChatMessage
     original: ChatMessage | None
 
+    def under(self, message_id: str) -> Placed:
+        """Return the message as it is, under an id."""
+        message = replace(self.message, id=message_id)
+        return Placed(self.position, message, message)
+
 
 @dataclass(frozen=True)
 class Excerpt:
@@ -78,12 +83,32 @@ class Excerpt:
         placed = (each for at, each in enumerate(self.placed) if each.position >= self.start or at in self.must)
         return Excerpt.of(placed, start=self.start, taken=self.taken)
 
+    def named(self) -> Excerpt:
+        """Return the excerpt with each message of the thread under an id of its own."""
+        named = (
+            each if each.original is not each.message or each.message.id == local else each.under(local)
+            for each, local in zip(self.placed, local_ids(self.placed), strict=True)
+        )
+        return replace(self, placed=tuple(named))
+
     def replaced(self, left: Iterable[ChatMessage]) -> Excerpt:
         """Return what a strategy left, each message at the position of the one that it is or stands for.
 
         One that is new, or a summary of several, has the first position that is free after the message before it.
         """
         return Excerpt.of(_placed(self.placed, list(left)), start=self.start, taken=self.taken)
+
+
+def local_ids(placed: Sequence[Placed]) -> list[str]:
+    """Return an id for each message: its own, unless it has none or a later one has the same, else its position."""
+    seen: set[str] = set()
+    ids: list[str] = []
+    for each in reversed(placed):
+        own = (each.original or each.message).id
+        local = f"#{each.position}" if own in seen or own[:1] in ("", "#", "~") else own
+        seen.add(own)
+        ids.append(local if each.original is each.message else f"~{local}")
+    return ids[::-1]
 
 
 def weight(message: ChatMessage) -> int:
@@ -110,7 +135,7 @@ def _placed(placed: Sequence[Placed], left: Sequence[ChatMessage]) -> Iterator[P
             rank += 1
         else:
             position += 1
-        yield Placed(position, message, None if found is None else placed[found].message)
+        yield Placed(position, message, None if found is None else placed[found].original)
 
 
 def _shortens(message: ChatMessage, original: ChatMessage) -> bool:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 
 from kaosmem.adapters.store_source import StoreSource, passing, proposed
+from kaosmem.arguments import check_instance
 from kaosmem.entities import Entity, Part, Relationship, SubGraph
 from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval import GraphRanker
@@ -31,7 +32,7 @@ class GraphSource(StoreSource):
     A store can't be asked what a name stands for, so the source has to be told what a query may name: `entities`
     that are stored already, and those that `add` stores.
     depth: hops from a named entity to the furthest.
-    Raises InvalidNameError and InvalidContentError for an entity, ValueError for the depth and the spec.
+    Raises InvalidNameError and InvalidContentError for an entity, InvalidArgumentError for the rest.
     """
 
     def __init__(
@@ -44,7 +45,8 @@ class GraphSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._depth, self._ranker = store, depth, GraphRanker(depth)
+        self._store = check_instance(store, GraphStore, "store")
+        self._depth, self._ranker = depth, GraphRanker(depth)
         self._mentions, self._names = Mentions(), dict[str, tuple[str, ...]]()
         self._note(map(Entity.of, entities))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from kaosmem.adapters.excerpt import Excerpt, Placed
+from kaosmem.adapters.compacted import Compacted
+from kaosmem.adapters.excerpt import Excerpt, Placed, local_ids
 from kaosmem.adapters.store_source import StoreSource
 from kaosmem.adapters.thread_reader import ThreadReader
+from kaosmem.arguments import check_instance
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
@@ -30,9 +32,11 @@ class HistorySource(StoreSource):
     A message is the item `<name>/<its id>` or, where it has none that is its own, `<name>/#<its position>`.
     pipeline: what shortens the messages that were read, or one strategy; the first user message is to it the first of
     those. What it made has a `~` before its id: a message that it changed names the one that was there as its source,
-    and is fetched as that. It is run for each context, and a model in it asked each time, as nothing is kept; where it
-    cuts anew each turn, as a sliding window does, no prefix holds, and where it raises, the source fails.
-    Raises InvalidNameError for an id, ValueError for the spec, InvalidArgumentError for what is no strategy.
+    and is fetched as that. It is run for each context; once it has made a summary, with an id and the ids of its
+    sources, on what it left and what has been appended since, as long as the thread only grows. So a model is asked
+    when there is more to sum up, and by each process anew, as nothing is stored. Where it cuts anew each turn, as a
+    sliding window does, no prefix holds. Where it raises, the messages are shown as they are, and the context says so.
+    Raises InvalidNameError for an id, InvalidArgumentError for the provider, the pipeline and the spec.
     """
 
     placement: ClassVar[str] = "history"
@@ -47,23 +51,33 @@ class HistorySource(StoreSource):
         spec: SectionSpec = HISTORY,
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
+        check_instance(provider, HistoryProvider, "provider")
         self._reader = ThreadReader(provider, check_id(agent_id, "agent id"), check_id(session_id, "session id"))
         self._pipeline = None if pipeline is None else CompactionPipeline(pipeline)
         self._shown: dict[int, tuple[Placed, Item]] = {}
+        self._compacted: Compacted | None = None
 
     def named(self, name: str) -> HistorySource:
         """Return the source under another name."""
         other = super().named(name)
-        other._shown = {}
+        other._shown, other._compacted = {}, None
         return other
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return first what must be shown: the newest user message and unit, pinned ones; then the newest units."""
-        excerpt = await self._reader.newest(3 * cap // 2)
+        room = 3 * cap // 2
+        excerpt = read = await self._reader.newest(room)
+        error = ""
         if self._pipeline is not None:
-            shown = excerpt.shown()
-            excerpt = shown.replaced(await self._pipeline.compact([each.message for each in shown.placed]))
-        return Proposal(tuple(self._candidates(excerpt)), total=None, taken=excerpt.taken, evicted=excerpt.start)
+            grown = self._compacted.grown(read, room=room) if self._compacted else None
+            excerpt = (grown or read.shown()).named()
+            try:
+                excerpt = excerpt.replaced(await self._pipeline.compact([each.message for each in excerpt.placed]))
+            except Exception as raised:  # whatever a strategy raises: a long conversation is better than none
+                error = type(raised).__name__
+            self._compacted = Compacted(read, excerpt)
+        candidates = tuple(self._candidates(excerpt))
+        return Proposal(candidates, total=None, taken=excerpt.taken, evicted=excerpt.start, error=error)
 
     def _candidates(self, excerpt: Excerpt) -> Iterator[Candidate]:
         outline, must = excerpt.outline, excerpt.must
@@ -103,7 +117,7 @@ class HistorySource(StoreSource):
         """Return the item of each message that is shown: the same one as long as the message is."""
         known, self._shown = self._shown, {}
         items = {}
-        for at, (each, local) in enumerate(zip(excerpt.placed, _local_ids(excerpt.placed), strict=True)):
+        for at, (each, local) in enumerate(zip(excerpt.placed, local_ids(excerpt.placed), strict=True)):
             if each.position >= excerpt.start or at in excerpt.must:
                 was = known.get(each.position)
                 if was is None or was[0] != each or self._local(was[1].id) != local:
@@ -123,15 +137,3 @@ class HistorySource(StoreSource):
         sources = tuple(f"{self.spec.name}/{source}" for source in message.sources)
         item = self._item(local, message.content, role=message.role)
         return replace(item, pinned=message.pinned, sources=sources, trust=message.authority)
-
-
-def _local_ids(placed: Iterable[Placed]) -> list[str]:
-    """Return an id for each message: its own, unless it has none or a later one has the same, else its position."""
-    seen: set[str] = set()
-    ids: list[str] = []
-    for each in reversed([*placed]):
-        own = (each.original or each.message).id
-        local = f"#{each.position}" if own in seen or own[:1] in ("", "#", "~") else own
-        seen.add(own)
-        ids.append(local if each.original is each.message else f"~{local}")
-    return ids[::-1]

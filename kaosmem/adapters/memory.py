@@ -6,6 +6,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed, searched
+from kaosmem.arguments import check_instance
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Proposal, SectionSpec
@@ -19,7 +20,7 @@ STATE = SectionSpec("state", 4_000, 75, eviction="none")
 class FactSource(StoreSource):
     """What an agent's long-term memory finds for the query, best first.
 
-    Raises InvalidNameError for an id, ValueError for the spec.
+    Raises InvalidNameError for an id, InvalidArgumentError for the store and the spec.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class FactSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store = store
+        self._store = check_instance(store, LongTermMemory, "store")
         self._agent_id, self._namespace = check_id(agent_id, "agent id"), check_id(namespace, "namespace")
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
@@ -67,7 +68,7 @@ class StateSource(StoreSource):
     """A session's state as lines `key: value`, in order of the keys, each with the metadata `key`.
 
     It can't forget: a ShortTermMemory has no step that takes out one key and leaves the others.
-    Raises InvalidNameError for the id, ValueError for the spec.
+    Raises InvalidNameError for the id, InvalidArgumentError for the store and the spec.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class StateSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._session_id = store, check_id(session_id, "session id")
+        self._store = check_instance(store, ShortTermMemory, "store")
+        self._session_id = check_id(session_id, "session id")
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the lines, whatever the query."""

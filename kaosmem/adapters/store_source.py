@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias, TypeVar
 
 from kaosmem.duplicates import Told
-from kaosmem.errors import InvalidNameError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Proposal, SectionSpec, renamed
@@ -36,14 +36,14 @@ class StoreSource:
 
     spec: how it is budgeted and shown, in the block of what depends on the query: what others wrote is no system
         message, and no turn of a conversation. trust: of all that comes from the store.
-    Raises ValueError for another placement.
+    Raises InvalidArgumentError for another placement.
     """
 
     placement: ClassVar[str] = "query"
 
     def __init__(self, spec: SectionSpec, *, trust: Trust) -> None:
         if spec.placement != self.placement:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"source {spec.name!r} has placement {spec.placement!r}, and shows what a store holds; "
                 f"use {self.placement!r}"
             )

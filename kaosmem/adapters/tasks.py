@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from kaosmem.adapters.store_source import StoreSource, passing, proposed
+from kaosmem.arguments import check_instance
 from kaosmem.display import visible
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Proposal, SectionSpec
@@ -19,7 +21,7 @@ class TaskSource(StoreSource):
     store: None is the one that all agents of the process share. conversation_id, agent_id: whose board it is; both
         None for that of whoever is at work (see `agent_scope`).
     A task has the metadata `status` and `retry_count`. The source can't forget: a TaskStore deletes nothing.
-    Raises InvalidNameError for an id, ValueError for one without the other and for the spec.
+    Raises InvalidNameError for an id, InvalidArgumentError for one without the other, the store and the spec.
     """
 
     def __init__(
@@ -32,11 +34,12 @@ class TaskSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._key = store, None
+        self._store = None if store is None else check_instance(store, TaskStore, "store")
+        self._key = None
         if conversation_id is not None and agent_id is not None:
             self._key = check_id(conversation_id, "conversation id"), check_id(agent_id, "agent id")
         elif conversation_id is not None or agent_id is not None:
-            raise ValueError(
+            raise InvalidArgumentError(
                 "a board is a conversation's and an agent's; give both ids, or none for whoever is at work"
             )
 

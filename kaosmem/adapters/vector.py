@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kaosmem.adapters.store_source import Scored, StoreSource, searched
+from kaosmem.arguments import check_instance
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter
@@ -21,7 +22,7 @@ class VectorSource(StoreSource):
 
     Size does not count: cosines of texts differ too little to be divided by it.
     embedding_client: embeds the query as the documents were.
-    Raises InvalidNameError for the collection, ValueError for the spec.
+    Raises InvalidNameError for the collection, InvalidArgumentError for the rest.
     """
 
     def __init__(
@@ -34,7 +35,8 @@ class VectorSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._client = store, embedding_client
+        self._store = check_instance(store, VectorStore, "store")
+        self._client = check_instance(embedding_client, EmbeddingClient, "embedding_client")
         self._collection = check_id(collection, "collection")
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:

@@ -16,7 +16,7 @@ from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, Sour
 from kaosmem.assembly.costs import Costs, measure
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.shortening import Shortened, Shortener
-from kaosmem.errors import InvalidBudgetError, WindowTooSmallError
+from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, WindowTooSmallError
 from kaosmem.formats import Format
 from kaosmem.names import shown_name
 from kaosmem.sections import Proposal, SectionSpec
@@ -56,11 +56,12 @@ def assemble(
     specs: in order of declaration. proposals: by section name; a section without one is not shown.
     overflow: what happens to what must be shown and does not fit. decide: answers for items that were not proposed.
     sources: what attached sources did, for the record.
-    Raises WindowTooSmallError, with the sums, where what must be shown does not fit.
+    Raises WindowTooSmallError, with the sums, where what must be shown does not fit; InvalidBudgetError and
+    InvalidArgumentError.
     """
     window = check_budget(budget, reserve)
     if overflow not in ("raise", "cut"):
-        raise ValueError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
+        raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
     shown_specs = scaled_floors([spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates])
     costs = Costs(format, counter)
     room = window

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from kaosmem.arguments import check_instance
 from kaosmem.display import listed
 from kaosmem.display import preview as preview_text
 from kaosmem.formats import Rendered, count_messages
@@ -96,6 +97,8 @@ class SourceStatus(StrEnum):
     """What became of asking a source."""
 
     OK = "ok"
+    DEGRADED = "degraded"
+    """It proposed without something that failed: a history as it is, where what shortens it raised."""
     FAILED = "failed"
     LATE = "late"
 
@@ -104,7 +107,7 @@ class SourceStatus(StrEnum):
 class SourceReport:
     """What one attached source did for a context.
 
-    proposed: how many units. error: the name of the type of what it raised, where it failed.
+    proposed: how many units. error: the name of the type of what was raised, where it failed or did without.
     """
 
     status: SourceStatus
@@ -112,9 +115,8 @@ class SourceReport:
     error: str = ""
 
     def __str__(self) -> str:
-        if self.status is SourceStatus.OK:
-            return f"{self.status}, {self.proposed:,} proposed"
-        return f"{self.status} with {self.error}" if self.error else f"{self.status}"
+        proposed = f", {self.proposed:,} proposed" if self.status in (SourceStatus.OK, SourceStatus.DEGRADED) else ""
+        return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
 
 
 @dataclass(frozen=True)
@@ -154,14 +156,14 @@ class Context:
     def text(self) -> str:
         """Return the context as one text; formats of messages have none."""
         if self.rendered.text is None:
-            raise AttributeError(f"a context in format {self.format!r} has messages, not text")
+            raise AttributeError(f"a context in format {self.format!r} has messages, not text; ask for format='text'")
         return self.rendered.text
 
     @property
     def messages(self) -> list[dict[str, JSONValue]]:
         """Return the context as the provider's messages; the format "text" has none."""
         if self.rendered.messages is None:
-            raise AttributeError(f"a context in format {self.format!r} has text, not messages")
+            raise AttributeError(f"a context in format {self.format!r} has text, not messages; ask for format='openai'")
         return self.rendered.messages
 
     @property
@@ -188,6 +190,7 @@ class Context:
 
     def shared_prefix(self, previous: Context) -> int:
         """Return how many tokens at the front are those of `previous`: what a provider's prompt cache can reuse."""
+        check_instance(previous, Context, "previous")
         if self.rendered.text is not None and previous.rendered.text is not None:
             return self._counter(os.path.commonprefix([self.rendered.text, previous.rendered.text]))  # noqa: RUF071
         shared: list[dict[str, JSONValue]] = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaosmem.assembly.allocation import FRAME
-from kaosmem.display import fitted, padded, preview, visible, width
+from kaosmem.display import fitted, padded, preview, scored, visible, width
 from kaosmem.notebook import bar, table
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _cells(decision: Decision) -> tuple[str, ...]:
         decision.section,
         decision.item_id,
         "-" if decision.rank is None else str(decision.rank),
-        "-" if decision.score is None else _score(decision.score),
+        scored(decision.score),
         str(decision.tokens),
         _why(decision),
     )
@@ -104,10 +104,6 @@ def _why(decision: Decision) -> str:
     if decision.same_as is None:
         return decision.why
     return replace(decision, same_as=fitted(decision.same_as, _MAX_TWIN, tail=2 * _MAX_TWIN // 3)).why
-
-
-def _score(score: float) -> str:
-    return f"{score:.3f}" if abs(score) < 100_000 else f"{score:.2e}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:

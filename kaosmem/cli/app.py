@@ -42,6 +42,7 @@ app = typer.Typer(
     name="kaosmem",
     help="Decide what an LLM agent sees: pack what is worth most into a token budget.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -84,7 +85,7 @@ def main(
     """Decide what an LLM agent sees: pack what is worth most into a token budget."""
 
 
-@app.command()
+@app.command(short_help="Print the context that answers a question, and why.")
 def assemble(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder, or its URL.", show_default=False)],
     query: Annotated[str, typer.Option("--query", "-q", help="The question that ranks.", show_default=False)],
@@ -134,7 +135,7 @@ def assemble(
         print_context(context)
 
 
-@app.command()
+@app.command(short_help="Print what a session holds, or one item of it.")
 def show(
     url: SessionUrl,
     section: Annotated[str | None, typer.Option(help="Only this section.", show_default=False)] = None,
@@ -162,7 +163,7 @@ def show(
         print_session(memory, sections, limit=limit)
 
 
-@app.command()
+@app.command(short_help="Print a session's figures by section.")
 def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = False) -> None:
     """Print a session's figures by section: items, tokens, archived, share of its budget."""
     memory, _ = _run(_stored(url, namespace))
@@ -172,7 +173,7 @@ def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = F
         print_stats(memory)
 
 
-@app.command()
+@app.command(short_help="Rescue a damaged session into a new one.")
 def repair(
     url: SessionUrl,
     into: Annotated[
@@ -200,7 +201,7 @@ def repair(
         print_repair(report)
 
 
-@app.command()
+@app.command(short_help="Measure what each budget buys.")
 def bench(
     items: Annotated[
         str,

@@ -10,6 +10,7 @@ from typing import Any
 
 from kaosmem.assembly import Context, Decision, preview
 from kaosmem.cli.terminal import Column, write, write_table
+from kaosmem.display import scored
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest import IngestReport, Skipped
 from kaosmem.sections import Section
@@ -213,7 +214,7 @@ def _decision_row(decision: Decision) -> tuple[str, ...]:
         decision.section,
         decision.item_id,
         "-" if decision.rank is None else str(decision.rank),
-        "-" if decision.score is None else f"{decision.score:.3f}",
+        scored(decision.score),
         str(decision.tokens),
         decision.why,
     )

@@ -20,12 +20,22 @@ async def opened_corpus(
     url: str | None, namespace: str, counter: str, ranker: Ranker | None = None
 ) -> AsyncIterator[SessionMemory]:
     """Open the session at `url` for writing, new or stored; None is a memory that is gone afterwards."""
+    sections = tuple(
+        # Of a few passages too, the question chooses: an agent's newest documents may matter most, a folder's do not.
+        replace(
+            spec,
+            ranker=spec.ranker or ranker,
+            retrieval_threshold=0 if spec.name == "documents" else spec.retrieval_threshold,
+        )
+        for spec in DEFAULT_SECTIONS
+    )
     if url is None:
-        sections = tuple(replace(spec, ranker=spec.ranker or ranker) for spec in DEFAULT_SECTIONS)
         yield SessionMemory.test_mode(sections=sections, counter=counter)
         return
     root, session_id = split_url(url)
-    async with SessionMemory.open(root, session_id, namespace=namespace, counter=counter, ranker=ranker) as memory:
+    async with SessionMemory.open(
+        root, session_id, namespace=namespace, sections=sections, counter=counter, ranker=ranker
+    ) as memory:
         yield memory
 
 

@@ -16,13 +16,14 @@ from kaosmem.types import (
     ToolResultBlock,
     ToolUseBlock,
     block_text,
+    check_text,
 )
 
 MAX_FACT_CHARS = 200
 """What is longer is data."""
 
-_SCHEME = "://"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+-]{1,20}://[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
+_URL_BEGINS = "://", "www."
+_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+-]{1,20}://|(?<![\w@.-])www\.)[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
 _LIST_MARKER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
 # Runs without white space, quotes, brackets and signs; commas and blanks that group digits belong to a number. Each is
 # classified as a whole, so that a long run costs no more than its length.
@@ -51,6 +52,7 @@ _PATH_BEGIN = re.compile(r"[./~]|\$[A-Z_]{2}|[A-Za-z]:\\")
 _NUMBER = re.compile(
     rf"[-+~]?[A-Z]{{0,3}}[$€£¥]?\d[\d.,:/_{_GROUPING}-]*(?:[eE][-+]?\d+)?[%‰°]?[A-Za-zµ]{{0,4}}(?:/[A-Za-z]{{1,3}})?"
 )
+_DIGIT = re.compile(r"\d")
 _IDENTIFIER = re.compile(
     r"(?=.*\d)(?=.*[^\W\d]).+"  # letters and digits
     r"|.*[^\W_]_+[^\W_].*"  # snake_case
@@ -91,7 +93,7 @@ def facts_in(text: str) -> Iterator[Fact]:
         return
     text = _LIST_MARKER.sub("", text)
     begin = 0
-    for url in _URL.finditer(text) if _SCHEME in text else ():
+    for url in _URL.finditer(text) if any(each in text for each in _URL_BEGINS) else ():
         yield from _facts_between(text, begin, url.start())
         begin = url.end()
         address = url[0].rstrip(".,:;!?*" if "(" in url[0] else ".,:;!?*)]}")
@@ -120,11 +122,12 @@ def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
         fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
         if not 0 < len(fact) <= MAX_FACT_CHARS:
             continue
-        if _NUMBER.fullmatch(fact):
+        is_number = _NUMBER.fullmatch(fact) is not None
+        if not is_number and (_is_path(fact) or _IDENTIFIER.fullmatch(fact)):
+            yield Fact(fact, quoted=not _PLAIN.fullmatch(fact))
+        elif is_number or _DIGIT.search(fact):  # whatever signs it stands among
             rank = 1 if sum(map(str.isdigit, fact)) > 1 else 2
             yield Fact(fact, rank, place=(text, text.index(fact, run.start())))
-        elif _is_path(fact) or _IDENTIFIER.fullmatch(fact):
-            yield Fact(fact, quoted=not _PLAIN.fullmatch(fact))
 
 
 def _runs_with_signs(text: str, begin: int, end: int) -> Iterator[re.Match[str]]:
@@ -150,7 +153,7 @@ def _is_path(run: str) -> bool:
     separators = run.count("/") + run.count("\\")
     if not separators or not any(map(str.isalnum, run)):
         return False
-    return separators > 1 or bool(_PATH_BEGIN.match(run)) or any(char in "._" or char.isdigit() for char in run)
+    return separators > 1 or bool(_PATH_BEGIN.match(run)) or any(char in "._-" or char.isdigit() for char in run)
 
 
 def _with_words(text: str, start: int, number: str) -> str:
@@ -163,24 +166,36 @@ def _with_words(text: str, start: int, number: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return what a JSON text says, a line each, without what JSON escapes; any other text as it is."""
+    """Return what a JSON text says, a line each, without what JSON escapes; any other text as it is.
+
+    So is one that escapes what is no text elsewhere: lone surrogates, NUL.
+    """
     if text.lstrip()[:1] not in ("{", "["):
         return text
     try:
-        return "\n".join(_lines(json.loads(text, parse_int=str, parse_float=str, parse_constant=str)))
+        # Objects as pairs, since one may say a name twice.
+        said = json.loads(text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
+        lines = check_text("\n".join(_lines(said)), "it")
     except (ValueError, RecursionError):
         return text
+    return text if "\0" in lines else lines  # not every store can hold one
 
 
-def _lines(value: JSONValue, key: str = "") -> Iterator[str]:
-    label = f"{key}: " if key else ""
-    if isinstance(value, dict):
-        for name, member in value.items():
-            yield from _lines(member, name)
-    elif isinstance(value, list):
-        for member in value:
-            yield from _lines(member, key)
-    elif isinstance(value, str) and " " in value and _PATH_BEGIN.match(value):
-        yield f'{label}"{value}"'
-    else:
-        yield f"{label}{value}"
+def _lines(value: JSONValue) -> Iterator[str]:
+    left = [("", value)]
+    while left:
+        key, value = left.pop()
+        if isinstance(value, tuple):
+            if key:
+                yield _quoted(key)
+            left += reversed(value)
+        elif isinstance(value, list) and value:
+            left += ((key, member) for member in reversed(value))
+        else:
+            yield f"{_quoted(key)}: {_quoted(value)}" if key else _quoted(value)
+
+
+def _quoted(value: JSONValue) -> str:
+    """Return a path with blanks in quotes, any other value as a text."""
+    text = str(value)
+    return f'"{text}"' if " " in text and _PATH_BEGIN.match(text) else text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from copy import copy
 from itertools import chain, tee
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
@@ -16,6 +15,7 @@ SUMMARY_ROLE = "summary"
 SAID_HEADING = "Kept verbatim:\n"
 TOOLS_HEADING = "Kept verbatim of tools:\n"
 _SEPARATOR = "; "
+_LEAST_ROOM = 8  # tokens; where less is left of a list, few facts would fit
 _SHARE = 4
 """Where there is no room for all, what is new gets one token in so many, and so does what is of tools."""
 
@@ -42,7 +42,10 @@ class KeptFacts:
         First the ids of open tasks, then what was said, then what is of tools; of each what is new, then what earlier
         summaries have, so that the oldest go first where a list is full.
         """
-        room -= self._counter(SAID_HEADING) + self._counter(TOOLS_HEADING)
+        if room <= 0:
+            return ""
+        headings = ((SAID_HEADING, (self._tasks, *self._said)), (TOOLS_HEADING, self._of_tools))
+        room -= sum(self._counter(heading) for heading, facts in headings if next(chain(*facts), None))
         if room < 0:
             return ""
         choice = _Choice(text, room, self._counter)
@@ -75,15 +78,22 @@ class _Choice:
         return min(tokens, most)
 
     def take(self, facts: Iterable[Fact], room: int) -> list[str]:
-        """Take facts until one is above `room` tokens, and return them as they are shown."""
+        """Take facts until one is above `room` tokens, and return them as they are shown.
+
+        One that would take a large part of a list, and for which no room is left, does not keep others out of it.
+        """
         taken: list[str] = []
+        large = room // _SHARE
         for fact in facts:
             if fact.text in self._known:
                 continue
-            room -= self._cost(fact)
-            if room < 0:
+            cost = self._cost(fact)
+            if cost > room:
+                if cost > large and room >= _LEAST_ROOM:
+                    continue
                 break
-            self.left -= self._cost(fact)
+            room -= cost
+            self.left -= cost
             taken.append(shown := fact.shown)
             self._known |= {fact.text, *(each.text for each in facts_in(shown))}
         return taken
@@ -127,11 +137,12 @@ def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> Iterato
 class _Remembered(Iterable[Fact]):
     """Facts that are found once, as far as anybody asks for them."""
 
-    def __init__(self, facts: Iterable[Fact]) -> None:
-        (self._facts,) = tee(facts, 1)
+    def __init__(self, facts: Iterator[Fact]) -> None:
+        self._facts = facts
 
     def __iter__(self) -> Iterator[Fact]:
-        return copy(self._facts)
+        self._facts, again = tee(self._facts)
+        return again
 
 
 def _names(text: str, task: str) -> bool:

@@ -136,20 +136,20 @@ class Outline:
                 weight -= weights[start]
         return None
 
-    def tail_within(self, weights: Sequence[int], room: int, *, limit: str) -> list[int]:
-        """Return what `tail` does. Raises WindowTooSmallError, with the sums, where it returns none.
+    def tail_within(self, weights: Sequence[int], most: int, *, limit: str, frame: int = 0) -> list[int]:
+        """Return the positions of what `tail` leaves. Raises WindowTooSmallError, with the sums, where it is nothing.
 
-        limit: the name of what gives the room, for the error.
+        limit: the name of `most`, for the error. frame: what of it any messages at all take beside their weights.
         """
-        kept = self.tail(weights, room)
+        kept = self.tail(weights, max(0, most - frame))
         if kept is not None:
             return kept
-        need = self.protected_sums(weights)
+        need = self.protected_sums(weights) | ({"(frame)": frame} if frame else {})
         least = sum(need.values())
         sums = ", ".join(f"{reason} {weight}" for reason, weight in need.items())
         raise WindowTooSmallError(
-            f"{limit} leaves {room} for messages, and the protected ones alone take {least} ({sums}); "
-            f"raise it by {least - room}, unpin or shorten some, or answer open calls",
+            f"{limit} is {most}, and the protected messages alone take {least} ({sums}); "
+            f"raise it by {least - most}, unpin or shorten some, or answer open calls",
             need=need,
         )
 

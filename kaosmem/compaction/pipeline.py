@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kaosmem.arguments import check_listed
 from kaosmem.compaction.strategy import CompactionStrategy
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage
@@ -12,7 +13,8 @@ from kaosmem.types import ChatMessage
 class CompactionPipeline:
     """A strategy that gives a history to each of its strategies in turn; without any it returns all of it.
 
-    strategies: several, one, or another pipeline, of which it has the strategies. Raises InvalidArgumentError.
+    strategies: several, one, or another pipeline, of which it has the strategies. Pipelines of the same ones are equal.
+    Raises InvalidArgumentError.
     """
 
     def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
@@ -27,12 +29,18 @@ class CompactionPipeline:
             if isinstance(each, type) or not isinstance(each, CompactionStrategy):
                 raise InvalidArgumentError(f"a strategy is a {type(each).__name__}; give a CompactionStrategy")
 
+    def __eq__(self, other: object) -> bool:
+        return self.strategies == other.strategies if isinstance(other, CompactionPipeline) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.strategies)
+
     def __repr__(self) -> str:
         return f"CompactionPipeline({list(self.strategies)})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return what the last strategy leaves."""
-        left = list(history)
+        left = check_listed(history, ChatMessage, "messages")
         for strategy in self.strategies:
             left = await strategy.compact(left)
         return left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.compaction.outline import Outline
 from kaosmem.types import ChatMessage
 
@@ -23,8 +23,9 @@ class SlidingWindowCompaction:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the protected messages and the tail."""
+        history = check_listed(history, ChatMessage, "messages")
         if len(history) <= self.max_messages:
-            return list(history)
+            return history
         outline = Outline(history)
         kept = outline.tail([1] * len(history), self.max_messages)
         return outline.at(outline.protected if kept is None else kept)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.summarizer import Summarizer
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage
+
+_LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
 
 
 class SummarizationCompaction:
@@ -22,8 +24,9 @@ class SummarizationCompaction:
 
     llm: a model, or a Summarizer with a template or limits of its own. recent_token_budget: what the tail that stays
     may take; the newest unit stays in any case. min_old_tokens: what messages before it, protected ones and summaries
-    aside, take at least. max_summary_tokens: None is half of recent_token_budget. open_tasks: gives the ids of tasks
-    that every summary has to name.
+    aside, take at least. max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half
+    of what the summary replaces and all of an earlier one in that. open_tasks: gives the ids of tasks that every
+    summary has to name.
     Raises InvalidArgumentError; `compact` raises SummaryError, and what is old stays.
     """
 
@@ -40,9 +43,9 @@ class SummarizationCompaction:
         self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter)
         self.recent_token_budget = check_count(recent_token_budget, "recent_token_budget")
         self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
-        if max_summary_tokens is None:
-            max_summary_tokens = recent_token_budget // 2
-        self.max_summary_tokens = check_count(max_summary_tokens, "max_summary_tokens", least=1)
+        if max_summary_tokens is not None:
+            check_count(max_summary_tokens, "max_summary_tokens", least=1)
+        self.max_summary_tokens = max_summary_tokens
         self._open_tasks, self._counter = open_tasks, counter
 
     def __repr__(self) -> str:
@@ -50,14 +53,21 @@ class SummarizationCompaction:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with one summary for what is old. Raises SummaryError."""
-        outline = Outline(history, sizes=MessageSizes(self._counter))
+        sizes = MessageSizes(self._counter)
+        outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
         old = self._old(outline)
-        new = [place for place in old if outline.messages[place].role != SUMMARY_ROLE]
-        if not new or sum(outline.sizes[place] for place in new) < self.min_old_tokens:
+        summaries = {place for place in old if outline.messages[place].role == SUMMARY_ROLE}
+        new = sum(outline.sizes[place] for place in old if place not in summaries)
+        # Of less nothing can be said that is shorter.
+        if new < self.min_old_tokens or new <= 2 * sizes(ChatMessage(SUMMARY_ROLE, "")):
             return list(history)
-        summary = await self._summarizer.summarize(
-            outline.at(old), open_tasks=self._open_tasks(), most=self.max_summary_tokens
-        )
+        most = self.max_summary_tokens
+        if most is None:
+            earlier = sum(outline.sizes[place] for place in summaries)
+            follows = max(earlier, (earlier + new) // 2)
+            least = max(self.recent_token_budget // 2, _LEAST_SUMMARY_TOKENS)
+            most = max(least, min(follows, _MOST_SUMMARY_TOKENS))
+        summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
         replaced = set(old)
         return [
             summary if place == old[0] else message

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_instance
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts
 from kaosmem.compaction.outline import MessageSizes
@@ -37,11 +37,15 @@ _TASK_TOKENS = 256
 _MAX_FAULT_CHARS = 150
 _MIN_ROOM = 256
 
+_WILL_NOT = r"(?:can['’]t|cannot|can not|won['’]t|will not)"
 _REFUSAL = re.compile(
-    r"(?:(?:i['’]m|i am) )?(?:very |so )?(?:sorry|afraid)\b.{0,80}\b(?:can['’]t|cannot|can not|unable|not able)\b"
-    r"|(?:i['’]m|i am) (?:unable|not able) to\b"
-    r"|i (?:can['’]t|cannot|can not|won['’]t|will not) (?:help|assist|do (?:that|this)|provide|summ|comply)"
-    r"|as an ai\b",
+    r"[\W_]*(?:"
+    r"(?:(?:i['’]m |i am )?(?:(?:very|so|really|truly) )?(?:sorry|afraid)|i apologi[sz]e|my apologies|unfortunately)\b"
+    rf".{{0,80}}\bi(?: {_WILL_NOT}|(?:['’]m| am) (?:unable|not able)| must decline| have to decline)\b"
+    r"|i(?:['’]m| am) (?:unable|not able|not comfortable)\b"
+    rf"|i {_WILL_NOT} (?:help(?! but)|assist|do (?:that|this)|provide|summ|comply|fulfil|create|answer|engage|discuss)"
+    r"|i (?:must|have to|need to) (?:respectfully )?decline\b|i (?:refuse to|(?:don['’]t|do not) feel comfortable)\b"
+    r"|as an ai\b)",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -66,7 +70,7 @@ class Summarizer:
         max_kept_tokens: int = 2_000,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
-        self._llm, self._template = llm, check_text(template, "template")
+        self._llm, self._template = check_instance(llm, LLMClient, "llm"), check_text(template, "template")
         self._counter = get_counter(counter)
         self._attempts = check_count(attempts, "attempts", least=1)
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
@@ -106,7 +110,8 @@ class Summarizer:
                 "or allow longer ones"
             )
         prose = await self._folded(replaced, open_tasks, limit)
-        text, room = prose, min(bound - self._size(prose), self._max_kept_tokens)
+        # A list takes a token or two less than what it is made of: tried with that, it does not get shorter each round.
+        text, room = prose, min(bound - self._size(prose) + 2, self._max_kept_tokens)
         while listed := kept.listed(prose, room):
             text = f"{prose}\n\n{listed}"
             if (over := self._size(text) - bound) <= 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.pipeline import CompactionPipeline
 from kaosmem.compaction.strategy import CompactionStrategy
@@ -59,7 +59,7 @@ class TokenBudgetComposedStrategy:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return what the strategies leave, within the budget. Raises WindowTooSmallError."""
         sizes = MessageSizes(self._counter)
-        left = list(history)
+        left = check_listed(history, ChatMessage, "messages")
         for strategy in self.strategies:
             if sizes.total(left) <= self.token_budget:
                 return left
@@ -67,5 +67,5 @@ class TokenBudgetComposedStrategy:
         outline = Outline(left, sizes=sizes)
         if outline.tokens <= self.token_budget:
             return left
-        room = max(0, self.token_budget - REPLY_TOKENS)
-        return outline.at(outline.tail_within(outline.sizes, room, limit="token_budget"))
+        kept = outline.tail_within(outline.sizes, self.token_budget, limit="token_budget", frame=REPLY_TOKENS)
+        return outline.at(kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.compaction.outline import Outline
 from kaosmem.types import ChatMessage, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
@@ -26,7 +26,7 @@ class SelectiveToolCallCompactionStrategy:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with what else was said in the place of old groups."""
-        outline = Outline(history)
+        outline = Outline(check_listed(history, ChatMessage, "messages"))
         groups = [unit for unit in outline.units if any(outline.links[place].calls for place in unit)]
         groups.sort(key=lambda unit: unit[-1])
         old = groups[: max(0, len(groups) - self.keep_recent_groups)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.types import ChatMessage, ImageBlock, TextBlock, ToolResultBlock
 
@@ -25,8 +25,8 @@ class ToolResultCompactionStrategy:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with its long results cut."""
-        sizes = MessageSizes()
-        return [message if message.pinned else self._cut(message, sizes) for message in history]
+        messages, sizes = check_listed(history, ChatMessage, "messages"), MessageSizes()
+        return [message if message.pinned else self._cut(message, sizes) for message in messages]
 
     def _cut(self, message: ChatMessage, sizes: MessageSizes) -> ChatMessage:
         if isinstance(message.content, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_listed
 from kaosmem.compaction.outline import Outline
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage
@@ -28,7 +28,7 @@ class TruncationStrategy:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the protected messages and the tail. Raises WindowTooSmallError."""
-        outline = Outline(history)
+        outline = Outline(check_listed(history, ChatMessage, "messages"))
         tails = []
         if self.max_messages is not None:
             tails.append(outline.tail_within([1] * len(history), self.max_messages, limit="max_messages"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -60,7 +60,7 @@ class Condensation(Event):
         object.__setattr__(self, "metadata", check_metadata(self.metadata))
 
     @property
-    def forgets(self) -> Container[int]:
+    def forgets(self) -> Collection[int]:
         """Return the ids that it forgets."""
         if self.forgotten_range is None:
             return frozenset(self.forgotten_ids or ())

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
 
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
 from kaosmem.conversation.event import Event
+from kaosmem.conversation.landmarks import Landmarks
 from kaosmem.types import Trust
 from kaosmem.units import Units, cut_points
+
+_GONE = Event()
+"""What stands where an entry was that is forgotten, so that those after it keep their ordinals."""
 
 
 class View(Sequence[Event]):
@@ -25,12 +29,16 @@ class View(Sequence[Event]):
     - Null actions, requests to recall and states of the agent are left out.
 
     unhandled_condensation_request: whether somebody asks for a condensation, and none has come since.
-    Appending takes the same time however long the view is; a condensation, time in proportion to the view.
+    Appending takes the same time however long the view is; a condensation, time in proportion to what it forgets and
+    what is between that, or to the view where a summary goes to another place than that of something forgotten.
     """
 
     def __init__(self, events: Iterable[Event] = (), unhandled_condensation_request: bool = False) -> None:
         self._begin(())
+        self._summaries: dict[int, Summary] = {}
+        self._revisions: list[int] = []
         self._cuts: list[int] | None = None
+        self._kept: list[int] | None = None
         self.unhandled_condensation_request = False
         for event in events:
             self.append(event)
@@ -48,7 +56,7 @@ class View(Sequence[Event]):
 
     def append(self, event: Event) -> None:
         """Take in the next event of the log."""
-        self._cuts = None
+        self._cuts = self._kept = None
         if isinstance(event, CondensationRequest):
             self.unhandled_condensation_request = True
         elif isinstance(event, Condensation):
@@ -70,17 +78,44 @@ class View(Sequence[Event]):
         return self._cuts
 
     @property
-    def open_calls(self) -> frozenset[int]:
-        """The ids of calls whose whole answer waits for its results: of these the words alone are shown."""
-        return frozenset(self._entries[ordinal].id for ordinal in self._pending)
+    def kept(self) -> Sequence[int]:
+        """The positions of what no condenser forgets, ascending, beside what belongs together with it.
+
+        They are those of the system prompt, the first and the newest user message, calls without a result, what users
+        said since the agent last spoke to them, with what it said, and the newest list of tasks.
+        """
+        if self._kept is None:
+            shown = self._ordinals()
+            self._kept = [bisect_left(shown, each) for each in sorted(self._landmarks.kept() | self._open)]
+        return self._kept
+
+    @property
+    def revisions(self) -> Sequence[int]:
+        """The positions from which on the view became another one each time that it did not merely grow at its end."""
+        self._ordinals()
+        return self._revisions
+
+    def whole(self, start: int, stop: int) -> tuple[int, int]:
+        """Return where entries begin and end with all that belongs together with any of them.
+
+        It takes time in proportion to these.
+        """
+        return self._whole(self._ordinals(), start, stop)
+
+    def summary(self, record_id: int) -> Summary | None:
+        """Return the summary of a condensation, as it was when it came, or None."""
+        return self._summaries.get(record_id)
 
     def _begin(self, entries: Iterable[Event]) -> None:
-        self._entries: list[Event] = []
+        self._entries: list[Event] = []  # `_GONE` for what was forgotten
+        self._places: dict[int, list[int]] = {}  # ordinals by id
         self._answers = Units()  # by ordinals in `_entries`: the calls of an answer, with their results
         self._answered: set[int] = set()  # the answers with a result, by their first ordinal
+        self._open: set[int] = set()  # of these, those in which a call has none
         self._pending: set[int] = set()  # ordinals of calls whose answer has no result
         self._words: dict[int, Event] = {}  # what is shown of these, where it is known already
         self._shown: list[int] = []  # ordinals of what is shown, known as far as `_known`
+        self._landmarks = Landmarks()  # of what is known to be shown
         self._known = 0
         for event in entries:
             self._add(event)
@@ -99,45 +134,54 @@ class View(Sequence[Event]):
                 self._pending.difference_update(self._answers.members(answer))
             elif answer not in self._answered:
                 self._pending.add(ordinal)
+            if answer in self._answered and self._answers.is_open(answer):
+                self._open.add(answer)
+            else:
+                self._open.discard(answer)
+        self._places.setdefault(event.id, []).append(ordinal)
         self._entries.append(event)
 
     def _condense(self, record: Condensation) -> None:
+        self._ordinals()  # makes its landmarks known
         lost = self._lost(record.forgets)
-        kept = [ordinal for ordinal in self._ordinals() if ordinal not in lost]
-        entries = [event for ordinal, event in enumerate(self._entries) if ordinal not in lost]
-        if record.shows_summary:
-            offset = record.summary_offset or 0
-            place = kept[offset] if offset < len(kept) else len(self._entries)
-            place -= sum(ordinal < place for ordinal in lost)
-            entries.insert(place, _summary(record, [self._entries[ordinal] for ordinal in sorted(lost)]))
-        elif not lost:
-            return
-        self._begin(entries)
-
-    def _lost(self, forgotten: Container[int]) -> set[int]:
-        """Return the ordinals of what goes when events are forgotten."""
-        answers = self._answers
-        lost = {answers.first(ordinal) for ordinal, event in enumerate(self._entries) if event.id in forgotten}
+        forgotten = [self._entries[ordinal] for ordinal in sorted(lost)]
         if lost:
-            lost |= self._cut_off(lost)
-        return {member for first in lost for member in answers.members(first)}
+            self._take_out(lost)
+        if record.shows_summary:
+            summary = self._summaries[record.id] = _summary(record, forgotten)
+            self._put_in(summary, record.summary_offset or 0)
 
-    def _cut_off(self, lost: set[int]) -> set[int]:
+    def _lost(self, forgotten: Collection[int]) -> set[int]:
+        """Return the ordinals of what goes when events are forgotten."""
+        answers, places = self._answers, self._places
+        ids = forgotten if len(forgotten) < len(places) else places.keys()
+        lost = {answers.first(place) for each in ids if each in forgotten for place in places.get(each, ())}
+        return {member for first in lost | self._cut_off(lost) for member in answers.members(first)}
+
+    def _cut_off(self, lost: Collection[int]) -> set[int]:
         """Return what follows lost answers in their loops of signed reasoning, as far as it brings none of its own.
 
         What belongs together is named by its first ordinal, here and in `lost`.
         """
+        cut_off: set[int] = set()
+        stop = 0
+        for first in sorted(lost):
+            if first >= stop:
+                start, stop = self._whole(range(len(self._entries)), first, self._answers.last(first) + 1)
+                cut_off.update(self._unsigned_after(lost, range(start, stop)))
+        return cut_off
+
+    def _unsigned_after(self, lost: Collection[int], ordinals: Iterable[int]) -> Iterator[int]:
+        """Yield what `_cut_off` returns of a part of the entries."""
         first = self._answers.first
-        signed = {first(place) for place, event in enumerate(self._entries) if event.is_tied and event.link.loop}
-        if not signed:
-            return set()
+        entries = [(ordinal, self._entries[ordinal]) for ordinal in ordinals if self._entries[ordinal] is not _GONE]
+        signed = {first(ordinal) for ordinal, event in entries if event.is_tied and event.link.loop}
         loops = Units()
-        for ordinal, event in enumerate(self._entries):
+        for ordinal, event in entries:
             # A call that is not shown begins no loop: what comes after it is not seen to belong to it either.
             loops.add(ordinal, replace(event.link, loop=False) if ordinal in self._pending else event.link)
         broken: set[int] = set()  # loops that lost a part since they last brought reasoning
-        cut_off: set[int] = set()
-        for ordinal in range(len(self._entries)):
+        for ordinal, _ in entries:
             loop = loops.first(ordinal)
             if first(ordinal) < ordinal:
                 continue
@@ -146,26 +190,80 @@ class View(Sequence[Event]):
             elif ordinal in signed:
                 broken.discard(loop)
             elif loop in broken:
-                cut_off.add(ordinal)
-        return cut_off
+                yield ordinal
+
+    def _take_out(self, lost: set[int]) -> None:
+        """Leave out entries: whole answers."""
+        shown = self._ordinals()
+        start, stop = bisect_left(shown, min(lost)), bisect_right(shown, max(lost))
+        shown[start:stop] = [ordinal for ordinal in shown[start:stop] if ordinal not in lost]
+        self._revisions.append(start)
+        self._landmarks.remove(lost)
+        self._answers.remove(lost)
+        for ordinals in (self._answered, self._open, self._pending):
+            ordinals.difference_update(lost)
+        for ordinal in lost:
+            places = self._places[self._entries[ordinal].id]
+            places.remove(ordinal)
+            if not places:
+                del self._places[self._entries[ordinal].id]
+            self._entries[ordinal] = _GONE
+
+    def _put_in(self, summary: Summary, offset: int) -> None:
+        """Take in a summary before what is shown at a position, in the place of something forgotten if it can be."""
+        shown = self._ordinals()
+        place = shown[offset] if offset < len(shown) else len(self._entries)
+        if place == len(self._entries):
+            self._add(summary)
+        elif place and self._entries[place - 1] is _GONE:
+            shown.insert(offset, place - 1)
+            self._entries[place - 1] = summary
+            self._places.setdefault(summary.id, []).append(place - 1)
+            self._landmarks.add(place - 1, summary)
+            self._revisions.append(offset)
+        else:
+            entries = [*self._entries[:place], summary, *self._entries[place:]]
+            self._begin(event for event in entries if event is not _GONE)
+            self._revisions.append(0)
+
+    def _whole(self, ordinals: Sequence[int], start: int, stop: int) -> tuple[int, int]:
+        """Return where in `ordinals` a part of them begins and ends with all that belongs together with any of it."""
+        begin = end = start
+        while start < begin or end < stop:
+            reaches = [*map(self._reach, ordinals[start:begin]), *map(self._reach, ordinals[end:stop])]
+            begin, end = start, stop
+            start = min(start, bisect_left(ordinals, min(first for first, _ in reaches)))
+            stop = max(stop, bisect_right(ordinals, max(last for _, last in reaches)))
+        return start, stop
 
     def _ordinals(self) -> list[int]:
         """Return the ordinals of what is shown, ascending."""
         if self._known < len(self._entries):
-            del self._shown[bisect_left(self._shown, self._known) :]
-            self._shown += [o for o in range(self._known, len(self._entries)) if self._has_something(o)]
+            same = bisect_left(self._shown, self._known)
+            if same < len(self._shown):
+                self._revisions.append(same)
+                del self._shown[same:]
+            self._landmarks.cut(self._known)
+            for ordinal in filter(self._has_something, range(self._known, len(self._entries))):
+                self._shown.append(ordinal)
+                self._landmarks.add(ordinal, self._at(ordinal), is_open=ordinal in self._pending)
             self._known = len(self._entries)
         return self._shown
 
     def _has_something(self, ordinal: int) -> bool:
         """Say whether something of an event is shown."""
         if ordinal not in self._pending:
-            return True
+            return self._entries[ordinal] is not _GONE
         action = self._entries[ordinal]
         if not isinstance(action, Action) or not action.has_words:
             return False
         self._words.setdefault(ordinal, action.without_call())
         return True
+
+    def _reach(self, ordinal: int) -> tuple[int, int]:
+        """Return the first and the last ordinal of what belongs together with an entry, or more."""
+        first, last = self._landmarks.loop(ordinal)
+        return min(first, self._answers.first(ordinal)), max(last, self._answers.last(ordinal))
 
     def _at(self, ordinal: int) -> Event:
         return self._words[ordinal] if ordinal in self._pending else self._entries[ordinal]

@@ -126,6 +126,8 @@ def _read_corpus(items: Path, questions: Path, dataset: str = "") -> Corpus:
 
 
 def _questions_beside(items: Path) -> Path:
+    if not items.exists():
+        raise NothingToIngestError(f"{str(items)!r} does not exist; check the path")
     if not items.name.endswith(ITEMS_SUFFIX):
         raise NothingToIngestError(
             f"no questions for {str(items)!r}; name their file too, or call the two "

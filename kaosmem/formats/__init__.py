@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kaosmem.arguments import check_listed
 from kaosmem.errors import InvalidContentError, UnknownFormatError
 from kaosmem.formats import anthropic_input, openai_input
 from kaosmem.formats.anthropic import AnthropicFormat
@@ -13,7 +14,7 @@ from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.formats.text import TextFormat
 from kaosmem.names import shown
 from kaosmem.tokens import TokenCounter, get_counter
-from kaosmem.types import ChatMessage
+from kaosmem.types import ChatMessage, check_text
 
 __all__ = [
     "FORMATS",
@@ -57,9 +58,9 @@ def parse_message(message: object, format: str) -> ChatMessage:  # noqa: A002
 def render_messages(messages: Iterable[ChatMessage], format: str) -> Rendered:  # noqa: A002
     """Return messages as a provider takes them: the system's that they begin with are the system prompt.
 
-    Raises UnknownFormatError.
+    Raises UnknownFormatError, and InvalidArgumentError for what is no list of ChatMessage.
     """
-    history = list(messages)
+    history = check_listed(messages, ChatMessage, "messages")
     start = next((place for place, message in enumerate(history) if message.role != "system"), len(history))
     prompt = "\n".join(message.text for message in history[:start])
     part = HistoryPart("messages", tuple(history[start:]))
@@ -77,9 +78,13 @@ def count_messages(
 
     messages: a text for the format "text", else a list of the provider's messages. system: what stands beside them,
     for "anthropic".
-    Raises UnknownFormatError, UnknownEncodingError, or InvalidContentError for a system prompt in another format.
+    Raises UnknownFormatError, UnknownEncodingError, InvalidContentError for a system prompt in another format, and
+    InvalidArgumentError for messages of another kind.
     """
     if system and format != AnthropicFormat.name:
         raise InvalidContentError(f"format {shown(format)} has no system beside its messages; put it in front of them")
-    handed_over = Rendered(text=messages) if format == TextFormat.name else Rendered(None, list(messages), system)
+    if get_format(format).name == TextFormat.name:
+        handed_over = Rendered(text=check_text(messages, "messages"))
+    else:
+        handed_over = Rendered(None, check_listed(messages, dict, "messages"), system)
     return get_format(format).count(handed_over, get_counter(counter))

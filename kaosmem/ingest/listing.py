@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.errors import MissingExtraError, NothingToIngestError
+from kaosmem.errors import InvalidArgumentError, MissingExtraError, NothingToIngestError
 from kaosmem.ingest.files import Skipped, SourceFile, trouble
 from kaosmem.ingest.kinds import kind_of, why_not_entered, why_unknown
 from kaosmem.names import shown_location
@@ -77,6 +77,8 @@ def _filesystem(
 
     if isinstance(path_or_fs, AbstractFileSystem):
         return path_or_fs, path_or_fs.root_marker
+    if not isinstance(path_or_fs, str | os.PathLike):
+        raise InvalidArgumentError(f"a {type(path_or_fs).__name__} can't be ingested; give a path, one at a time")
     path = os.fspath(path_or_fs)
     if not path:
         raise NothingToIngestError("the path to ingest is empty; '.' is the current folder")

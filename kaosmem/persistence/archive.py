@@ -1,16 +1,16 @@
-"""What has left a session, read back from its archive files."""
+"""What has left a session, in archive files: how they are written and read back."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
 from typing import Any
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.blobs import Blob, fill
+from kaosmem.persistence.blobs import Blob, Place, fill
 from kaosmem.persistence.contents import Contents, evicted_in, read_contents, starts_of
-from kaosmem.persistence.items import decode_items, decoded, find_item, item_of
+from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item, item_of
 from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
 from kaosmem.persistence.lines import checksum, parse_objects, stated_crc
 from kaosmem.persistence.records import stated_blobs
@@ -95,6 +95,17 @@ class ArchiveFile:
 
     def _is_counted(self, evicted: EvictedItem, stored: Mapping[str, JSONValue]) -> bool:
         return self.counter is None or stored.get("tokens") == evicted.tokens
+
+
+def encode_archive(archived: Iterable[Entry], *, seq: int, place: Place, counter: str | None) -> Iterator[bytes] | None:
+    """Return the lines of an archive file, None if nothing is to be in it.
+
+    counter: the name of what counted all that is in it.
+    """
+    entries = iter(archived)
+    if (first := next(entries, None)) is None:
+        return None
+    return encode_items({}, chain([first], entries), seq=seq, place=place, contents=Contents(counter))
 
 
 def evicted_items(

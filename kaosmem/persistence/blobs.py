@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -45,6 +45,43 @@ class Blob:
                 if len(path) == len(keys):
                     return cls(path, name, sha256, size)
         raise CorruptionError("what names a text kept elsewhere is of the wrong type")
+
+
+class KnownTexts:
+    """The long texts that a session's files hold, by the names of their files and by their SHA-256.
+
+    names: by SHA-256; of a text that is stored twice, one.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """texts: SHA-256 by name."""
+        self.names: dict[str, str] = {}
+        self._sha256s: dict[str, str] = {}
+        self.add(texts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sha256s)
+
+    def add(self, texts: Mapping[str, str]) -> None:
+        """Note texts, SHA-256 by name, which are stored too."""
+        self._sha256s |= texts
+        self.names |= {sha256: name for name, sha256 in texts.items()}
+
+    def only(self, names: Iterable[str]) -> KnownTexts:
+        """Return the texts of these names."""
+        return KnownTexts({name: self._sha256s[name] for name in names})
+
+    def place(self, used: set[str] | None = None) -> Place:
+        """Return what gives the names of these texts, and enters those that it gave in `used`."""
+        names = self.names
+
+        def place(sha256: str, text: bytes) -> str | None:
+            name = names.get(sha256)
+            if name is not None and used is not None:
+                used.add(name)
+            return name
+
+        return place if names else in_line
 
 
 def in_line(sha256: str, text: bytes) -> None:

@@ -6,24 +6,24 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 from kaosmem.errors import ConflictError, CorruptionError, KaosmemError, ReadOnlyError
 from kaosmem.names import check_item_id
 from kaosmem.persistence.archive import (
     ArchiveFile,
     Entry,
+    encode_archive,
     evicted_items,
     find_archived,
     read_archive,
     salvage_archive,
 )
-from kaosmem.persistence.blobs import Place, in_line
+from kaosmem.persistence.blobs import KnownTexts
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
 from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
-from kaosmem.persistence.contents import Contents
+from kaosmem.persistence.extent import End, Extent
 from kaosmem.persistence.indexes import encode_index, indexed_records, read_index, store_index
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
@@ -68,19 +68,11 @@ class SessionLog:
 
     def _start_from(self, recovery: Recovery) -> None:
         self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
-        self._segments = list(recovery.segments)
-        self._sound = {recovery.snapshot} - {0}
+        self._extent = Extent(recovery)
         self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
         self._counters: set[str | None] = {None}  # of what the archive files hold
-        self._texts: dict[str, str] = {}
-        self._names: dict[str, str] = {}
-        self._know(recovery.texts)
+        self._texts = KnownTexts(recovery.texts)
         self._may_lose_texts = any(record.op == TOMBSTONE for record in recovery.recovered.records)
-        self._snapshot_bytes = recovery.snapshot_bytes
-        self._log_bytes = recovery.log_bytes
-        self._commits = dict(recovery.commits)
-        # By the last record of each commit since the snapshot.
-        self._ends = {recovery.head.seq: _End.of(recovery.head, recovery.log_bytes)}
 
     @classmethod
     def open(
@@ -147,7 +139,7 @@ class SessionLog:
     @property
     def snapshot_due(self) -> bool:
         """Return whether the log since the last snapshot is as long as that snapshot."""
-        return self._log_bytes >= max(self._snapshot_bytes, MIN_LOG_BYTES)
+        return self._extent.log_bytes >= max(self._extent.snapshot_bytes, MIN_LOG_BYTES)
 
     def commit(self, changes: Sequence[Change]) -> int:
         """Make `changes` durable, all or none, and return the number of the last record.
@@ -180,7 +172,7 @@ class SessionLog:
     def steps_of(self, commit: Commit) -> Steps[Head]:
         """Return the protocol of a commit."""
         if self._storage.appends:
-            return append(self._head, commit, snapshot=max(self._sound, default=0))
+            return append(self._head, commit, snapshot=max(self._extent.sound, default=0))
         return create(self._head, self._torn, commit, look_first=self._clock() - self._seen_at > _TRUSTED_S)
 
     def catch_up(self) -> News:
@@ -217,13 +209,9 @@ class SessionLog:
                 self._start_from(recovery)
                 return
             self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
-            self._know(recovery.texts)
+            self._texts.add(recovery.texts)
             self._may_lose_texts |= any(record.op == TOMBSTONE for record in recovery.recovered.records)
-            self._log_bytes += recovery.log_bytes
-            self._commits |= recovery.commits
-            self._ends[recovery.head.seq] = _End.of(recovery.head, self._log_bytes)
-            known = {first for first, _ in self._segments}
-            self._segments += (segment for segment in recovery.segments if segment[0] not in known)
+            self._extent.follow(recovery)
 
     def snapshot(
         self,
@@ -242,30 +230,21 @@ class SessionLog:
         """
         self._check_writable()
         with self._measures:
-            if 0 < seq < min(self._ends):
-                return False  # others have stored a newer state, from which this log goes on
-            if seq not in self._ends:
-                raise ValueError(f"record {seq} is not the last of a commit since the snapshot before")
-            end = self._ends[seq]
-            sound, purged = {*self._sound}, self._purged
+            if (end := self._extent.end(seq)) is None:
+                return False
+            sound, purged = {*self._extent.sound}, self._purged
         with as_durability_error("the snapshot"):
             indexed = {*run(indexed_records(), self._storage)}
         with self._measures:
-            commits = {last: txn for last, txn in self._commits.items() if last < seq and last in indexed}
+            commits = {last: txn for last, txn in self._extent.commits.items() if last < seq and last in indexed}
         encoded = self._encoded_items(header, items, seq=seq, end=end, purged=purged, commits=commits)
         measured = _Measured(encoded)
-        lines = self._encoded_archive(archived, seq=seq, counter=header.get("counter"))
+        lines = encode_archive(archived, seq=seq, place=self._texts.place(), counter=header.get("counter"))
         with as_durability_error("the snapshot"):
             stored = run(store_snapshot(self._head, seq, measured, lines, sound=sound, purged=purged), self._storage)
         if stored:
             with self._measures:
-                self._sound = {*sorted({*self._sound, seq})[-2:]}
-                self._snapshot_bytes = measured.size
-                self._log_bytes -= end.log_bytes
-                kept = {at: each for at, each in self._ends.items() if at >= seq}
-                self._ends = {at: replace(each, log_bytes=each.log_bytes - end.log_bytes) for at, each in kept.items()}
-                self._segments = [(first, count) for first, count in self._segments if first > seq]
-                self._commits = {last: txn for last, txn in self._commits.items() if last >= seq or last in commits}
+                self._extent.cut(seq, end, snapshot_bytes=measured.size, indexed=commits)
         return stored
 
     def store_index(self, section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int) -> bool:
@@ -276,7 +255,7 @@ class SessionLog:
         """
         self._check_writable()
         with self._measures:
-            head, sound, txn = self._head, {*self._sound}, self._commits.get(seq)
+            head, sound, txn = self._head, {*self._extent.sound}, self._extent.commits.get(seq)
         if txn is None:  # the log was read anew since, without it
             return False
         lines = encode_index(section, header, chunks, seq=seq, txn=txn)
@@ -286,7 +265,7 @@ class SessionLog:
     def index(self, section: str) -> tuple[dict[str, JSONValue], memoryview] | None:
         """Return the header of the index that is kept of a section, and the index; None where none can be used."""
         with self._measures:
-            commits = dict(self._commits)
+            commits = dict(self._extent.commits)
         try:
             return run(read_index(section, commits), self._storage)
         except (KaosmemError, OSError):  # all that it says can be made anew
@@ -301,24 +280,21 @@ class SessionLog:
         self._check_writable()
         head = self._head
         kept: set[str] = set()
-        encoded = self._encoded_items(header, items, seq=head.seq, end=_End.of(head, 0), purged=head.seq, used=kept)
+        encoded = self._encoded_items(header, items, seq=head.seq, end=End.of(head, 0), purged=head.seq, used=kept)
         counter = header.get("counter") if self._counters <= {header.get("counter")} else None
         measured = _Measured(encoded)
-        lines = self._encoded_archive(archived, seq=head.seq, counter=counter, used=kept)
+        lines = encode_archive(archived, seq=head.seq, place=self._texts.place(kept), counter=counter)
         # Where nothing locks, a text that no record names may be of a commit under way.
         at_once = None if self._storage.appends else {*self._texts}
         with as_durability_error("forgetting"):
             run(purge(head, measured, lines, kept=kept, at_once=at_once), self._storage)
         with self._measures:
             self._head = replace(head, segment=0, size=0, last=0, whole=True)
-            self._sound, self._segments, self._torn = {head.seq}, [], b""
-            texts, self._texts, self._names = self._texts, {}, {}
-            self._know({name: texts[name] for name in kept})
+            self._torn = b""
+            self._texts = self._texts.only(kept)
             self._may_lose_texts = False
-            self._snapshot_bytes, self._log_bytes = measured.size, 0
+            self._extent.begin_anew(head, snapshot_bytes=measured.size)
             self._purged, self._has_leftovers = head.seq, False
-            self._ends = {head.seq: _End.of(head, 0)}
-            self._commits = {last: txn for last, txn in self._commits.items() if last == head.seq}
 
     def archived(self, item_id: str) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
@@ -341,7 +317,7 @@ class SessionLog:
             if not self._read_only:
                 raise
             return self._intact_archive()
-        self._know(texts)
+        self._texts.add(texts)
         return entries
 
     def evicted(self, *, at: int | None = None) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
@@ -367,15 +343,10 @@ class SessionLog:
         if self._read_only:
             raise ReadOnlyError("the session was opened read-only or is closed; open it for writing")
 
-    def _know(self, texts: Mapping[str, str]) -> None:
-        """Note the names of long texts that are stored, each with its SHA-256; some are stored twice."""
-        self._texts |= texts
-        self._names |= {sha256: name for name, sha256 in texts.items()}
-
     def _encoded(self, changes: Sequence[Change]) -> Commit:
         txn = secrets.token_hex(8)
         # Where nothing locks, another may be deleting texts for good that are known here from before the tombstone.
-        names = {} if self._may_lose_texts and not self._storage.appends else self._names
+        names = {} if self._may_lose_texts and not self._storage.appends else self._texts.names
         return encode_commit(changes, txn, seq=self._head.seq, crc=self._head.crc, names=names)
 
     def _encoded_items(
@@ -384,12 +355,12 @@ class SessionLog:
         items: Iterable[Entry],
         *,
         seq: int,
-        end: _End,
+        end: End,
         purged: int,
         commits: Mapping[int, str] | None = None,
         used: set[str] | None = None,
     ) -> Iterator[bytes]:
-        head, place = self._head, self._stored(used)
+        head, place = self._head, self._texts.place(used)
         # Those up to there alone: who reads the log after it would count the others twice, and so know fewer.
         txns = head.txns[: head.txns.index(end.txn) + 1] if end.txn in head.txns else ()
         return encode_items(
@@ -404,31 +375,6 @@ class SessionLog:
             place=place,
         )
 
-    def _encoded_archive(
-        self, archived: Iterable[Entry], *, seq: int, counter: str | None = None, used: set[str] | None = None
-    ) -> Iterator[bytes] | None:
-        """Return the lines of an archive file, None if nothing is to be in it.
-
-        counter: the name of what counted all that is in it.
-        """
-        entries = iter(archived)
-        if (first := next(entries, None)) is None:
-            return None
-        archive = chain([first], entries)
-        return encode_items({}, archive, seq=seq, place=self._stored(used), contents=Contents(counter))
-
-    def _stored(self, used: set[str] | None) -> Place:
-        """Return what gives the names of long texts that are stored, and enters those that it gave."""
-        names = self._names
-
-        def place(sha256: str, text: bytes) -> str | None:
-            name = names.get(sha256)
-            if name is not None and used is not None:
-                used.add(name)
-            return name
-
-        return place if names else in_line
-
     def _is_settled_alone(self) -> bool:
         """Return whether the commit that failed is the only one that has come to the log, and go on from it if so."""
         news = self.catch_up()
@@ -440,40 +386,22 @@ class SessionLog:
     def _advance(self, head: Head, commit: Commit) -> None:
         with self._measures:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
-            self._know({name: sha256 for sha256, name in commit.names.items()})
-            self._log_bytes += len(commit.data)
-            self._ends[head.seq] = _End.of(head, self._log_bytes)
-            self._commits[head.seq] = commit.txn
+            self._texts.add({name: sha256 for sha256, name in commit.names.items()})
+            self._extent.add(head, commit)
             if not self._storage.appends:
-                self._segments.append((head.segment, 1))
+                self._extent.segments.append((head.segment, 1))
         if not self._storage.appends:
             self._roll_up()
 
     def _roll_up(self) -> None:
         """Make the newest small segments one, so that opening reads few files."""
-        while count := segments_to_roll_up(self._segments):
+        while count := segments_to_roll_up(self._extent.segments):
             try:
-                rolled = run(roll_up(self._segments[-count:]), self._storage)
+                rolled = run(roll_up(self._extent.segments[-count:]), self._storage)
             except OSError:  # the commit stands, and so do the small segments
                 return
             with self._measures:
-                self._segments[-count:] = [rolled]
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """Where a commit ends.
-
-    crc: checksum of its last record. txn: its id. log_bytes: of the log since the snapshot, up to there.
-    """
-
-    crc: int
-    txn: str
-    log_bytes: int
-
-    @classmethod
-    def of(cls, head: Head, log_bytes: int) -> _End:
-        return cls(head.crc, head.txns[-1] if head.txns else "", log_bytes)
+                self._extent.segments[-count:] = [rolled]
 
 
 class _Measured:

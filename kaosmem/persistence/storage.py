@@ -109,10 +109,15 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     """Return the local folder that a location is, or else its filesystem and the path in it."""
     if isinstance(location, os.PathLike) or (isinstance(location, str) and "://" not in location):
         return _folder(Path(location).expanduser())
+    from fsspec import AbstractFileSystem
     from fsspec.core import url_to_fs
     from fsspec.implementations.dirfs import DirFileSystem
     from fsspec.implementations.local import LocalFileSystem
 
+    if not isinstance(location, str | AbstractFileSystem):
+        raise InvalidNameError(
+            f"no session can be kept in {shown_location(location)}; give a folder, a URL or an fsspec filesystem"
+        )
     try:
         filesystem, path = url_to_fs(location) if isinstance(location, str) else (location, "")
     except ImportError as error:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.names import shown_name
 from kaosmem.retrieval.analysis import analyze
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ class BM25Ranker:
     k1, b: how soon a term's repetition stops counting, and how much a long text is held back, 0 to 1.
     epsilon: the share of the average idf that "okapi" gives terms in more than half of the entries.
     analyze: text to terms. An index with another one than ours can't be stored.
-    Raises ValueError for a parameter out of range.
+    Raises InvalidArgumentError for a parameter out of range.
     Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
     """
 
@@ -36,7 +38,7 @@ class BM25Ranker:
 
     def __post_init__(self) -> None:
         if self.idf not in ("lucene", "okapi"):
-            raise ValueError(f"idf {self.idf!r} is not known; use 'lucene' or 'okapi'")
+            raise InvalidArgumentError(f"idf {shown_name(self.idf)} is not known; use 'lucene' or 'okapi'")
         _check_parameters(self.k1, self.b, self.epsilon)
 
     @property
@@ -89,8 +91,8 @@ class RankBM25Ranker:
 
 def _check_parameters(k1: float, b: float, epsilon: float) -> None:
     if not 0 < k1 < math.inf:
-        raise ValueError(f"k1 is {k1!r}; give a number above 0, such as 1.5")
+        raise InvalidArgumentError(f"k1 is {k1!r}; give a number above 0, such as 1.5")
     if not 0 <= b <= 1:
-        raise ValueError(f"b is {b!r}; give a number from 0 to 1, such as 0.75")
+        raise InvalidArgumentError(f"b is {b!r}; give a number from 0 to 1, such as 0.75")
     if not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon is {epsilon!r}; give a number from 0 up, such as 0.25")
+        raise InvalidArgumentError(f"epsilon is {epsilon!r}; give a number from 0 up, such as 0.25")

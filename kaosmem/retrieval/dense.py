@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from kaosmem.arguments import check_instance
 from kaosmem.retrieval.analysis import analyze
+from kaosmem.retrieval.embedder import Embedder
 from kaosmem.retrieval.weights import Weights, default_weights
 
 if TYPE_CHECKING:
     from kaosmem.retrieval.dense_index import DenseIndex
-    from kaosmem.retrieval.embedder import Embedder
     from kaosmem.retrieval.ranker import TokensOf
 
 
@@ -24,7 +25,8 @@ class DenseRanker:
 
     The most alike are candidates too, also of a query that has no word in common with them. Each text is embedded
     once, before the first ranking that needs it: that takes as long as the embedder does, and progress is told how
-    many of how many are done. Raises MissingExtraError.
+    many of how many are done. Raises MissingExtraError, and InvalidArgumentError
+    for what is no embedder or no weights.
     embedder: None is `MiniLMEmbedder`, which knows English best; `WordLlamaEmbedder` takes a fiftieth of its time.
     weights: as of `LinearRanker`; None is those learned with one of these two, for any other with `MiniLMEmbedder`.
     """
@@ -40,6 +42,9 @@ class DenseRanker:
             from kaosmem.retrieval.minilm import MiniLMEmbedder
 
             object.__setattr__(self, "embedder", MiniLMEmbedder())
+        check_instance(self.embedder, Embedder, "embedder")
+        if self.weights is not None:
+            check_instance(self.weights, Weights, "weights")
 
     @property
     def name(self) -> str:

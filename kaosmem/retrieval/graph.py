@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.retrieval.bm25 import BM25Ranker
 from kaosmem.retrieval.ranker import Ranker
 
@@ -28,7 +29,7 @@ class GraphRanker:
     max_relationships: so many at most are walked in all, up to half of what is left in each hop but the last; of
         more, those between entities already reached, then those that the words rank first, then the newest.
     words: ranks all lines.
-    Raises ValueError for a parameter out of range.
+    Raises InvalidArgumentError for a parameter out of range.
     """
 
     depth: int = 2
@@ -41,7 +42,7 @@ class GraphRanker:
         for name in ("depth", "hub", "max_relationships"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise ValueError(f"{name} is {value!r}; give a whole number from 1 up")
+                raise InvalidArgumentError(f"{name} is {value!r}; give a whole number from 1 up")
 
     @property
     def name(self) -> str:

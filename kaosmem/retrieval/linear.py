@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from kaosmem.arguments import check_instance
 from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.weights import Weights, default_weights
 
@@ -22,11 +23,16 @@ class LinearRanker:
     other words and the rest of the signals look at these alone, so that a query costs little more than by BM25.
     weights: of the signals, see `kaosmem.evaluation.learn_weights`; None is those that come with kaosmem.
     analyze: as of `BM25Ranker`.
+    Raises InvalidArgumentError for what are no weights.
     """
 
     _: KW_ONLY
     weights: Weights | None = None
     analyze: Callable[[str], list[str]] = analyze
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            check_instance(self.weights, Weights, "weights")
 
     @property
     def name(self) -> str:

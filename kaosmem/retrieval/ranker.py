@@ -84,6 +84,7 @@ class StorableIndex(Index, Protocol):
         ...
 
 
+@runtime_checkable
 class Ranker(Protocol):
     """Orders candidates for a query, by an index of its own for each section."""
 

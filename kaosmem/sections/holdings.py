@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
-from kaosmem.sections.archive import check_updated
+from kaosmem.sections.archive import Archived, check_updated
+from kaosmem.sections.holding import Holding
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.types import Item, JSONValue, UnreadItem
 from kaosmem.units import Link, Units
-
-
-@dataclass(slots=True)
-class _Holding:
-    item: Item
-    offset: int
-    uses: int = 0
-    last_use: int = 0
 
 
 class Holdings:
@@ -38,7 +31,7 @@ class Holdings:
         self.units = Units()
         self.queue = EvictionQueue(policy, firsts=lambda: self._held, standing=self._evictable)
         # Linked, not hashed order: walking from either end never steps over what was taken out.
-        self._held: OrderedDict[int, _Holding] = OrderedDict()
+        self._held: OrderedDict[int, Holding] = OrderedDict()
         self._ordinals: dict[str, int] = {}
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
         # By ordinal: ranking reads those of hundreds of items scattered over all, which are far from each other.
@@ -59,22 +52,20 @@ class Holdings:
         return item_id in self._ordinals
 
     def __getitem__(self, ordinal: int) -> Item:
-        holding = self._held[ordinal]
-        if isinstance(holding.item, UnreadItem):
-            holding.item = holding.item.item()
-        return holding.item
+        return self._held[ordinal].item
 
     def as_stored(self, ordinal: int) -> Item:
         """Return an item, decoded or not."""
-        return self._held[ordinal].item
+        return self._held[ordinal].stored
 
     def known(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted, or what is known of one whose text only a file holds."""
-        return self[ordinal] if ordinal in self._held else self.past[ordinal]
+        holding = self._held.get(ordinal)
+        return self.past[ordinal] if holding is None else holding.item
 
     def read(self) -> Iterator[int]:
         """Yield the ordinals of the items that have been decoded."""
-        return (ordinal for ordinal, holding in self._held.items() if not isinstance(holding.item, UnreadItem))
+        return (ordinal for ordinal, holding in self._held.items() if not isinstance(holding.stored, UnreadItem))
 
     @property
     def all_alone(self) -> bool:
@@ -100,8 +91,8 @@ class Holdings:
         """Return a live unit: its items in stored order, how many tokens were taken before them, and their tokens."""
         holding, shared = self._held[first], self._shared.get(first)
         if shared is None:
-            return (self[first],), holding.offset, self._tokens[first]
-        items = tuple(self[ordinal] for ordinal in self.units.members(first))
+            return (holding.item,), holding.offset, self._tokens[first]
+        items = tuple(self._held[ordinal].item for ordinal in self.units.members(first))
         return items, holding.offset, shared.tokens
 
     def tokens(self, first: int) -> int:
@@ -149,10 +140,6 @@ class Holdings:
         """Return the ordinals of what was updated after that update, some of what is not held any more among them."""
         return {ordinal for ordinal, updated in self._updated.items() if updated > number}
 
-    def note_updated(self, numbers: Mapping[int, int]) -> None:
-        """Note the numbers of the last updates of what was evicted earlier, by ordinal."""
-        self._updated |= {ordinal: number for ordinal, number in numbers.items() if number}
-
     def prospect(self, item: Item) -> tuple[Standing, set[int]]:
         """Return what an item's unit would be with it, and the first ordinals of the units it would be made of."""
         ordinal, own = self._ordinals.get(item.id, self.taken), self.would_join(item)
@@ -161,7 +148,7 @@ class Holdings:
             parts = [self._alone(member) for member in members if member != ordinal]
         else:
             parts = [self._standing(first) for first in own]
-        return combined([*parts, _standing_of(ordinal, _Holding(item, self.total))]), own
+        return combined([*parts, Holding(item, self.total).standing(ordinal)]), own
 
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item, new or a new version, would be in one unit with."""
@@ -173,7 +160,7 @@ class Holdings:
         """Take a new item in and return its ordinal."""
         ordinal = self.taken
         joined = self.units.add(ordinal, Link.of(item))
-        self._held[ordinal] = _Holding(item, self.total, last_use=self.clock)
+        self._held[ordinal] = Holding(item, self.total, last_use=self.clock)
         self._ordinals[item.id] = ordinal
         self._tokens[ordinal] = item.tokens
         self._enter_key(item, ordinal)
@@ -199,11 +186,11 @@ class Holdings:
         self._updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
-        self._drop_key(holding.item, ordinal)
+        self._drop_key(holding.stored, ordinal)
         self._enter_key(item, ordinal)
-        del self._ordinals[holding.item.id]
+        del self._ordinals[holding.stored.id]
         self._ordinals[item.id] = ordinal
-        holding.item = item
+        holding.stored = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
         return ordinal
@@ -212,7 +199,7 @@ class Holdings:
         """Take items in at ordinals that they had, each with the first ordinal of its unit."""
         self.updates += 1
         for ordinal, (_, item) in items.items():
-            self._held[ordinal] = _Holding(item, 0, last_use=self.clock)
+            self._held[ordinal] = Holding(item, 0, last_use=self.clock)
             self._ordinals[item.id] = ordinal
             self._tokens[ordinal] = item.tokens
             self._updated[ordinal] = self.updates  # whoever knows the ordinal knows another item
@@ -222,7 +209,7 @@ class Holdings:
         firsts = {ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items}
         for ordinal, (first, _) in sorted(items.items()):
             firsts[ordinal] = firsts.setdefault(first, ordinal)  # where the first is gone, another begins the unit
-        places = [(at, Link.of(holding.item), firsts[at]) for at, holding in self._held.items()]
+        places = [(at, Link.of(holding.stored), firsts[at]) for at, holding in self._held.items()]
         self.units = Units.restore(places, loop=self.units.loop)
         self._reckon_all()
 
@@ -239,7 +226,7 @@ class Holdings:
         left = self._parted(ordinals)
         items = []
         for ordinal in ordinals:
-            item = self._held.pop(ordinal).item
+            item = self._held.pop(ordinal).stored
             items.append(item)
             self.used -= self._tokens.pop(ordinal)
             del self._ordinals[item.id]
@@ -278,8 +265,40 @@ class Holdings:
             if sum(len(self.units.members(first)) for first in firsts) != len(ordinals):
                 raise InvalidContentError("what is evicted is not whole units")
         for first in firsts:
-            self.past.put({member: self._held[member].item for member in self.units.members(first)})
+            self.past.put({member: self._held[member].stored for member in self.units.members(first)})
         return self.take(ordinals)
+
+    def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
+        """Keep in `past` what was evicted earlier and is not there yet, and return its ordinals.
+
+        Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
+        """
+        past = self.past
+        items: dict[int, Item | EvictedItem] = {}
+        firsts: dict[int, int] = {}  # of those that are not the first of their unit
+        updated: dict[int, int] = {}
+        for version in versions:
+            at, first = version.position, version.unit
+            if at is not None and first is not None and at not in past and at not in past.returned:
+                items[at] = version.item
+                if version.updated:
+                    updated[at] = version.updated
+                if first != at:
+                    firsts[at] = first
+        if max(items, default=-1) >= self.taken or any(map(self.holds, items)):
+            raise InvalidContentError("an evicted item is out of its place")
+        self._updated |= updated
+        past.put_all(items, firsts)
+        return items.keys()
+
+    def inherit(self, other: Holdings, shared: int) -> None:
+        """Keep in `past` what another has there of the first `shared` items, which both know the same."""
+        past = self.past
+        for unit in other.past.units():
+            known = {at for at in unit if at in past or self.holds(at) or at in past.returned}
+            if max(unit) < shared and not known:
+                past.put(unit)
+                past.unloaded -= len(unit)
 
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""
@@ -298,7 +317,7 @@ class Holdings:
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, as if they alone had ever been taken."""
         for ordinal, holding in self._held.items():
-            holding.item = replace(holding.item, tokens=count(holding.item))
+            holding.stored = replace(holding.item, tokens=count(holding.item))
             self._tokens[ordinal] = holding.item.tokens
         self.begin_anew()
         self.used = self.total
@@ -316,7 +335,7 @@ class Holdings:
             (ordinal, self.units.first(ordinal), self.updated(ordinal), replace(held))
             for ordinal, held in self._held.items()
         ]
-        return (_stored(ordinal, first, updated, holding) for ordinal, first, updated, holding in now)
+        return (holding.to_dict(ordinal, first=first, updated=updated) for ordinal, first, updated, holding in now)
 
     @classmethod
     def restore(
@@ -339,7 +358,7 @@ class Holdings:
                 ordinal, offset = entry.place
                 if not last < ordinal < holdings.taken or entry.id in ordinals:
                     raise InvalidContentError("a stored item is out of its place")
-                held[ordinal] = _Holding(entry, offset)
+                held[ordinal] = Holding(entry, offset)
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
                 continue
@@ -347,7 +366,7 @@ class Holdings:
             if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
                 raise InvalidContentError("a stored item is out of its place")
             last = ordinal
-            held[ordinal] = _Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
+            held[ordinal] = Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
             ordinals[item.id] = ordinal
             tokens[ordinal] = item.tokens
             holdings._enter_key(item, ordinal)
@@ -358,7 +377,7 @@ class Holdings:
             are_plain = are_plain and type(item.content) is str
         holdings.used = sum(tokens.values())
         if firsts or not are_plain:
-            links = ((ordinal, Link.of(holding.item)) for ordinal, holding in held.items())
+            links = ((ordinal, Link.of(holding.stored)) for ordinal, holding in held.items())
             places = [(ordinal, link, firsts.get(ordinal, ordinal)) for ordinal, link in links]
             holdings.units = Units.restore(places, loop=state["loop"])
             holdings._reckon_all()
@@ -380,27 +399,10 @@ class Holdings:
         return self._shared.get(first) or self._alone(first)
 
     def _alone(self, ordinal: int) -> Standing:
-        return _standing_of(ordinal, self._held[ordinal])
+        return self._held[ordinal].standing(ordinal)
 
     def _evictable(self, first: int) -> Standing | None:
         if first not in self._held or self.units.first(first) != first or self.units.is_open(first):
             return None
         standing = self._standing(first)
         return None if standing.pinned else standing
-
-
-def _standing_of(ordinal: int, holding: _Holding) -> Standing:
-    item = holding.item
-    return Standing(ordinal, ordinal, 1, item.tokens, item.priority, holding.uses, holding.last_use, int(item.pinned))
-
-
-def _stored(ordinal: int, first: int, updated: int, holding: _Holding) -> dict[str, JSONValue]:
-    """Return a holding as JSON values; `unit` is the first ordinal of its unit, left out where that is its own."""
-    stored = {**holding.item.to_dict(), "position": ordinal, "offset": holding.offset}
-    if first != ordinal:
-        stored["unit"] = first
-    if updated:
-        stored["updated"] = updated
-    if holding.uses or holding.last_use:
-        stored |= {"uses": holding.uses, "last_use": holding.last_use}
-    return stored

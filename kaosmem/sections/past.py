@@ -72,9 +72,13 @@ class Past:
     """Evicted units, each under the ordinal of its first item.
 
     texts: of items that only files hold, those that were read for a proposal.
+    unloaded: how many more archive files hold, of which nothing is known to recall them by.
+    returned: ordinals of what came back, though files may say that it was evicted.
     """
 
     def __init__(self) -> None:
+        self.unloaded = 0
+        self.returned: set[int] = set()
         self.texts: dict[EvictedItem, Item] = {}
         self._items: dict[int, Item | EvictedItem] = {}
         self._members: dict[int, tuple[int, ...]] = {}  # first -> ordinals, of units with several
@@ -117,12 +121,19 @@ class Past:
             self._members[first] = tuple(items)
             self._firsts |= dict.fromkeys(items, first)
         self._enter(items)
+        self.returned.difference_update(items)
         insort(self._lasts, max(items))
 
-    def put_alone(self, items: Mapping[int, Item | EvictedItem]) -> None:
-        """Keep items by ordinal, each a unit, none of which is there."""
-        self._enter(items)
-        self._lasts += items
+    def put_all(self, items: Mapping[int, Item | EvictedItem], firsts: Mapping[int, int]) -> None:
+        """Keep items by ordinal, none of which is there; firsts: of those that are not the first of their unit, it."""
+        units: dict[int, list[int]] = {}
+        for at, first in firsts.items():  # which may be forgotten
+            units.setdefault(first, [first] if first in items and first not in firsts else []).append(at)
+        for members in units.values():
+            self.put({at: items[at] for at in sorted(members)})
+        alone = {at: item for at, item in items.items() if at not in self} if units else items
+        self._enter(alone)
+        self._lasts += alone
         self._lasts.sort()
 
     def _enter(self, items: Mapping[int, Item | EvictedItem]) -> None:
@@ -145,8 +156,17 @@ class Past:
         """Return the ordinals under which any of these ids was evicted."""
         return {ordinal for ordinal, item in self._items.items() if item.id in item_ids}
 
-    def forget(self, ordinals: Collection[int]) -> None:
-        """Take items out; what is left of their units stays together."""
+    def give_back(self, ordinals: Collection[int], count: int) -> set[int]:
+        """Let items come back, and return the ordinals of those that were here; of `count`, files hold the others."""
+        here = {ordinal for ordinal in ordinals if ordinal in self}
+        self.forget(here)
+        self.unloaded = max(0, self.unloaded - (count - len(here)))
+        self.returned.update(ordinals)
+        return here
+
+    def forget(self, ordinals: Collection[int], count: int = 0) -> None:
+        """Take items out; what is left of their units stays together. Of `count` in all, files hold the others."""
+        self.unloaded = max(0, self.unloaded - max(0, count - len(ordinals)))
         gone = {first: self.unit(first) for first in {self.first(ordinal) for ordinal in ordinals if ordinal in self}}
         for first, unit in gone.items():
             self._members.pop(first, None)

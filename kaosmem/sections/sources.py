@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from kaosmem.filters import MetadataFilter
 from kaosmem.sections.past import read_evicted
-from kaosmem.sections.proposals import Proposal
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item

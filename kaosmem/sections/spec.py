@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
-from kaosmem.errors import InvalidBudgetError, UnsupportedVersionError
+from kaosmem.arguments import check_instance, check_listed
+from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, UnsupportedVersionError
 from kaosmem.eviction import POLICIES
-from kaosmem.names import check_name, shown
+from kaosmem.names import check_name, shown, shown_name
 from kaosmem.retrieval.graph import GraphRanker
+from kaosmem.retrieval.ranker import Ranker
 from kaosmem.types import MAX_INTEGER, is_integer
 
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
-    from kaosmem.retrieval import Ranker
     from kaosmem.types import JSONValue
 
 PLACEMENTS = ("static", "history", "query")
@@ -46,7 +47,7 @@ class SectionSpec:
     header: shown instead of the name.
     provenance: whether each item's trust is shown beside its source or role; the messages of a history, which are
         handed over as they were said, show it only where they are recalled.
-    Raises InvalidNameError for the name, InvalidBudgetError for the budget, ValueError for the rest.
+    Raises InvalidNameError for the name, InvalidBudgetError for the budget, InvalidArgumentError for the rest.
     """
 
     name: str
@@ -81,6 +82,10 @@ class SectionSpec:
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
         for field in ("retrieval_threshold", "recent"):
             self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
+        for field in ("explicit_only", "in_context", "provenance"):
+            self._require(field, isinstance(getattr(self, field), bool), "True or False")
+        if self.ranker is not None:
+            check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")
         self._require("priority", is_integer(self.priority), "a whole number within 64 bits")
         self._require(
             "max_items",
@@ -89,11 +94,11 @@ class SectionSpec:
         )
         self._require(
             "header",
-            self.header is None or (bool(self.header.strip()) and self.header.isprintable()),
+            self.header is None or (_is_text(self.header) and self.header.isprintable()),
             "one line of text, or None for the name",
         )
         if self.max_items is not None and not POLICIES[self.eviction].bounded:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"section {self.name!r} has max_items, but eviction {self.eviction!r} makes no room; choose a "
                 "policy that evicts, or 'refuse'"
             )
@@ -106,7 +111,8 @@ class SectionSpec:
 
     def _require(self, field: str, valid: bool, remedy: str) -> None:
         if not valid:
-            raise ValueError(f"section {self.name!r} has {field} {shown(getattr(self, field))}; use {remedy}")
+            given = shown_name(getattr(self, field))
+            raise InvalidArgumentError(f"section {self.name!r} has {field} {given}; use {remedy}")
 
     @property
     def recalls(self) -> bool:
@@ -137,6 +143,10 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
 def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
@@ -144,18 +154,20 @@ def _is_share(value: object) -> bool:
 def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
     """Return specs by name, in order.
 
-    Raises ValueError for a repeated name, for floors above 1 in sum and for more than MAX_SECTIONS.
+    Raises InvalidArgumentError for what is no spec, a repeated name, floors above 1 in sum and more than MAX_SECTIONS.
     """
     by_name: dict[str, SectionSpec] = {}
-    for spec in specs:
+    for spec in check_listed(specs, SectionSpec, "sections"):
         if spec.name in by_name:
-            raise ValueError(f"two sections are named {spec.name!r}; rename one")
+            raise InvalidArgumentError(f"two sections are named {spec.name!r}; rename one")
         by_name[spec.name] = spec
     if len(by_name) > MAX_SECTIONS:
-        raise ValueError(f"there are {len(by_name)} sections and may be {MAX_SECTIONS}; tell items apart by metadata")
+        raise InvalidArgumentError(
+            f"there are {len(by_name)} sections and may be {MAX_SECTIONS}; tell items apart by metadata"
+        )
     floors = sum(spec.floor for spec in by_name.values())
     if floors > 1 + 1e-9:  # tenths do not add up exactly
-        raise ValueError(f"the sections' floors add up to {floors:g} of the window; lower them to 1 or less")
+        raise InvalidArgumentError(f"the sections' floors add up to {floors:g} of the window; lower them to 1 or less")
     return by_name
 
 

@@ -50,7 +50,8 @@ class Attachment:
                 raise
             status = SourceStatus.LATE if error.late else SourceStatus.FAILED
             return None, SourceReport(status, error="" if error.late else type(error.__cause__).__name__)
-        return proposal, SourceReport(SourceStatus.OK, proposed=len(proposal.candidates) + len(proposal.earlier))
+        status = SourceStatus.DEGRADED if proposal.error else SourceStatus.OK
+        return proposal, SourceReport(status, len(proposal.candidates) + len(proposal.earlier), proposal.error)
 
     async def get(self, item_id: str) -> Item | None:
         """Return an item of the source, or None."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kaosmem.errors import CorruptionError, KaosmemError
 from kaosmem.eviction import POLICIES
 from kaosmem.formats import FORMATS, Mark
-from kaosmem.sections import Archived, Replaced, Section, Substitution, message_of, substitution
+from kaosmem.sections import Archived, Replaced, Section, Substitution, derived_from, message_of, substitution
 from kaosmem.session.originals import Originals
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ChatMessage, Item
@@ -61,6 +61,19 @@ class SectionCompaction:
                     pass
         finally:
             self._is_running = False
+
+    async def undo(self, item_ids: Iterable[str]) -> None:
+        """Bring back what items stand for that are among these or derived from them, where all of it can come back.
+
+        So what else they stand for is not lost with them, if they are to be forgotten. Raises CorruptionError.
+        """
+        gone = {*item_ids}
+        while compacted := self._section.compacted:
+            derived_ids = derived_from(gone, (await self._originals.lineage(compacted)).values())
+            derived = [item for item in compacted if item.id in derived_ids]
+            versions = await self._versions(derived)
+            if not versions or not self._section.expand([item.id for item in derived], versions):
+                return
 
     @property
     def _is_over(self) -> bool:

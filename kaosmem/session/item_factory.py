@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from kaosmem.errors import DuplicateItemError, InvalidContentError, UnknownItemError
+from kaosmem.arguments import check_several
+from kaosmem.errors import DuplicateItemError, InvalidArgumentError, InvalidContentError, UnknownItemError
 from kaosmem.names import check_item_id, shown, shown_name
 from kaosmem.sections import Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
@@ -61,7 +62,7 @@ class ItemFactory:
         """Return an item for a section. Raises DuplicateItemError, InvalidNameError, InvalidContentError."""
         checked = check_content(content)
         role = _default_role(spec) if role is None else check_text(role, "role")
-        sources = tuple(check_item_id(source) for source in sources)
+        sources = tuple(check_item_id(source) for source in check_several(sources, "sources"))
         gone = [source for source in sources if source in self._forgotten and self.section_of(source) is None]
         if gone:
             raise UnknownItemError(f"item {shown(gone[0])} was forgotten; nothing derived from it may be kept")
@@ -71,6 +72,8 @@ class ItemFactory:
             raise InvalidContentError(
                 f"priority is {shown_name(priority)}; give a whole number within 64 bits, higher for more important"
             )
+        if not isinstance(pinned, bool):
+            raise InvalidContentError(f"pinned is {shown_name(pinned)}; give True or False")
         return Item(
             id=id or self.free_id(),
             section=spec.name,
@@ -80,15 +83,17 @@ class ItemFactory:
             created_at=self._clock(),
             priority=priority,
             pinned=pinned,
-            tags=tuple(check_text(tag, "a tag") for tag in tags),
+            tags=tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
             metadata=check_metadata(metadata),
             key=key if key is None else check_text(key, "key"),
             sources=sources,
-            trust=self._trust(spec, role, checked, sources, trust),
+            trust=self._trust(spec, role, checked, sources, None if trust is None else _known_trust(trust)),
         )
 
     def section_of(self, item_id: str) -> Section | None:
-        """Return the section that has a live item."""
+        """Return the section that has a live item. Raises InvalidNameError for what can't be an id."""
+        if not isinstance(item_id, str):
+            check_item_id(item_id)
         return next((section for section in self._sections.values() if item_id in section), None)
 
     def free_id(self, wanted: str = "") -> str:
@@ -103,9 +108,9 @@ class ItemFactory:
         self, spec: SectionSpec, role: str, content: Content, sources: Sequence[str], given: Trust | None
     ) -> Trust:
         if not sources:
-            return _default_trust(spec, role, content) if given is None else Trust(given)
+            return _default_trust(spec, role, content) if given is None else given
         if spec.placement == "static":
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"section {spec.name!r} is static: a derived item may not stand in the system message; "
                 "add it to another section, or without sources"
             )
@@ -114,10 +119,17 @@ class ItemFactory:
         if len(known) < len(sources):
             lowest = Trust.EXTERNAL
         if given is not None and given > lowest:
-            raise ValueError(
-                f"trust {Trust(given).name} is higher than {lowest.name}, the lowest of the sources; leave trust out"
+            raise InvalidArgumentError(
+                f"trust {given.name} is higher than {lowest.name}, the lowest of the sources; leave trust out"
             )
-        return lowest if given is None else Trust(given)
+        return lowest if given is None else given
+
+
+def _known_trust(given: int) -> Trust:
+    try:
+        return Trust(given)  # a number of one too
+    except ValueError:
+        raise InvalidContentError(f"trust is {shown_name(given)}; give a Trust, such as Trust.USER") from None
 
 
 def _default_role(spec: SectionSpec) -> str:

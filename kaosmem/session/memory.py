@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
+from kaosmem.arguments import check_several
 from kaosmem.assembly import Context, assemble, check_budget, measure
 from kaosmem.display import fitted, listed
 from kaosmem.duplicates import sketch
 from kaosmem.errors import (
     CorruptionError,
     ForgetIncompleteError,
-    InvalidContentError,
     ReadOnlyError,
     SourceUnavailableError,
     TestIsolationError,
@@ -34,24 +33,15 @@ from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
 from kaosmem.retrieval.dates import dated
-from kaosmem.sections import (
-    DEFAULT_SECTIONS,
-    Archived,
-    AttachedSection,
-    EvictedItem,
-    Section,
-    SectionSpec,
-    Source,
-    check_specs,
-)
+from kaosmem.sections import DEFAULT_SECTIONS, AttachedSection, Section, SectionSpec, Source, check_specs
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
-from kaosmem.session.opening import Opening, SharedSessions
+from kaosmem.session.opening import Opening, SharedSessions, unopened
 from kaosmem.session.originals import Originals
-from kaosmem.session.past import find_past, salvage_past
+from kaosmem.session.past import load_past
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
 from kaosmem.tokens import TokenCounter, count_content
@@ -134,7 +124,7 @@ class SessionMemory:
         )
 
     @classmethod
-    @asynccontextmanager
+    @unopened
     async def open(
         cls,
         url_or_fs: Location = "./.kaosmem",
@@ -152,11 +142,15 @@ class SessionMemory:
         """Open a session, new or stored; leaving the block saves it, an exception discards what is unsaved.
 
         url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
+        sections: in order of declaration; with one of your own `(*DEFAULT_SECTIONS, SectionSpec(...))`.
         sources: shown beside the sections, as `attach` does; what needs a time or is required is attached inside.
+        counter: the name of an encoding, "estimate" or a function from str to int; None is o200k_base.
+        ranker: of sections without their own; None is `LinearRanker`. clock: gives aware times; None is the computer's.
         read_only: nothing can be changed. A process reads such a session once and shares what it holds among all who
             open it, until it changes where it is stored. Of a damaged one all that is intact is there (see `damage`).
         single_writer: nobody else writes to the session, so that the filesystem need not be able to tell writers apart.
-        Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
+        Raises NotOpenedError for anything but `async with`; InvalidNameError, InvalidArgumentError and
+        UnknownEncodingError before any I/O; CorruptionError, UnsupportedVersionError.
         """
         check_name(session_id, "session id")
         check_name(namespace, "namespace")
@@ -189,7 +183,7 @@ class SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
         It is kept in a filesystem of its own, `memory.fs`, from which `open` can open it again. It belongs to one
-        event loop: use from a second while the first is open raises TestIsolationError.
+        event loop: use from a second while the first is open raises TestIsolationError. Arguments are as of `open`.
         """
         from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 
@@ -225,7 +219,7 @@ class SessionMemory:
     def __getitem__(self, section: str) -> Section:
         try:
             return self._sections[section]
-        except KeyError:
+        except (KeyError, TypeError):  # a list can't be a name either
             raise UnknownSectionError(
                 f"no section {shown(section)}; there are {', '.join(self._sections)}; "
                 "to have another, give a SectionSpec for it in sections"
@@ -268,7 +262,7 @@ class SessionMemory:
         return sum(section.used for section in self._sections.values())
 
     def get(self, item_id: str) -> Item | None:
-        """Return a live item, which counts as a use of it."""
+        """Return a live item, which counts as a use of it, or None. Raises InvalidNameError for what is no id."""
         section = self._factory.section_of(item_id)
         return None if section is None else section.get(item_id)
 
@@ -283,7 +277,7 @@ class SessionMemory:
         """Return the items most relevant to a query, with their scores, best first.
 
         section: a section or attached section; None is all that may be shown. filter: as in `assemble_context`.
-        Raises UnknownSectionError, InvalidFilterError.
+        Raises UnknownSectionError, InvalidFilterError, and InvalidArgumentError for the limit.
         """
         wanted = None if filter is None else parse_filter(filter)
         return self._roster.rank(dated(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
@@ -351,7 +345,7 @@ class SessionMemory:
         timeout_s: how long a turn waits for it, None for as long as it takes.
         required: whether its failure, or its being late, is raised by `assemble_context`; else the rest is assembled
             and `context.sources` says so.
-        Raises InvalidNameError, InvalidArgumentError, ValueError.
+        Raises InvalidNameError and InvalidArgumentError.
         """
         self._check_loop()
         attached = AttachedSection(source) if isinstance(source, Section) else source
@@ -376,10 +370,16 @@ class SessionMemory:
     ) -> Item:
         """Add an item to a section, which may evict others to its archive.
 
+        role: None is "system" in the section `role`, "user" in a history, else none; any other name is a user's.
+        id: None is one made at random. priority: which items stay under the eviction `priority`, the highest.
+        pinned: always shown, never evicted. metadata: for filters; the ranking goes by `source`, `title` and
+            `timestamp` (ISO 8601). sources: ids of what it was derived from. trust: None is what role, section and
+            sources say; no higher than the lowest of the sources.
         key: items of one section with the same one are versions of one thing. The newest is live; adding it moves the
             one before, pinned or not, with all that is in one unit with it, to where evicted items go.
-        Raises UnknownSectionError, DuplicateItemError, InvalidNameError, InvalidContentError, ItemTooLargeError,
-        SectionFullError, ReadOnlyError; then nothing has changed.
+        Raises UnknownSectionError, DuplicateItemError, InvalidNameError, InvalidContentError, InvalidArgumentError,
+        UnknownItemError for a source that was forgotten, ItemTooLargeError, SectionFullError, ReadOnlyError; then
+        nothing has changed.
         """
         target = self._writable(section)
         item = self._factory.make(
@@ -405,8 +405,8 @@ class SessionMemory:
     def add_many(
         self, section: str, contents: Iterable[str | Iterable[ContentBlock | Mapping[str, JSONValue]]]
     ) -> list[Item]:
-        """Add items in order, as `add` does each."""
-        return [self.add(section, content) for content in contents]
+        """Add items in order, as `add` does each; where one is refused, those before it stay."""
+        return [self.add(section, content) for content in check_several(contents, "contents")]
 
     def add_message(self, message: object, *, format: str, section: str = "messages") -> Item:  # noqa: A002
         """Add a provider's message, a dict or an object of its SDK, tool calls included.
@@ -437,17 +437,20 @@ class SessionMemory:
     async def forget(self, *item_ids: str) -> None:
         """Erase items and all that is derived from them: here, where the session is stored, and from its sources.
 
-        All versions go, archived ones too; what else is unsaved is saved. Once begun it is finished: by the next save
-        of the session where this one fails. It costs as much as writing the session anew, for one item or many.
+        All versions go, archived ones too. Whatever else a summary that goes stood for comes back, until the section is
+        compacted again. What else is unsaved is saved. Once begun it is finished: by the next save of the session where
+        this one fails. It costs as much as writing the session anew, for one item or many.
         Copies that others made of the files, and contexts handed over before, are theirs.
-        Raises UnknownItemError, ReadOnlyError, ConflictError and DurabilityError, and ForgetIncompleteError, all else
-        being done, where a source holds the item and can't forget it, or can't be asked.
+        Raises UnknownItemError, ReadOnlyError, ConflictError, CorruptionError and DurabilityError, and
+        ForgetIncompleteError, all else being done, where a source holds an item and can't forget it, or can't be asked.
         """
         self._check_loop()
         self._check_writable()
         for item_id in item_ids:
-            if item_id not in self._saver.unpurged:
+            if check_item_id(item_id) not in self._saver.unpurged:
                 await self.fetch(item_id)
+        for compaction in self._compactions:
+            await compaction.undo(item_ids)
         erased = await self._saver.forget(item_ids)
         _SHARED.drop(self._opening)
         if unable := await self._roster.forget(erased):
@@ -488,6 +491,8 @@ class SessionMemory:
 
         Sections over their own budgets are compacted first, where they have a compaction; where that fails, `notices`
         says so, and they are shown as they are.
+        budget, reserve: in tokens; the reserve is kept free, for tool schemas and the reply.
+        format: "text", "openai" or "anthropic".
         query: what ranks, in which yesterday, last week and the like are as the session's clock says; None is the text
             of the newest user message.
         sections: show only these sections and sources.
@@ -495,8 +500,9 @@ class SessionMemory:
             placement `query` in which any item has one of its fields, pinned items included.
         overflow: where what must be shown does not fit, "raise", or "cut" the longest texts of it in the middle, the
             system message excepted; `fetch` has them in full.
-        Raises InvalidBudgetError, InvalidFilterError, UnknownFormatError, UnknownSectionError, WindowTooSmallError
-        where what must be shown does not fit, and SourceUnavailableError where a source that is required fails.
+        Raises InvalidBudgetError, InvalidFilterError, InvalidArgumentError, UnknownFormatError, UnknownSectionError,
+        WindowTooSmallError where what must be shown does not fit, and SourceUnavailableError where a source that is
+        required fails.
         """
         self._check_loop()
         window = check_budget(budget, reserve)
@@ -505,8 +511,7 @@ class SessionMemory:
         if self._compactions:
             await asyncio.gather(*(each.run() for each in self._compactions))
         query = self._roster.newest_question() if query is None else check_text(query, "query")
-        await self._load_past(specs)
-        await self._read_indexes(specs)
+        await self._read_back([self._sections[name] for name in specs if name in self._sections])
         proposals, reports = await self._roster.propose(specs, dated(query, self._clock), window=window, wanted=wanted)
         context = assemble(
             list(specs.values()),
@@ -523,29 +528,13 @@ class SessionMemory:
         self._roster.use(context.items)
         return context
 
-    async def _load_past(self, names: Iterable[str]) -> None:
-        """Find what was evicted in earlier processes from sections that may recall it."""
-        sections = [self._sections[name] for name in names if name in self._sections and self._sections[name].unloaded]
-        if not sections:
-            return
-        try:
-            found: Sequence[EvictedItem | Archived]
-            try:
-                found = await asyncio.to_thread(find_past, self._log, self.counter)
-            except CorruptionError:
-                found = await asyncio.to_thread(salvage_past, self._log, self.counter)
-            for section in sections:
-                section.load(version for version in found if version.item.section == section.spec.name)
-        except (CorruptionError, InvalidContentError) as error:
+    async def _read_back(self, sections: Sequence[Section]) -> None:
+        """Read what sections need to be asked; not on opening, as not all who open a session ask."""
+        if error := await load_past(sections, self._log, self.counter):
             self._notices.append(f"{_NOT_RECALLED}: {error}")
-            for section in sections:
-                section.load(())
-
-    async def _read_indexes(self, names: Iterable[str]) -> None:
-        """Read back what ranked sections when they were saved; not on opening, as not all who open a session rank."""
-        lacking = [section for name in names if (section := self._sections.get(name)) and section.lacks_index]
-        for section in lacking:
-            await asyncio.to_thread(section.read_index)
+        for section in sections:
+            if section.lacks_index:
+                await asyncio.to_thread(section.read_index)
 
     # what is kept
 
@@ -573,7 +562,7 @@ class SessionMemory:
 
         Passages of files that changed or vanished since this place was last ingested go to the archive.
         progress: called with each file's source, how many are read and how many there are to read.
-        Raises NothingToIngestError.
+        Raises NothingToIngestError, InvalidArgumentError, and as `add`.
         """
         self._check_loop()
         ingestion = Ingestion(self._writable(section), add=self.add, has=self.__contains__, counter=self.counter)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
+from types import TracebackType
+from typing import NoReturn, ParamSpec, TypeVar
 
-from kaosmem.errors import CorruptionError
+from kaosmem.arguments import check_instance
+from kaosmem.errors import CorruptionError, NotOpenedError
 from kaosmem.persistence import Location, Recovered, SessionLog, fingerprint, same_place
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import SectionSpec
@@ -18,6 +21,11 @@ from kaosmem.session.checkpoints import keep_indexes
 from kaosmem.session.hydration import Hydrated, hydrate
 from kaosmem.session.salvaging import salvage
 from kaosmem.tokens import TokenCounter, get_counter
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_HOW_TO_OPEN = "a session is opened by `async with SessionMemory.open(...) as memory:`, inside an async function"
 
 MAX_SHARED = 8
 """How many sessions opened read-only a process keeps; the one asked for least recently goes first."""
@@ -33,6 +41,10 @@ class Opening:
     sections: Sequence[SectionSpec]
     given_counter: TokenCounter | Callable[[str], int] | str | None
     ranker: Ranker | None
+
+    def __post_init__(self) -> None:
+        if self.ranker is not None:
+            check_instance(self.ranker, Ranker, "ranker")
 
     @cached_property
     def counter(self) -> TokenCounter:
@@ -79,6 +91,38 @@ class Opening:
         )
         given = self.given_counter
         return self.place, specs, given if isinstance(given, str) else id(given), id(self.ranker)
+
+
+class Unopened(AbstractAsyncContextManager[T]):
+    """What `async with` opens, once. Whatever else is done with it raises NotOpenedError."""
+
+    def __init__(self, inner: AbstractAsyncContextManager[T]) -> None:
+        self._inner = inner
+
+    async def __aenter__(self) -> T:
+        return await self._inner.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, trace)
+
+    def __await__(self) -> NoReturn:
+        raise NotOpenedError(_HOW_TO_OPEN)
+
+    def __enter__(self) -> NoReturn:
+        raise NotOpenedError(_HOW_TO_OPEN)
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotOpenedError(_HOW_TO_OPEN)
+
+
+def unopened(function: Callable[P, AsyncIterator[T]]) -> Callable[P, Unopened[T]]:
+    """Return a function whose result is opened by `async with`, as `asynccontextmanager` does."""
+    opened = asynccontextmanager(function)
+    return wraps(function)(lambda *args, **kwargs: Unopened(opened(*args, **kwargs)))
 
 
 @dataclass

@@ -28,13 +28,23 @@ class Originals:
 
         fetch: gives what no section of the session has, or ever had. Raises as it does, and CorruptionError.
         """
-        known = {item.id: item}
+        known = await self.lineage([item])
         while wanted := {source for each in known.values() for source in each.sources} - known.keys():
-            live = {each.id: each for each in self.live(wanted)}
-            archived = await self.archived({each for each in wanted - live.keys() if not self.is_forgotten(each)})
-            known |= live | {item_id: version.item for item_id, version in archived.items()}
-            known |= {item_id: await fetch(item_id) for item_id in wanted - known.keys()}
+            known |= await self.lineage([await fetch(item_id) for item_id in wanted])
         return [*_origins(item, known, set())]
+
+    async def lineage(self, items: Iterable[Item]) -> dict[str, Item]:
+        """Return items, and what they were derived from in any number of steps as far as the session has it, by id.
+
+        Raises CorruptionError.
+        """
+        known = new = {item.id: item for item in items}
+        while wanted := {source for each in new.values() for source in each.sources} - known.keys():
+            new = {each.id: each for each in self.live(wanted)}
+            archived = await self.archived({each for each in wanted - new.keys() if not self.is_forgotten(each)})
+            new |= {item_id: version.item for item_id, version in archived.items()}
+            known = known | new
+        return known
 
     def live(self, item_ids: Iterable[str]) -> Iterator[Item]:
         """Yield those of these items that are live, in whichever section."""

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kaosmem.errors import CorruptionError
+from kaosmem.errors import CorruptionError, InvalidContentError, KaosmemError
 from kaosmem.persistence import SessionLog
 from kaosmem.sections import Archived, EvictedItem, Section, read_evicted
 from kaosmem.tokens import TokenCounter, count_content
 
 _READ_AT_ONCE = 4_096
+
+
+async def load_past(sections: Iterable[Section], log: SessionLog, counter: TokenCounter) -> KaosmemError | None:
+    """Let sections recall what they evicted in earlier processes, and return why they can't, None where they can."""
+    unloaded = [section for section in sections if section.unloaded]
+    if not unloaded:
+        return None
+    try:
+        found: Sequence[EvictedItem | Archived]
+        try:
+            found = await asyncio.to_thread(find_past, log, counter)
+        except CorruptionError:
+            found = await asyncio.to_thread(salvage_past, log, counter)
+        for section in unloaded:
+            section.load(version for version in found if version.item.section == section.spec.name)
+    except (CorruptionError, InvalidContentError) as error:
+        for section in unloaded:
+            section.load(())
+        return error
+    return None
 
 
 def find_past(log: SessionLog, counter: TokenCounter, *, at: int | None = None) -> list[EvictedItem]:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
 
+from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.assembly import Decision, Reason, SourceReport
 from kaosmem.assembly.allocation import cap_of
-from kaosmem.errors import SourceUnavailableError, UnknownItemError, UnknownSectionError
+from kaosmem.errors import InvalidArgumentError, SourceUnavailableError, UnknownItemError, UnknownSectionError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_name, shown
 from kaosmem.sections import (
@@ -49,13 +50,14 @@ class Roster:
         """Show a source from now on, and return under which name.
 
         name: None is the source's own, numbered where that is taken.
-        Raises InvalidNameError, InvalidArgumentError, ValueError.
+        Raises InvalidNameError and InvalidArgumentError.
         """
+        check_instance(source, Source, "source")
         if name is None:
             own = source.spec.name
             name = next(free for free in _numbered(own) if free not in self._specs)
         elif check_name(name, "source") in self._specs:
-            raise ValueError(f"{shown(name)} is the name of a section or source already; give another")
+            raise InvalidArgumentError(f"{shown(name)} is the name of a section or source already; give another")
         if name != source.spec.name and isinstance(source, NamedSource):
             source = source.named(name)
         self._attached[name] = Attachment(source, name, timeout_s, required)
@@ -69,8 +71,12 @@ class Roster:
         return self._specs[name]
 
     def shown(self, names: Iterable[str] | None) -> dict[str, SectionSpec]:
-        """Return the specs of what may be shown, of these names or of all. Raises UnknownSectionError."""
-        wanted = self._specs.keys() if names is None else {self.spec(name).name for name in names}
+        """Return the specs of what may be shown, of these names or of all.
+
+        Raises UnknownSectionError, and InvalidArgumentError for one name alone.
+        """
+        given = self._specs if names is None else check_several(names, "sections")
+        wanted = {self.spec(name).name for name in given}
         return {name: spec for name, spec in self._specs.items() if spec.in_context and name in wanted}
 
     def newest_question(self) -> str:
@@ -139,6 +145,7 @@ class Roster:
         self, query: str, section: str | None, limit: int, *, wanted: MetadataFilter | None
     ) -> list[tuple[Item, float]]:
         """Return the items most relevant to a query, of one section or of all that may be shown, with their scores."""
+        check_count(limit, "limit")
         names = {self.spec(section).name} if section else self.shown(None).keys()
         found = [
             match

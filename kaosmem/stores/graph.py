@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_several
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id, shown
@@ -82,12 +82,12 @@ class InMemoryGraphStore:
         self._entities: dict[str, Entity] = {}
 
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
-        added = {each.id: each for each in map(Entity.of, entities)}
+        added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
         self._graph.add_nodes_from(added)
         self._entities |= added
 
     async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
-        added = [Relationship.of(each) for each in relationships]
+        added = list(map(Relationship.of, check_several(relationships, "relationships")))
         ends = {end for each in added for end in (each.source, each.target)}
         self._entities |= {end: Entity(end) for end in ends if end not in self._entities}
         self._graph.add_edges_from([(each.source, each.target, _key(each), {"of": each}) for each in added])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_several
 from kaosmem.errors import InvalidContentError
 from kaosmem.names import check_id, check_item_id
 from kaosmem.types import ChatMessage, check_content, check_text
@@ -28,7 +28,10 @@ class HistoryProvider(Protocol):
     async def append_many(
         self, agent_id: str, messages: Iterable[ChatMessage], *, session_id: str, run_id: str = ""
     ) -> None:
-        """Append messages with none of another's between them; all, or, raising InvalidContentError, none."""
+        """Append messages with none of another's between them; all, or, raising, none.
+
+        Raises InvalidContentError, and InvalidArgumentError for what is no list of messages.
+        """
         ...
 
     async def get_messages(
@@ -78,7 +81,7 @@ class InMemoryHistoryProvider:
         self, agent_id: str, messages: Iterable[ChatMessage], *, session_id: str, run_id: str = ""
     ) -> None:
         thread, run = _thread_key(agent_id, session_id), run_id if run_id == "" else check_id(run_id, "run id")
-        if new := [(run, check_message(message)) for message in messages]:
+        if new := [(run, check_message(message)) for message in check_several(messages, "messages")]:
             self._threads.setdefault(thread, []).extend(new)
 
     async def get_messages(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_several
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError, InvalidContentError
 from kaosmem.filters import Filter, parse_filter
@@ -258,7 +258,7 @@ class _Collection:
 
 
 def _listed(documents: Iterable[Document]) -> list[Document]:
-    listed = list(documents)
+    listed = list(check_several(documents, "documents"))
     for each in listed:
         if not isinstance(each, Document):
             raise InvalidContentError(f"a vector store takes a Document, not a {type(each).__name__}; make one")

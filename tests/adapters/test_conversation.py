@@ -17,6 +17,7 @@ from kaosmem import (
     ForgetIncompleteError,
     LLMSummarizingCondenser,
     MaskingConfig,
+    NoOpCondenser,
     Observation,
     ObservationMaskingCondenser,
     Reason,
@@ -26,13 +27,17 @@ from kaosmem import (
     SummarizingConfig,
     Trust,
     UnknownItemError,
+    View,
     WindowTooSmallError,
     count_messages,
+    get_counter,
 )
+from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
-from tests.conversation.condensers import brief, condensers, down
+from kaosmem.tokens import count_content
+from tests.conversation.condensers import brief, condensers, down, unrecorded
 from tests.conversation.condensers import worked as workings
-from tests.conversation.logs import agent, call, logged, result, system, user
+from tests.conversation.logs import ANY_RUNS, agent, call, logged, result, system, user
 from tests.worlds import queries
 
 
@@ -85,6 +90,51 @@ def check(context: Context) -> None:
         check_openai_messages(context.messages)
     else:
         check_anthropic_messages(context.messages, beside)
+
+
+def proposed_slowly(view: View, *, cap: int) -> tuple[list[tuple[object, ...]], set[int], int]:
+    """Return what is to be proposed of a view, by a look at all of it, and where it may be cut."""
+    outline = ViewOutline(view)
+    sizes = [count_content(event.message.content, get_counter()) for event in view]
+    newest = next((unit for unit in outline.units if unit[-1] == len(sizes) - 1), ())
+    must = outline.kept.union(newest)
+    rows: list[tuple[object, ...]] = []
+    left = 2 * cap
+    for unit in sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1])):
+        if left <= 0 and unit[0] not in must:
+            break
+        left -= max(1, sum(sizes[place] for place in unit))
+        events = tuple(f"conversation/{view[place].id}" for place in unit)
+        rows.append((events, unit[0], sum(sizes[: unit[0]]), unit[0] in must))
+    return rows, {*outline.cuts_beside(must)}, sum(sizes)
+
+
+steps = st.lists(st.tuples(ANY_RUNS, st.sampled_from([None, 0, 1, 4, 8, 20, 200])), max_size=12)
+
+
+@given(workings(), st.one_of(st.none(), unrecorded), steps)
+def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_proposes(events, condenser, steps):
+    """However a log grew, records in it, and whenever it was asked; also where the log is read anew. A history begins
+    nowhere but within twice the cap."""
+
+    async def scenario() -> None:
+        log = logged(*events)
+        source = ConversationSource(log, condenser)
+        for run, cap in steps:
+            for event in run:
+                log.append(event)
+            if cap is not None:
+                proposal = await source.propose("", cap=cap)
+                units = [(tuple(i.id for i in c.items), c.position, c.offset, c.must) for c in proposal.candidates]
+                view = await (condenser or NoOpCondenser()).condense(View.from_events(log))
+                slow, cuts, total = proposed_slowly(view, cap=cap)
+                assert (units, proposal.total, proposal.taken) == (slow, total, len(view))
+                for unit in proposal.candidates:
+                    assert unit.cut == (unit.position in cuts) or (not unit.cut and unit.offset <= total - 2 * cap)
+                anew = ConversationSource(EventLog.from_lines(log.lines()), condenser)
+                assert (await anew.propose("", cap=cap)).candidates == proposal.candidates
+
+    asyncio.run(scenario())
 
 
 async def test_a_conversation_is_condensed_to_the_window() -> None:
@@ -193,6 +243,17 @@ async def test_what_no_model_sees_is_not_fetched() -> None:
             await memory.fetch(item_id)
     with pytest.raises(ForgetIncompleteError, match="conversation"):
         await memory.forget("conversation/0")
+
+
+async def test_a_history_may_begin_between_calls_that_wait() -> None:
+    """One of an answer is kept for its words, another is not shown: what is between them is not tied to them."""
+    log = logged(call("1", "r", says="I look"), agent("done " * 9), user("and?"), call("2", "r"))
+    proposal = await ConversationSource(log).propose("", cap=1)
+    assert [(unit.items[0].id, unit.cut) for unit in proposal.candidates] == [
+        ("conversation/2", True),
+        ("conversation/1", False),
+        ("conversation/0", False),
+    ]
 
 
 async def test_two_conversations_have_ids_of_their_own() -> None:

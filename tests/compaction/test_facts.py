@@ -16,6 +16,8 @@ FOUND = {
         "https://ex.com/a_(b)?x=1&y=2",
         "http://foo.bar/baz",
     ],
+    "Ask www.ex.com/find?q=a-1&n=2, not a.www.ex.com": ["www.ex.com/find?q=a-1&n=2", "a.www.ex.com"],
+    "On feature/new-login, in and/or out of read/write": ["feature/new-login"],
     "Edit src/app.py:12, ./run.sh, ../up and ~/.ssh/id_rsa.": ["src/app.py:12", "./run.sh", "../up", "~/.ssh/id_rsa"],
     r"It is in C:\Users\bob\a.txt, or '/srv/my files/b.txt'.": [r"C:\Users\bob\a.txt", "/srv/my files/b.txt"],
     r"It is in \\files01\deals$\a.txt or $HOME/bin, not in \\d+ and \\n\\n.": [r"\\files01\deals$\a.txt", "$HOME/bin"],
@@ -28,6 +30,9 @@ FOUND = {
     "$1,250,000.50, 8.5%, 9.9%. 2026-11-22T10:30, -5, 1e-9, 30s": (
         ["$1,250,000.50", "8.5%", "9.9%", "2026-11-22T10:30", "-5", "1e-9", "30s"]
     ),
+    "1.500€, ₹500, $5-$10, 50%-60%, −5, ≥99.9%, ±0.2, 3+4, #5, .5": (
+        ["1.500€", "₹500", "$5-$10", "50%-60%", "−5", "≥99.9%", "±0.2", "3+4", "#5", ".5"]
+    ),
     "ファイルはsrc/app.pyで、値は42です。５００円": ["src/app.py", "42", "５００"],
     "1\u00a0234\u00a0567,50 km, 12\u202f000 and 7\u00a0days": ["1\u00a0234\u00a0567,50", "12\u202f000", "7"],
     '{"path": "C:\\\\dir\\\\my file.txt", "rate": 1.10, "deep": [{"id": "k-7"}]}': [
@@ -35,6 +40,15 @@ FOUND = {
         "1.10",
         "k-7",
     ],
+    '{"/etc/hosts": {"TASK-1": []}, "/a b/c": {}, "id": "k-8", "id": "k-9"}': [
+        "/etc/hosts",
+        "TASK-1",
+        "/a b/c",
+        "k-8",
+        "k-9",
+    ],
+    r'{"id": "k-7", "cut": "v_1 \ud83d"}': ["k-7", "v_1", "ud83d"],
+    r'{"id": "k-7", "end": "v_1 \u0000"}': ["k-7", "v_1", "u0000"],
     "1. first\n2) second\n": [],
     "and/or, e.g. the U.S. market; well-known words (in brackets) ... -- [x] **bold** don't": [],
 }

@@ -100,10 +100,12 @@ def test_a_truncation_is_within_all_its_limits() -> None:
 
 
 def test_a_truncation_says_what_is_protected_and_too_much() -> None:
-    """By what protects it, with how much there is room for."""
+    """By what protects it, with the limit, and what it takes."""
     open_call = ChatMessage("assistant", (ToolUseBlock("c", "search"),))
     history = [ChatMessage("system", "s" * 10), *talk(2), open_call, ChatMessage("critic", "x" * 20, pinned=True)]
-    with pytest.raises(WindowTooSmallError, match=r"max_chars leaves 20 .* take 52 .*system messages 10") as raised:
+    with pytest.raises(
+        WindowTooSmallError, match=r"max_chars is 20, .* take 52 .*system messages 10.* by 32"
+    ) as raised:
         compacted(TruncationStrategy(max_chars=20), history)
     assert raised.value.need == {
         "system messages": 10,
@@ -112,7 +114,7 @@ def test_a_truncation_says_what_is_protected_and_too_much() -> None:
         "calls without a result": 10,
         "pinned messages": 20,
     }
-    with pytest.raises(WindowTooSmallError, match="max_messages leaves 4"):
+    with pytest.raises(WindowTooSmallError, match="max_messages is 4"):
         compacted(TruncationStrategy(max_messages=4), history)
 
 
@@ -289,7 +291,11 @@ def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
     try:
         left = compacted(TokenBudgetComposedStrategy([], budget), history)
     except WindowTooSmallError as error:
-        assert sum(error.need.values()) + 3 == tokens_of(protected) > budget
+        assert sum(error.need.values()) == tokens_of(protected) > budget
+        least = tokens_of(protected)
+        assert f"is {budget}, and the protected messages alone take {least}" in str(error)
+        assert f"raise it by {least - budget}," in str(error)
+        assert compacted(TokenBudgetComposedStrategy([], least), history)
         return
     assert tokens_of(left) <= budget
     assert is_tail(history, left)

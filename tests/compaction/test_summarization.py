@@ -146,4 +146,38 @@ async def test_a_summarizer_of_ones_own_is_asked() -> None:
     with pytest.raises(InvalidArgumentError):
         SummarizationCompaction(llm, -1, 0)
     with pytest.raises(InvalidArgumentError, match="max_summary_tokens is 0"):
-        SummarizationCompaction(llm, 1, 0)
+        SummarizationCompaction(llm, 1, 0, max_summary_tokens=0)
+
+
+@pytest.mark.parametrize("recent", [0, 1, 40, 400])
+async def test_a_small_tail_does_not_make_summaries_small(recent: int) -> None:
+    """What a model says in a sentence is taken, and what it dropped listed, however little stays beside it."""
+    facts = [f"/srv/{number}/app.toml" for number in range(20)]
+    history = [*TALK[:10], *(ChatMessage("user", f"See {fact}.") for fact in facts), *TALK[10:]]
+    sentence = "They went on and on about the files under /srv, one after another, and have decided nothing yet."
+    left = await SummarizationCompaction(ScriptedLLM([sentence]), recent, 0).compact(history)
+    assert left[1].text.startswith(sentence)
+    assert all(fact in left[1].text for fact in facts)
+
+
+async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
+    """Nor does it lose what an earlier one has listed."""
+    facts = [f"/srv/{number}/app.toml" for number in range(40)]
+    strategy = SummarizationCompaction(ScriptedLLM(lambda _: "They went on."), 100, 50)
+    plain = [ChatMessage("user", WORDS), ChatMessage("assistant", WORDS)]
+    history = await strategy.compact([*(ChatMessage("user", f"See {fact}. {WORDS}") for fact in facts), *plain])
+    for _ in range(8):
+        earlier = history[1]
+        history = await strategy.compact([*history, *plain])
+        assert history[1] is not earlier
+        assert all(fact in history[1].text for fact in facts[1:])
+
+
+@pytest.mark.parametrize("recent", [0, 20])
+async def test_words_that_are_shorter_than_any_summary_wait_for_more(recent: int) -> None:
+    """However little is worth a request; then one takes their place."""
+    strategy, history = SummarizationCompaction(ScriptedLLM(lambda _: "They talked."), recent, 0), [said("first")]
+    for number in range(20):
+        history = await strategy.compact([*history, ChatMessage("user" if number % 2 else "assistant", "ok")])
+        assert len(history) < 12
+    assert history[1].text == "They talked."

@@ -92,6 +92,13 @@ async def test_what_the_model_dropped_is_kept_verbatim() -> None:
     ]
 
 
+async def test_what_json_escapes_and_utf_8_cannot_hold_is_kept_as_it_was_written() -> None:
+    """It stood in the way of every later summary."""
+    cut = ToolResultBlock("c1", r'{"path": "/srv/half an emoji \ud83d/a.txt"}')
+    made = await summary_of(said(NOISE), ChatMessage("tool", (cut,)))
+    assert made.text.encode().endswith(rb'"/srv/half an emoji \ud83d/a.txt"')
+
+
 async def test_what_users_said_is_kept_first() -> None:
     """Then the assistant's words, the newest first, bare digits last; then what is of tools."""
     messages = [
@@ -107,6 +114,14 @@ async def test_what_users_said_is_kept_first() -> None:
     assert short.text == ".\n\nKept verbatim:\nuser-2; user-1\nKept verbatim of tools:\ntool-1"
     none = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=0).summarize(messages)
     assert none.text == "."
+
+
+async def test_what_is_too_large_for_a_list_does_not_keep_others_out() -> None:
+    address = "https://ex.com/" + "a1b2" * 40
+    messages = [said(f"Edit /srv/a.py on port 8443. {NOISE}"), said(f"Get {address}")]
+    made = await summary_of(*messages, most=60)
+    assert made.text == "They talked.\n\nKept verbatim:\n/srv/a.py; on port 8443"
+    assert address in (await summary_of(*messages, most=400)).text
 
 
 async def kept_in_rounds(rounds: int, tools: int, last: int = 20) -> list[set[str]]:
@@ -146,6 +161,10 @@ FAULTS: list[tuple[str | Exception, str]] = [
     ("I'm sorry, but I can't help with that.", "it declined"),
     ("I cannot assist with this request.", "it declined"),
     ("As an AI, I must not.", "it declined"),
+    ("I apologize, but I'm unable to provide a summary.", "it declined"),
+    ("**Unfortunately, I cannot fulfill this request.**", "it declined"),
+    ("I’m really sorry, but I can’t do that.", "it declined"),
+    ("I must respectfully decline.", "it declined"),
     ("so \ud800", "lone surrogate"),
     (NOISE * 3, "tokens of at most"),
 ]
@@ -165,6 +184,20 @@ async def test_an_answer_that_is_no_summary_is_asked_for_again(answer: str, faul
         await Summarizer(ScriptedLLM([answer] * 2), attempts=2).summarize([said(NOISE)])
     assert error.value.__cause__ is None or "surrogate" in fault
     assert NOISE not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Sorry state of the pool: it cannot connect to its host; restarted.",
+        "I'm sorry, the user wrote, but the server can't start. Fixed by a restart.",
+        "Unfortunately the build failed: cannot resolve the host.",
+        "The user said: sorry, I can't come.",
+        "I can't help but note that they met.",
+    ],
+)
+async def test_what_tells_of_a_refusal_is_none(answer: str) -> None:
+    assert (await summary_of(said(NOISE), answer=answer)).text == answer
 
 
 async def test_the_models_error_is_the_cause() -> None:

@@ -141,4 +141,14 @@ CONDENSATIONS = st.builds(lambda forgotten, summary: Condensation(**forgotten, *
 EVENTS = st.one_of(CALLS, CALLS, RESULTS, RESULTS, WORDS, REST, CONDENSATIONS)
 PAIRS = st.builds(lambda action, answer: [action, answer.changed(call_id=action.call.id)], CALLS, RESULTS)
 RUNS = st.one_of(EVENTS.map(lambda event: [event]), PAIRS)
+STANDING = st.builds(
+    Action,
+    st.sampled_from(["tool_call", "message"]),
+    SAID,
+    st.builds(ToolUseBlock, CALL_IDS, st.sampled_from(["task_tracker", "todo_write"]), st.just("{}")),
+    st.sampled_from(["", "r1", "r2", "r3"]),
+    source=st.sampled_from(["agent", "agent", "user"]),
+)
+"""Calls that say how things stand, and calls that users make."""
+ANY_RUNS = st.one_of(RUNS, RUNS, STANDING.map(lambda event: [event]))
 LOGS = st.lists(RUNS, max_size=15).map(lambda runs: logged(*(event for run in runs for event in run)))

@@ -13,7 +13,9 @@ from kaosmem import (
     ThinkingBlock,
     Trust,
     View,
+    get_counter,
 )
+from kaosmem.conversation.offsets import Offsets
 from kaosmem.conversation.stored import event_of
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.units import next_cut
@@ -167,6 +169,20 @@ def test_e05_the_first_result_of_a_call_is_the_one() -> None:
     assert view.cut_points == [0, 2]
 
 
+def test_a_summary_may_take_the_place_of_what_was_forgotten_before() -> None:
+    log = logged(user("U"), agent("forgotten"), agent("WWW"), forget(1))
+    offsets = Offsets(get_counter(len))
+    assert offsets.of(log.view) == [0, 1, 4]
+    log.append(forget(summary="S", at=1))
+    assert shown(log.view) == ["U", "<S>", "WWW"]
+    assert offsets.of(log.view) == [0, 1, 2, 5]
+
+
+def test_a_summary_takes_the_place_of_a_call_under_way() -> None:
+    view = view_of(user("U"), call("1", says="I look"), agent("W"), forget(1, summary="S", at=1))
+    assert shown(view) == ["U", "<S>", "W"]
+
+
 def test_e07_an_answer_is_forgotten_whole() -> None:
     view = view_of(user("U"), call("1", "r"), call("2", "r"), result("1"), result("2"), forget(3))
     assert shown(view) == ["U"]
@@ -174,6 +190,11 @@ def test_e07_an_answer_is_forgotten_whole() -> None:
 
 def test_e09_what_follows_reasoning_that_was_forgotten_goes_too() -> None:
     assert shown(view_of(*loop(2), forget(0))) == []
+
+
+def test_what_follows_reasoning_goes_too_though_something_between_was_forgotten_before() -> None:
+    between = [call("1", reasons=True), result("1"), system(), call("2"), result("2")]
+    assert shown(view_of(*between, forget(2), forget(0))) == []
 
 
 def test_e10_calls_without_reasoning_stand_alone() -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kaosmem import Action, Condensation, CondensationRequest, Event, Observation, Summary, View
-from tests.conversation.logs import RUNS, logged
+from kaosmem import Action, Condensation, CondensationRequest, Event, Observation, Summary, View, get_counter
+from kaosmem.compaction import Outline
+from kaosmem.conversation.condensers.outline import ViewOutline
+from kaosmem.conversation.offsets import Offsets
+from kaosmem.tokens import count_content
+from tests.conversation.logs import ANY_RUNS, logged
 from tests.test_units import PlainUnits
 
 HIDDEN = "null", "recall_request", "agent_state"
+LISTS = "task_list", "task_tracker", "todo_write", "workspace"
 
 
 class PlainView:
@@ -55,6 +61,13 @@ class PlainView:
             if not self.pending(ordinal, groups) or event.has_words
         ]
 
+    def said_with_open_calls(self) -> list[int]:
+        """Return the positions of what is shown of calls whose whole answer has no result."""
+        groups = self.groups()
+        entries = range(len(self.entries))
+        shown = [o for o in entries if not self.pending(o, groups) or self.entries[o].has_words]
+        return [place for place, ordinal in enumerate(shown) if self.pending(ordinal, groups)]
+
     def condense(self, record: Condensation) -> None:
         low, high = record.forgotten_range or (0, -1)
         forgotten = {*(record.forgotten_ids or ()), *range(low, high + 1)}
@@ -84,21 +97,43 @@ class PlainView:
             self.entries.insert(place, replace(summary, timestamp=record.timestamp, source=record.source))
 
 
+def kept_of(events: Sequence[Event], said_with_open_calls: Collection[int]) -> set[int]:
+    """Return the positions of what no condenser forgets, by a look at all events."""
+    outline = Outline((event.message for event in events), links=(event.link for event in events))
+    spoken = [place for place, event in enumerate(events) if is_spoken(event)][-1:]
+    asked = [place for place, event in enumerate(events) if isinstance(event, Action) and event.source == "user"]
+    unanswered = [place for place in asked if not spoken or place > spoken[0]]
+    newest = {name: place for place, event in enumerate(events) for name in names_of(event) if name in LISTS}
+    kept = {*outline.protected, *said_with_open_calls, *unanswered, *newest.values(), *(spoken if unanswered else [])}
+    return {place for unit in outline.units if kept.intersection(unit) for place in unit}
+
+
+def is_spoken(event: Event) -> bool:
+    return isinstance(event, Action) and event.call is None and event.source == "agent" and event.kind == "message"
+
+
+def names_of(event: Event) -> Iterator[str]:
+    yield getattr(event, "kind", "")
+    if isinstance(event, Action) and event.call is not None:
+        yield event.call.name
+
+
 class ViewMachine(RuleBasedStateMachine):
     """However a log grows, and whenever its view is read, the view is the one made anew, and as the rules say."""
 
     @initialize()
     def begin(self) -> None:
         self.log, self.view, self.plain = logged(), View(), PlainView()
+        self.offsets = Offsets(get_counter(len))
 
-    @rule(run=RUNS)
+    @rule(run=ANY_RUNS)
     def append(self, run: list[Event]) -> None:
         for event in run:
             taken = self.log.append(event)
             self.view.append(taken)
             self.plain.append(taken)
 
-    @rule(runs=st.lists(RUNS, min_size=2, max_size=4))
+    @rule(runs=st.lists(ANY_RUNS, min_size=2, max_size=4))
     def append_unread(self, runs: list[list[Event]]) -> None:
         for run in runs:
             self.append(run)
@@ -110,6 +145,23 @@ class ViewMachine(RuleBasedStateMachine):
         assert self.view.cut_points == again.cut_points
         assert self.view.unhandled_condensation_request == again.unhandled_condensation_request == self.plain.asked
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
+        assert ViewOutline(self.view).kept == kept_of(self.plain.shown(), self.plain.said_with_open_calls())
+
+    @invariant()
+    def offsets_are_those_of_what_is_shown(self) -> None:
+        sizes = (count_content(event.message.content, get_counter(len)) for event in self.plain.shown())
+        assert self.offsets.of(self.view) == [0, *accumulate(sizes)]
+
+    @invariant()
+    def parts_are_whole(self) -> None:
+        """What is made of a part of it is what is made of all of it, and the newest begin where it may be cut."""
+        cuts, units, count = {*self.view.cut_points}, ViewOutline(self.view).units, len(self.view)
+        for place in range(count):
+            start, stop = self.view.whole(place, place + 1)
+            assert start <= place < stop
+            its = [tuple(start + each for each in unit) for unit in ViewOutline(self.view, start, stop).units]
+            assert its == [unit for unit in units if start <= unit[0] < stop]
+            assert self.view.whole(place, count)[0] in cuts
 
 
 ViewMachine.TestCase.settings = settings(stateful_step_count=12)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_instance
 from kaosmem.clients import LLMClient
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
@@ -66,7 +66,8 @@ class LLMAttentionCondenser(RollingCondenser):
         counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
         super().__init__(config, counter=counter)
-        self._llm, self._template, self._max_event_chars = llm, config.template, config.max_event_chars
+        self._llm = check_instance(llm, LLMClient, "llm")
+        self._template, self._max_event_chars = config.template, config.max_event_chars
 
     async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
         """Return the record that forgets. Raises NoCondensationError."""

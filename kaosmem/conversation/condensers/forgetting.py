@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_instance
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import ViewOutline
@@ -64,7 +64,7 @@ class RecentEventsCondenser(Condenser):
     """Shows the first entries and the newest ones, beside what is protected, and appends no record."""
 
     def __init__(self, config: RecentEventsConfig = RecentEventsConfig()) -> None:
-        self.config = config
+        self.config = check_instance(config, RecentEventsConfig, "config")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_instance
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import ViewOutline
@@ -43,7 +43,7 @@ class MaskingCondenser(Condenser):
     """Shows a placeholder for what is masked, in the same place and as the result of the same call."""
 
     def __init__(self, config: MaskingConfig) -> None:
-        self.config = config
+        self.config = check_instance(config, MaskingConfig, "config")
         self._masked: dict[int, tuple[Event, Event]] = {}  # by id, those of the last view: the same each time
 
     def __repr__(self) -> str:

@@ -16,9 +16,6 @@ from kaosmem.conversation.view import View
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Trust
 
-STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
-"""Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
-
 Unit: TypeAlias = tuple[int, ...]
 """The positions of entries that stay together, ascending."""
 
@@ -26,26 +23,25 @@ Unit: TypeAlias = tuple[int, ...]
 class ViewOutline(Outline):
     """The units of a view as it is now, which of them are kept by their role, and what each entry takes.
 
-    events: its entries. is_requested: whether somebody asks that it be condensed. counter: None is the default one.
+    start, stop: of the part that is outlined, which lacks nothing that belongs together with something in it; all
+    positions are counted in it. events: its entries. is_requested: whether somebody asks that the view be condensed.
+    counter: None is the default one.
     """
 
-    def __init__(self, view: View, *, counter: TokenCounter | None = None) -> None:
-        self.events = tuple(view)
+    def __init__(
+        self, view: View, start: int = 0, stop: int | None = None, *, counter: TokenCounter | None = None
+    ) -> None:
+        self.events = tuple(view[start:stop])
         super().__init__((event.message for event in self.events), links=(event.link for event in self.events))
         self.is_requested = view.unhandled_condensation_request
-        self._open_calls = view.open_calls
+        kept, end = view.kept, start + len(self.events)
+        self._kept = frozenset(place - start for place in kept[bisect_left(kept, start) : bisect_left(kept, end)])
         self._counter = counter
 
     @cached_property
     def kept(self) -> frozenset[int]:
-        """The positions of what no condenser forgets, whole units of it.
-
-        They are the protected ones (the system prompt, the first and the newest user message, calls without a result),
-        what users said since the agent last spoke to them, with what it said, and the newest list of tasks.
-        """
-        waiting = (place for place, event in enumerate(self.events) if event.id in self._open_calls)
-        kept = {*self.protected, *waiting, *_unanswered(self.events), *_newest_lists(self.events)}
-        return frozenset(place for unit in self.units if not kept.isdisjoint(unit) for place in unit)
+        """The positions of what no condenser forgets: what the view keeps by its role, whole units of it."""
+        return frozenset(place for unit in self.units if not self._kept.isdisjoint(unit) for place in unit)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -107,39 +103,8 @@ def shortest_prefix(sizes: Iterable[int], above: int) -> int:
     return count
 
 
-def _unanswered(events: Sequence[Event]) -> list[int]:
-    """Return the positions of what users said since the agent last spoke, after that of what it said then."""
-    spoken: list[int] = []
-    asked: list[int] = []
-    for place, event in enumerate(events):
-        if _is_spoken_by_agent(event):
-            spoken, asked = [place], []
-        elif isinstance(event, Action) and event.source is EventSource.USER:
-            asked.append(place)
-    return spoken + asked if asked else []
-
-
-def _newest_lists(events: Sequence[Event]) -> Iterable[int]:
-    newest: dict[str, int] = {}
-    for place, event in enumerate(events):
-        newest |= dict.fromkeys(STANDING_LISTS.intersection(_names_of(event)), place)
-    return newest.values()
-
-
 def _is_of_user(event: Event) -> bool:
     """Return whether an event says what a user said: it is theirs, or a summary of nothing else."""
     if isinstance(event, Summary):
         return event.trust >= Trust.USER
     return isinstance(event, Action) and event.source is EventSource.USER
-
-
-def _is_spoken_by_agent(event: Event) -> bool:
-    if not isinstance(event, Action) or event.call is not None:
-        return False
-    return event.source is EventSource.AGENT and event.kind == "message"
-
-
-def _names_of(event: Event) -> Iterator[str]:
-    yield getattr(event, "kind", "")
-    if isinstance(event, Action) and event.call is not None:
-        yield event.call.name

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import ClassVar, NamedTuple
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_instance
 from kaosmem.conversation.condensation import Condensation, Summary
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
@@ -95,7 +95,7 @@ class RollingCondenser(Condenser):
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> None:
-        self.config = config
+        self.config = check_instance(config, RollingConfig, "config")
         self._counter = get_counter(counter)
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from kaosmem.arguments import check_instance
 from kaosmem.clients import LLMClient
 from kaosmem.errors import InvalidContentError
 from kaosmem.types import ChatMessage, JSONValue, ToolUseBlock
@@ -58,7 +59,7 @@ class StateClient:
     """
 
     def __init__(self, llm: LLMClient) -> None:
-        self._llm = llm
+        self._llm = check_instance(llm, LLMClient, "llm")
 
     async def chat(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[Mapping[str, JSONValue]] = ()

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence import Change, News, Recovered, SessionLog
+from kaosmem.persistence.blobs import KnownTexts
+from kaosmem.persistence.extent import Extent
 from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.storage import Storage
 from tests.persistence.interleavings.clients import Calls
@@ -207,6 +209,14 @@ def _another_moved_the_log(known: Iterable[str], own: Iterable[str], segment: in
 
 
 def _twin(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: copy.copy(value) if isinstance(value, (dict, list, set)) else value for name, value in attributes.items()
-    }
+    return {name: _copy(value) for name, value in attributes.items()}
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict | list | set):
+        return copy.copy(value)
+    if isinstance(value, Extent | KnownTexts):
+        twin = copy.copy(value)
+        vars(twin).update(_twin(vars(value)))
+        return twin
+    return value

@@ -2,68 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import count, pairwise
+from collections.abc import Iterable
 
-from kaosmem.errors import InvalidArgumentError
-from kaosmem.memos import register_memo
-from kaosmem.types import ChatMessage, ContentBlock, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock, UnreadItem
-
-NO_RESULT = "no result was recorded for this call"
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """What ties one entry of a history to others.
-
-    calls, answers: ids of the tool calls that the entry makes, and of those whose results it holds.
-    batch: entries with the same one stay together.
-    loop: the entry carries reasoning that the provider signs.
-    mixed: the entry holds something beside its results, which must not be lost with them.
-    """
-
-    calls: tuple[str, ...] = ()
-    answers: tuple[str, ...] = ()
-    batch: str | None = None
-    loop: bool = False
-    role: str = ""
-    mixed: bool = False
-
-    @classmethod
-    def of(cls, message: ChatMessage | Item) -> Link:
-        """Return the link that a message's content blocks make."""
-        if isinstance(message, UnreadItem) or isinstance(message.content, str):
-            return _plain_link(message.role)
-        blocks = message.content
-        answers = tuple(block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock))
-        return cls(
-            calls=tuple(block.id for block in blocks if isinstance(block, ToolUseBlock)),
-            answers=answers,
-            loop=any(isinstance(block, ThinkingBlock) and block.is_sealed for block in blocks),
-            role=message.role,
-            mixed=0 < len(answers) < len(blocks),
-        )
-
-    @property
-    def is_plain(self) -> bool:
-        """Return whether nothing in the entry itself ties it to another."""
-        return not self.calls and not self.answers and self.batch is None
-
-    @property
-    def is_results(self) -> bool:
-        """Return whether the entry holds tool results and nothing else."""
-        return bool(self.answers) and not self.calls and not self.mixed
-
-
-@lru_cache(maxsize=128)
-def _plain_link(role: str) -> Link:
-    return Link(role=role)
-
-
-register_memo(_plain_link.cache_clear)
+from kaosmem.units.link import Link
+from kaosmem.units.waiting_calls import WaitingCalls
 
 
 class _Unit:
@@ -92,7 +34,7 @@ class Units:
 
     def __init__(self) -> None:
         self._units: dict[int, _Unit] = {}
-        self._waiting: dict[str, list[int]] = {}  # call id -> ordinals of its unanswered calls, ascending
+        self._waiting = WaitingCalls()
         self._batches: dict[str | None, _Unit] = {}
         self._loop: _Unit | None = None
 
@@ -142,7 +84,7 @@ class Units:
             self._units[ordinal] = unit
             if link.batch is not None:
                 self._batches[link.batch] = unit
-            answered = _answer(self._waiting, ordinal, link)
+            answered = self._waiting.enter(ordinal, link)
             unit.unanswered += len(set(link.calls)) - len(answered)
             unit.unmatched += len(set(link.answers)) - len(answered)
             if link.is_results and not answered:
@@ -166,7 +108,7 @@ class Units:
         elif unit.links[ordinal] == link:
             return
         else:
-            self._stop_waiting(ordinal, unit.links[ordinal])
+            self._waiting.remove(ordinal, unit.links[ordinal])
             unit.links[ordinal] = link
         unit = self._merged(list(dict.fromkeys([*joined, unit])))
         self._units[ordinal] = unit
@@ -178,7 +120,7 @@ class Units:
         for ordinal in ordinals:
             unit = self._units.pop(ordinal, None)
             if unit is not None:
-                self._stop_waiting(ordinal, unit.links.pop(ordinal))
+                self._waiting.remove(ordinal, unit.links.pop(ordinal))
                 touched[unit] = None
         for unit in touched:
             self._match(unit)
@@ -228,10 +170,9 @@ class Units:
         if present is not None and present.links[ordinal] == link:
             return []
         for call in link.answers:
-            waiting = self._waiting.get(call, ())
-            earlier = bisect_left(waiting, ordinal)
-            if earlier and call not in link.calls:  # an entry may answer its own call
-                joined[self._units[waiting[earlier - 1]]] = None
+            caller = self._waiting.before(call, ordinal)
+            if caller is not None and call not in link.calls:  # an entry may answer its own call
+                joined[self._units[caller]] = None
         if link.batch in self._batches:
             joined[self._batches[link.batch]] = None
         loop = self._loop
@@ -262,136 +203,20 @@ class Units:
         for batch in unit.batches:
             self._batches.pop(batch, None)
         for ordinal, link in unit.links.items():
-            self._stop_waiting(ordinal, link)
-        waiting: dict[str, list[int]] = {}
+            self._waiting.remove(ordinal, link)
+        waiting = WaitingCalls()
         unit.orphans.clear()
         unit.unmatched = 0
         for ordinal, link in sorted(unit.links.items()):
-            answered = _answer(waiting, ordinal, link)
+            answered = waiting.enter(ordinal, link)
             unit.unmatched += len(set(link.answers)) - len(answered)
             if link.is_results and not answered:
                 unit.orphans.add(ordinal)
-        for call, ordinals in waiting.items():
-            for ordinal in ordinals:
-                insort(self._waiting.setdefault(call, []), ordinal)
-        unit.unanswered = sum(map(len, waiting.values()))
+        self._waiting.add(waiting)
+        unit.unanswered = len(waiting)
         unit.batches = {link.batch for link in unit.links.values()} - {None}
         self._batches |= dict.fromkeys(unit.batches, unit)
         if unit.links:
             unit.first, unit.last = min(unit.links), max(unit.links)
         elif unit is self._loop:
             self._loop = None
-
-    def _stop_waiting(self, ordinal: int, link: Link) -> None:
-        for call in link.calls:
-            waiting = self._waiting.get(call, [])
-            place = bisect_left(waiting, ordinal)
-            if waiting[place : place + 1] == [ordinal]:
-                del waiting[place]
-                if not waiting:
-                    del self._waiting[call]
-
-
-def _answer(waiting: dict[str, list[int]], ordinal: int, link: Link) -> dict[str, int]:
-    """Enter an entry's calls into `waiting`, take out those that it answers and return where they were made."""
-    for call in dict.fromkeys(link.calls):
-        waiting.setdefault(call, []).append(ordinal)
-    answered = {}
-    for call in dict.fromkeys(link.answers):
-        if call in waiting:
-            answered[call] = waiting[call].pop()
-            if not waiting[call]:
-                del waiting[call]
-    return answered
-
-
-def cut_points(links: Sequence[Link]) -> list[int]:
-    """Return where a history may be cut: the positions, 0 to n, with no unit on both sides."""
-    units = Units()
-    for position, link in enumerate(links):
-        units.add(position, link)
-    cuts = []
-    reach = -1
-    for position in range(len(links)):
-        if reach < position:
-            cuts.append(position)
-        reach = max(reach, units.last(position))
-    return [*cuts, len(links)]
-
-
-def next_cut(cuts: Sequence[int], position: int) -> int:
-    """Return the first of the cut points, ascending, from `position` on. Raises InvalidArgumentError past the last."""
-    place = bisect_left(cuts, position)
-    if place == len(cuts):
-        raise InvalidArgumentError(f"no cut from {position} on: the last is {cuts[-1]}; cut there, or before it")
-    return cuts[place]
-
-
-def roundest_first(positions: Sequence[int]) -> list[int]:
-    """Return the ranks of ascending positions where a history may be cut, those first that stay the roundest for long.
-
-    A position is as round as the number that can be halved most often from it back to, and without, the one before. Of
-    those in a range that moves on the roundest is the same for many moves, whoever looks and however much came before.
-    """
-    rounds = [
-        (one ^ other).bit_length() for one, other in pairwise([*(each - 1 for each in positions[:1]), *positions])
-    ]
-    return sorted(range(len(positions)), key=lambda rank: (-rounds[rank], rank))
-
-
-def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
-    """Return messages in which each call is directly followed by its one result, in the order of the calls.
-
-    A late result moves up to its call, a repeated or orphaned one is left out, a missing one is stated as an
-    error. Each result becomes a `tool` message of its own; what else its message held stays in place. Where a message
-    repeats an id, its later calls get ids of their own, and the one result is the first call's.
-    """
-    distinct = list(map(_with_distinct_calls, messages))
-    links = list(map(Link.of, distinct))
-    waiting: dict[str, list[int]] = {}
-    results: dict[tuple[int, str], ChatMessage] = {}
-    for position, link in enumerate(links):
-        for call, caller in _answer(waiting, position, link).items():
-            results[caller, call] = _result_message(distinct[position], call)
-    repaired = []
-    for position, (message, link) in enumerate(zip(distinct, links, strict=True)):
-        if not link.answers:
-            repaired.append(message)
-        elif not link.is_results:
-            repaired.append(replace(message, content=_without_results(message)))
-        for call in link.calls:
-            missing = ToolResultBlock(call, NO_RESULT, is_error=True)
-            repaired.append(results.get((position, call)) or ChatMessage("tool", (missing,)))
-    return repaired
-
-
-def _result_message(message: ChatMessage, call: str) -> ChatMessage:
-    """Return a call's result as a message of its own: the same message where it is nothing else."""
-    for block in message.blocks:
-        if isinstance(block, ToolResultBlock) and block.tool_use_id == call:
-            alone = replace(message, role="tool", content=(block,))
-            return message if message == alone else alone
-    raise KeyError(call)
-
-
-def _with_distinct_calls(message: ChatMessage) -> ChatMessage:
-    """Return a message whose calls have ids of their own: the same message where they do."""
-    calls = [block.id for block in message.blocks if isinstance(block, ToolUseBlock)]
-    if len(set(calls)) == len(calls):
-        return message
-    taken = set(calls)
-    seen: set[str] = set()
-    blocks: list[ContentBlock] = []
-    for block in message.blocks:
-        if isinstance(block, ToolUseBlock) and block.id in seen:
-            new = next(name for number in count(2) if (name := f"{block.id}-{number}") not in taken)
-            taken.add(new)
-            block = replace(block, id=new)
-        elif isinstance(block, ToolUseBlock):
-            seen.add(block.id)
-        blocks.append(block)
-    return replace(message, content=tuple(blocks))
-
-
-def _without_results(message: ChatMessage) -> tuple[ContentBlock, ...]:
-    return tuple(block for block in message.blocks if not isinstance(block, ToolResultBlock))

@@ -1,28 +1,24 @@
-"""What a section proposes for a window: units in order of want."""
+"""Who proposes what a section shows in a window."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.duplicates import Told
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval.ranker import Ranking
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
-from kaosmem.sections.lazy_index import IndexDump, LazyIndex, StoredIndex
+from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.proposal import Candidate, Proposal
+from kaosmem.sections.recall import recallable, superseded_last
+from kaosmem.sections.required import Required
+from kaosmem.sections.scores import Scores, unit_scores
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item
-from kaosmem.units import Link
 
-if TYPE_CHECKING:
-    from kaosmem.retrieval import Index, Ranker
-
-RANK_SLACK = 256
+_RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
 
 _TO_READ = 1.25
@@ -35,108 +31,31 @@ _READ_AT_ONCE = 4_096
 """How many evicted items are read at a time where the index lacks them."""
 
 
-class Candidate(NamedTuple):
-    """One unit that a source proposes: a tuple, since hundreds are made in each turn.
-
-    items: in stored order. position, offset: items and tokens the section had ever taken before the first of them.
-    cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is nothing but
-    results without a call. rank: its place in the order of want, from 1. score: what the query gives it, None
-    where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier one, evicted or from
-    before the place where a history is cut.
-    """
-
-    items: tuple[Item, ...]
-    position: int
-    offset: int
-    cut: bool
-    must: bool
-    orphan: bool
-    rank: int
-    score: float | None
-    tokens: int
-    recalled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a source would like to be shown.
-
-    candidates: in order of want. earlier: of a history, what may be recalled, in order of worth.
-    total, taken: tokens and items that the section has ever taken; without a total a history is cut by the positions of
-    its units, and their offsets mean nothing. evicted: items that it holds no more, and may recall.
-    signals: what made up the score of the candidate at a position, by name; nothing where the ranker does not say.
-    unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
-    """
-
-    candidates: tuple[Candidate, ...]
-    earlier: tuple[Candidate, ...] = ()
-    total: int | None = 0
-    taken: int = 0
-    evicted: int = 0
-    signals: Callable[[int], Mapping[str, float]] = field(default=lambda _: {}, repr=False, compare=False)
-    unread: tuple[EvictedItem, ...] = ()
-
-    @classmethod
-    def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
-        """Return a proposal of items that stand alone, best first, each with its score, None for one not ranked."""
-        return cls(
-            tuple(
-                Candidate((item,), place, 0, False, False, False, place + 1, score, item.tokens)
-                for place, (item, score) in enumerate(ranked)
-            )
-        )
-
-
-class Scores(dict[int, float]):
-    """What a query gives to units, by first ordinal.
-
-    signals: what made up the score of one, of several items that of the best.
-    by_worth: the units in order of worth.
-    """
-
-    def __init__(
-        self,
-        scores: Mapping[int, float] | Iterable[tuple[int, float]] = (),
-        *,
-        signals: Callable[[int], Mapping[str, float]] = lambda _: {},
-    ) -> None:
-        super().__init__(scores)
-        self.signals = signals
-        self.by_worth: Sequence[int] = ()
-
-
 class Proposer:
-    """Orders the units of one section by want. It is told of every change, and changes nothing itself.
+    """Orders the units of one section by want. It is told of every change, and changes nothing itself."""
 
-    ranker: for a spec without its own; None is `LinearRanker`.
-    """
-
-    def __init__(self, spec: SectionSpec, held: Holdings, *, ranker: Ranker | None) -> None:
+    def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
         self._spec = spec
         self._held = held
-        self._index = LazyIndex(spec.ranker or ranker, held)
+        self._index = index
         self._facets = Facets(held)
-        self._needed: set[int] = set()  # pinned, or of role system in a static section
-        self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
+        self._required = Required(spec, held)
         self._scored: tuple[object, Scores] = None, Scores()  # what the last ranking came to
-        # What is not decoded is not pinned: in a `query` section it need not be shown.
-        for ordinal in held.read() if spec.placement == "query" else held:
-            self._note(ordinal)
 
     @property
     def newest_question(self) -> Item | None:
         """Return the newest item of role user with more than tool results, in a history."""
-        return self._held[next(reversed(self._questions))] if self._questions else None
+        return self._required.newest_question
 
     def added(self, ordinal: int) -> None:
         """Note a new item."""
-        self._note(ordinal)
+        self._required.note(ordinal)
         self._index.added((ordinal,))
         self._facets.added(ordinal)
 
     def changed(self, ordinal: int) -> None:
         """Note an item's new version."""
-        self._note(ordinal)
+        self._required.note(ordinal)
         self._index.changed(ordinal)
         self._facets.changed(ordinal)
 
@@ -147,8 +66,7 @@ class Proposer:
 
     def evicted(self, ordinal: int) -> None:
         """Note that an item is held no more, but may be recalled."""
-        self._needed.discard(ordinal)
-        self._questions.pop(ordinal, None)
+        self._required.drop(ordinal)
         self._facets.removed(ordinal)
 
     def forgotten(self, held: Iterable[int], past: Iterable[int]) -> None:
@@ -159,27 +77,6 @@ class Proposer:
             self._index.removed(ordinal)
         self._index.purge()
         self._facets.purge()
-
-    def inherit(self, other: Proposer, shared: int) -> None:
-        """Take another's index of a section that knew the same of the first `shared` items."""
-        self._index.inherit(other._index, shared)
-
-    @property
-    def wants_index(self) -> bool:
-        """Return whether it would help to be offered an index that was kept."""
-        return self._index.is_wanted
-
-    def offer_index(self, stored: StoredIndex) -> None:
-        """Give an index of the section that was kept."""
-        self._index.offer(stored)
-
-    def dump_index(self) -> IndexDump | None:
-        """Return the index to be kept, as `LazyIndex.dump` does."""
-        return self._index.dump()
-
-    def index_not_stored(self) -> None:
-        """Note that nothing is kept of the index."""
-        self._index.not_stored()
 
     def loaded(self, ordinals: Iterable[int]) -> None:
         """Note that items evicted earlier may be recalled from now on."""
@@ -193,23 +90,6 @@ class Proposer:
         """Note that evicted items can't be recalled any more."""
         for ordinal in ordinals:
             self._index.removed(ordinal)
-
-    def _note(self, ordinal: int) -> None:
-        item = self._held.as_stored(ordinal)
-        needed = item.pinned or (self._spec.placement == "static" and item.role == "system")
-        (self._needed.add if needed else self._needed.discard)(ordinal)
-        if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:
-            self._questions.pop(ordinal, None)
-        elif ordinal not in self._questions:
-            is_newest = ordinal > next(reversed(self._questions), -1)
-            self._questions[ordinal] = None
-            if not is_newest:
-                self._questions = OrderedDict.fromkeys(sorted(self._questions))
-
-    @property
-    def index(self) -> Index:
-        """Return the ranker's index of the section, which has all changes."""
-        return self._index.synced()
 
     def rank(self, query: str, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score) of held items that pass a filter, best first for a query."""
@@ -236,7 +116,7 @@ class Proposer:
         return proposal
 
     def _propose(self, query: str, cap: int, wanted: MetadataFilter | None) -> Proposal:
-        must = self._must()
+        must = self._required.units()
         passing = self.passing(wanted)
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
@@ -245,10 +125,9 @@ class Proposer:
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
         told, room = Told(), int(self._spec.recall * cap)
         left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), _TO_READ * room
-        recallable = self._recallable(
-            self._superseded_last(scores.by_worth), wanted=None if passing is None else wanted
-        )
-        for first in chain(recallable, self._newest_first(passing)):
+        by_worth = superseded_last(self._held, scores.by_worth)
+        found = recallable(self._held, by_worth, wanted=None if passing is None else wanted)
+        for first in chain(found, self._newest_first(passing)):
             if left <= 0:
                 break
             if first in first_wanted:
@@ -280,7 +159,7 @@ class Proposer:
             yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
 
     def _propose_history(self, query: str, cap: int) -> Proposal:
-        must = self._must()
+        must = self._required.units()
         walked, cuts = self._walk_back(must, 2 * cap)
         wanted = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
         near, weight = set(), 0
@@ -298,8 +177,8 @@ class Proposer:
             left: float = 2 * room
             told = Told()
             newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
-            by_worth = self._superseded_last(scores.by_worth)
-            for first in self._recallable(by_worth if scores else newest_first):
+            by_worth = superseded_last(self._held, scores.by_worth)
+            for first in recallable(self._held, by_worth if scores else newest_first):
                 if left <= 0:
                     break
                 if first not in must and not self._is_orphan(first):
@@ -317,47 +196,6 @@ class Proposer:
             len(self._held.past),
             scores.signals,
         )
-
-    def _recallable(self, firsts: Iterable[int], *, wanted: MetadataFilter | None = None) -> Iterator[int]:
-        """Yield the units that may be shown: of those evicted under one id one alone, and none that is live again.
-
-        wanted: what was evicted has to pass it.
-        """
-        past, evicted = self._held.past, set[str]()
-        if not past:
-            yield from firsts
-            return
-        for first in firsts:
-            if items := past.known_unit(first):
-                ids = [item.id for item in items]
-                if not evicted.isdisjoint(ids) or any(map(self._held.__contains__, ids)):
-                    continue
-                # What is not read yet may pass: it is read since it is proposed.
-                if wanted is not None and not any(
-                    isinstance(item, EvictedItem) or wanted(item.metadata) for item in items
-                ):
-                    continue
-                evicted.update(ids)
-            yield first
-
-    def _superseded_last(self, firsts: Sequence[int]) -> Iterable[int]:
-        """Return units in order, but what was superseded after what supersedes it, which it must not stand for."""
-        if not self._held.past.has_keys:
-            return firsts
-        ranks: dict[int, int] = {first: rank for rank, first in enumerate(firsts)}
-
-        def place(first: int) -> tuple[int, bool]:
-            successors = (ranks.get(successor, -1) for successor in self._successors(first))
-            last = max(successors, default=-1)
-            return max(last, ranks[first]), last > ranks[first]
-
-        return sorted(firsts, key=place)
-
-    def _successors(self, first: int) -> list[int]:
-        """Return the first ordinals of the live units with keys of an evicted one."""
-        past = self._held.past
-        ordinals = map(self._held.keyed, past.keys(first) if first in past else ())
-        return self._held.firsts(ordinal for ordinal in ordinals if ordinal is not None)
 
     def _is_orphan(self, first: int) -> bool:
         past = self._held.past
@@ -384,15 +222,6 @@ class Proposer:
                 cuts.add(first)
         return walked, cuts
 
-    def _must(self) -> set[int]:
-        """Return the first ordinals of the units that must be shown."""
-        units = self._held.units
-        must = {units.first(ordinal) for ordinal in chain(self._needed, islice(reversed(self._questions), 1))}
-        if self._spec.placement == "history":
-            shown = (first for first in self._held.newest_first() if not units.is_orphan(first))
-            must |= set(islice(shown, 1))
-        return {first for first in must if not units.is_orphan(first)}
-
     @property
     def _is_ranked(self) -> bool:
         """Return whether there are enough to choose among."""
@@ -405,38 +234,10 @@ class Proposer:
             return Scores()
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
-        ranked = self._index.rank(query, RANK_SLACK + 2 * cap // mean, among=among)
+        ranked = self._index.rank(query, _RANK_SLACK + 2 * cap // mean, among=among)
         if ranked is not self._scored[0]:  # as after the reading of what this ranking proposes
-            scores = self._scores_of(ranked)
-            scores.by_worth = self._by_worth(scores)
-            self._scored = ranked, scores
+            self._scored = ranked, unit_scores(self._held, ranked)
         return self._scored[1]
-
-    def _scores_of(self, ranked: list[tuple[int, float]]) -> Scores:
-        signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
-        if self._held.all_alone:
-            return Scores(ranked, signals=signals)
-        scores: dict[int, float] = {}
-        best_of: dict[int, int] = {}
-        for first, (ordinal, score) in zip(self._held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
-            scores[first] = round(scores[first] + score, 9) if first in scores else score
-            best_of.setdefault(first, ordinal)
-        return Scores(scores, signals=lambda first: signals(best_of.get(first, first)))
-
-    def _by_worth(self, scores: Mapping[int, float]) -> list[int]:
-        """Return units in order of worth, score over the square root of tokens, the newest first among equals.
-
-        Dividing by the tokens themselves would prefer scraps, by nothing let one long text crowd out several good ones.
-        """
-        import numpy as np
-
-        firsts = np.fromiter(scores, np.int64, len(scores))
-        relevance = np.fromiter(scores.values(), np.float64, len(scores))
-        sizes = np.maximum(1, np.array(self._held.tokens_of(scores), np.float64))
-        newest = firsts if self._held.all_alone else np.array(self._held.lasts(scores))
-        worst_first = np.lexsort((newest, relevance / np.sqrt(sizes)))
-        best_first: list[int] = firsts[worst_first[::-1]].tolist()
-        return best_first
 
     def _share(self, first: int, cap: int, told: Told) -> int:
         """Return what a unit takes of the twice `cap` tokens that are proposed.
@@ -450,7 +251,7 @@ class Proposer:
             self._spec.placement == "static" or isinstance(item, EvictedItem) or not told.knows(item)
         ):
             return weight
-        return min(weight, 1 + 2 * cap // RANK_SLACK)
+        return min(weight, 1 + 2 * cap // _RANK_SLACK)
 
     def _weight(self, first: int) -> int:
         return max(1, self._held.tokens(first))  # even the empty are so many at most

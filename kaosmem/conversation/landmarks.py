@@ -1,0 +1,83 @@
+"""Where in a view to find what is looked for by what it is."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from sys import maxsize
+
+from kaosmem.conversation.action import Action
+from kaosmem.conversation.event import Event, EventSource
+
+STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
+"""Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
+
+
+class Landmarks:
+    """The ordinals of entries of a growing view by what they are, so that none of the others need be looked at."""
+
+    def __init__(self) -> None:
+        self._found: defaultdict[str, list[int]] = defaultdict(list)  # ascending
+
+    def add(self, ordinal: int, event: Event, *, is_open: bool = False) -> None:
+        """Note an entry, as it is shown. is_open: whether it is what a call says that has no result."""
+        for name in _names(event, is_open=is_open):
+            insort(self._found[name], ordinal)
+
+    def remove(self, ordinals: Collection[int]) -> None:
+        """Leave out some."""
+        first, last = min(ordinals), max(ordinals)
+        for found in self._found.values():
+            start, stop = bisect_left(found, first), bisect_right(found, last)
+            found[start:stop] = [each for each in found[start:stop] if each not in ordinals]
+
+    def cut(self, ordinal: int) -> None:
+        """Leave out all from an ordinal on."""
+        for ordinals in self._found.values():
+            del ordinals[bisect_left(ordinals, ordinal) :]
+
+    def kept(self) -> set[int]:
+        """Return what no condenser forgets.
+
+        That is system messages, the first and the newest user message, what was said with calls that have no result,
+        what users said since the agent last spoke to them, with what it said, and the newest list of tasks.
+        """
+        users, spoken, asked = (self._found[name] for name in ("user", "spoken", "asked"))
+        kept = {*self._found["system"], *users[:1], *users[-1:], *self._found["open"]}
+        unanswered = asked[bisect_left(asked, spoken[-1]) if spoken else 0 :]
+        if unanswered:
+            kept.update(spoken[-1:], unanswered)
+        return kept.union(*(self._found[name][-1:] for name in STANDING_LISTS))
+
+    def loop(self, ordinal: int) -> tuple[int, int]:
+        """Return the first and the last ordinal of the loop of signed reasoning around an entry, or of it alone."""
+        signed, turns = self._found["signed"], self._found["turn"]
+        place = bisect_left(turns, ordinal)
+        begin = bisect_right(signed, turns[place - 1]) if place else 0
+        if turns[place : place + 1] == [ordinal] or not signed[begin : begin + 1] or signed[begin] > ordinal:
+            return ordinal, ordinal
+        return signed[begin], turns[place] - 1 if place < len(turns) else maxsize
+
+
+def _names(event: Event, *, is_open: bool) -> Iterator[str]:
+    """Yield what an entry is: "turn" ends a loop, "signed" begins one."""
+    call = None
+    if isinstance(event, Action):
+        call = event.call
+        if event.source is EventSource.USER:
+            yield "asked"
+        if call is not None:
+            if event.link.loop:
+                yield "signed"
+        elif event.role in ("system", "user"):
+            yield event.role
+        elif event.role == "assistant" and event.kind == "message":
+            yield "spoken"
+    if is_open:
+        yield "open"  # and no "turn": once it has its result, it may be part of a loop
+    elif not event.is_tied and event.link.role not in ("assistant", "tool", "system"):
+        yield "turn"
+    for name in {getattr(event, "kind", ""), call.name if call else ""}:
+        if name in STANDING_LISTS:
+            yield name

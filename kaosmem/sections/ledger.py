@@ -1,0 +1,245 @@
+"""What a section holds and what has left it, changed as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
+from kaosmem.eviction import POLICIES
+from kaosmem.memos import clear_memos
+from kaosmem.names import shown_name
+from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.proposer import Proposer
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.sections.substitution import Replaced, Substitution
+from kaosmem.types import Item, JSONValue, UnreadItem
+
+if TYPE_CHECKING:
+    from kaosmem.retrieval import Ranker
+
+_COUNTS = ("taken", "total", "updates", "clock", "archived", "evicted")
+"""What of a stored state is counted."""
+
+
+class Ledger:
+    """Holdings, the archive of what has left them and the proposer that is told: a change is carried out in all three.
+
+    What changes was decided before, just now or when it was entered in a journal.
+    """
+
+    def __init__(
+        self,
+        spec: SectionSpec,
+        *,
+        held: Holdings | None = None,
+        archive: Archive | None = None,
+        ranker: Ranker | None = None,
+    ) -> None:
+        self.spec = spec
+        self.held = Holdings(POLICIES[spec.eviction]) if held is None else held
+        self.archive = Archive() if archive is None else archive
+        self.index = LazyIndex(spec.ranker or ranker, self.held)
+        self.proposer = Proposer(spec, self.held, self.index)
+
+    @classmethod
+    def restore(
+        cls,
+        spec: SectionSpec,
+        state: Mapping[str, JSONValue],
+        entries: Iterable[Mapping[str, JSONValue] | UnreadItem],
+        *,
+        archive: Archive | None,
+        ranker: Ranker | None,
+    ) -> Ledger:
+        """Return a ledger that goes on from a state and the entries of its holdings, as `Section.restore` does."""
+        state = {"updates": 0, "returned": [], **state}  # which were not kept at first
+        counts = *(state[name] for name in _COUNTS), *state["returned"]
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise InvalidContentError("a section's state has a count that is none")
+        archive = Archive(on_disk=state["archived"]) if archive is None else archive
+        held = Holdings.restore(POLICIES[spec.eviction], state, entries, spec.name)
+        held.past.returned = {*state["returned"]}
+        if spec.recalls:
+            held.recall(archive.in_memory())
+            held.past.unloaded = state["evicted"] - len(held.past)
+        return cls(spec, held=held, archive=archive, ranker=ranker)
+
+    def state(self) -> dict[str, JSONValue]:
+        """Return what `restore` needs beside the entries, as JSON values."""
+        past = self.held.past
+        returned = {"returned": sorted(past.returned)} if past.returned else {}
+        return self.held.state() | {"archived": len(self.archive), "evicted": past.unloaded + len(past)} | returned
+
+    def inherit(self, other: Ledger, shared: int) -> None:
+        """Take from another what need not be loaded and indexed again, both knowing the first `shared` items alike."""
+        if self.spec.recalls and self.held.past.unloaded:
+            self.held.inherit(other.held, shared)
+        self.index.inherit(other.index, shared)
+
+    def apply(self, op: str, data: Mapping[str, JSONValue]) -> None:
+        """Repeat a change from a journal. Raises as `Section.apply`."""
+        match op:
+            case "add":
+                item = Item.from_dict(data["item"], self.spec.name)
+                if item.id in self.held:
+                    raise InvalidContentError("an item is added that is live already")
+                self.add(item, data["evicted"])
+            case "update":
+                self.update(Item.from_dict(data["item"], self.spec.name), data["evicted"])
+            case "remove":
+                self.remove(data["id"])
+            case "use":
+                self.use(data["ids"])
+            case "evict":
+                self.evict(data["ids"])
+            case "compact":
+                self.compact(Substitution.from_dict(data, self.spec.name))
+            case "expand":
+                versions = [Archived.from_dict(each, self.spec.name) for each in data["versions"]]
+                if not self.has_places(data["ids"], versions):
+                    raise InvalidContentError("an item comes back to a place that is not free")
+                self.expand(data["ids"], versions)
+            case "forget":
+                self.forget(set(data["ids"]), archived=data.get("archived", 0), evicted=data.get("evicted", 0))
+            case _:
+                raise UnsupportedVersionError(
+                    f"section {self.spec.name!r} cannot repeat the change {shown_name(op)}; "
+                    "open it with a newer kaosmem"
+                )
+
+    def use(self, item_ids: Iterable[str]) -> None:
+        """Mark one use of each of these live items."""
+        self.held.use(map(self.held.ordinal, item_ids))
+
+    def add(self, item: Item, evicted: Sequence[str]) -> None:
+        """Take a new item in, after evicting others."""
+        if evicted != []:
+            self.evict(evicted)
+        self.proposer.added(self.held.put(item))
+
+    def update(self, item: Item, evicted: Iterable[str]) -> None:
+        """Put an item in the place of the live one with its id, after evicting others."""
+        self.evict(evicted)
+        self.archive.put(Archived(self.held[self.held.ordinal(item.id)]))
+        self.proposer.changed(self.held.replace(item))
+
+    def evict(self, item_ids: Iterable[str]) -> None:
+        """Move whole units to the archive; they may be recalled. Raises UnknownItemError, InvalidContentError."""
+        ordinals = [self.held.ordinal(item_id) for item_id in item_ids]
+        if self.spec.recalls:
+            firsts = self.held.units.firsts(ordinals)
+            for ordinal, first, item in zip(ordinals, firsts, self.held.evict(ordinals), strict=True):
+                self.archive.put(Archived(item, ordinal, first, self.held.updated(ordinal)))
+                self.proposer.evicted(ordinal)
+        else:
+            for ordinal, item in zip(ordinals, self.held.take(ordinals), strict=True):
+                self.archive.put(Archived(item))
+                self.proposer.removed(ordinal)
+
+    def remove(self, item_id: str) -> None:
+        """Move one item to the archive."""
+        ordinal = self.held.ordinal(item_id)
+        (item,) = self.held.take((ordinal,))
+        self.archive.put(Archived(item))
+        self.proposer.removed(ordinal)
+
+    def compact(self, change: Substitution) -> None:
+        """Let items take the places of others, which go to the archive. Raises InvalidContentError."""
+        held = self.held
+        replaced = {at: held[at] for at in map(held.ordinal, change.replaced)}
+        taken_over = {held.ordinal(place): item for place, item in change.items}
+        new_ids = {item.id for item in taken_over.values() if item.id not in held}
+        if len(new_ids) < len(change.items) or not taken_over.keys() <= replaced.keys():
+            raise InvalidContentError("an item takes a place that is not free, or has the id of another one")
+        leaving = replaced.keys() - taken_over
+        # Whole units may be recalled, but not what stands for others beside these.
+        original = {at for at in leaving if self.spec.recalls and not Replaced.by(replaced[at])}
+        units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
+        recallable = {at for unit in units if original.issuperset(unit) for at in unit}
+        for ordinal, item in replaced.items():
+            if ordinal not in recallable:
+                self.archive.put(Archived(item, replaced_at=(ordinal, held.units.first(ordinal))))
+        self.evict(replaced[ordinal].id for ordinal in sorted(recallable))
+        rest = sorted(leaving - recallable)
+        held.take(rest)
+        for ordinal in rest:
+            self.proposer.removed(ordinal)
+        for ordinal, item in taken_over.items():
+            self.proposer.changed(held.replace(item, ordinal))
+        held.begin_anew()
+
+    def has_places(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> bool:
+        """Return whether versions can come back to their places once these items have left."""
+        held = self.held
+        free = {held.ordinal(item_id) for item_id in item_ids}
+        places = {version.place[0] for version in versions if version.place and version.item.id not in held}
+        return len(places) == len(versions) and all(
+            at in free or (at < held.taken and not held.holds(at)) for at in places
+        )
+
+    def expand(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> None:
+        """Let versions come back to their places, once these items have gone to the archive."""
+        held = self.held
+        items = {place[0]: (place[1], version.item) for version in versions if (place := version.place)}
+        for item_id in item_ids:
+            self.remove(item_id)
+        evicted = sum(version.position is not None for version in versions)
+        self.proposer.lost(held.past.give_back(items, evicted))
+        held.bring_back(items)
+        for ordinal in items:
+            self.proposer.added(ordinal)
+        held.begin_anew()
+
+    def forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
+        """Erase all versions of items, of which archive files hold what is not in memory of these counts."""
+        held = [self.held.ordinal(item_id) for item_id in item_ids if item_id in self.held]
+        past = self.held.past.ordinals(item_ids)
+        self.held.take(held)
+        self.held.past.forget(past, evicted)
+        self.proposer.forgotten(held, past)
+        self.archive.forget(item_ids, archived)
+        clear_memos()
+
+    def tombstone(self, item_ids: Iterable[str], stored: Iterable[Archived]) -> dict[str, JSONValue]:
+        """Return the data of the change that forgets items, without the ids that nothing is known of here.
+
+        stored: the versions that archive files hold and that are not in memory.
+        """
+        wanted, past = frozenset(item_ids), self.held.past
+        versions = [each for each in (*stored, *self.archive.in_memory()) if each.item.id in wanted]
+        evicted = past.ordinals(wanted)
+        known = {item_id for item_id in wanted if item_id in self.held} | {past[ordinal].id for ordinal in evicted}
+        known |= {version.item.id for version in versions}
+        evicted |= {version.position for version in versions if version.position is not None} - past.returned
+        return {"ids": sorted(known), "archived": len(versions), "evicted": len(evicted)}
+
+    def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
+        """Take in all that archive files hold, so that what was evicted can be recalled. Raises InvalidContentError."""
+        self.proposer.loaded(self.held.recall(versions))
+        self.held.past.unloaded = 0
+
+    def let_go(self, evicted: Iterable[EvictedItem]) -> None:
+        """Keep no text of what was evicted, as far as these say which files hold it now."""
+        for each in evicted:
+            self.held.past.place(each)
+
+    def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> list[CorruptionError]:
+        """Take in what a proposal needs to be read; return why some failed, whose units can't be recalled any more."""
+        past = self.held.past
+        past.texts |= {evicted: item for evicted, item in read.items() if isinstance(item, Item)}
+        self.proposer.read(evicted.position for evicted in read)
+        failed = {each: error for each, error in read.items() if isinstance(error, CorruptionError)}
+        lost = {at for each in failed for at in past.members(past.first(each.position))}
+        if lost:
+            past.forget(lost)
+            self.proposer.lost(lost)
+        return list(failed.values())
+
+    def recount(self, count: Callable[[Item], int]) -> None:
+        """Measure all items anew, for another token counter."""
+        self.held.recount(count)
+        self.archive.recount(count)

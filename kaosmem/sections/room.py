@@ -1,0 +1,87 @@
+"""Who leaves a section so that an item has room in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from kaosmem.errors import InvalidContentError, ItemTooLargeError, SectionFullError
+from kaosmem.eviction import POLICIES, Standing
+from kaosmem.names import shown
+from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.types import MAX_INTEGER, Item
+
+
+def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int) -> list[str]:
+    """Return the ids of what an item, new or updated, by which a section grows so much, supersedes or evicts.
+
+    Raises InvalidContentError, ItemTooLargeError or SectionFullError.
+    """
+    first = _superseded(held, item)
+    if first is None:
+        return _choose_victims(spec, held, item, tokens=tokens, items=items)
+    unit, _, freed = held.unit(first)
+    victims = _choose_victims(spec, held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,))
+    return [*(each.id for each in unit), *victims]
+
+
+def choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iterable[str]) -> list[str] | None:
+    """Return the ids of what to evict to free tokens and be within `max_items`, None where that can't be done.
+
+    The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
+    """
+    surplus = 0 if spec.max_items is None else len(held) - spec.max_items
+    newcomer = Standing(held.taken, held.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
+    own = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
+    victims = held.queue.choose_victims(newcomer, own=own, tokens=tokens, items=surplus)
+    return None if victims is None else _ids(held, victims)
+
+
+def _superseded(held: Holdings, item: Item) -> int | None:
+    """Return the first ordinal of the unit that holds another item with this one's key, None if there is none."""
+    ordinal = held.keyed(item.key)
+    if ordinal is None or (older := held[ordinal]).id == item.id:
+        return None
+    (first,) = held.firsts((ordinal,))
+    if first in held.would_join(item):
+        raise InvalidContentError(
+            f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with it, as a call "
+            "and its result are, which stay together; leave out the key of one"
+        )
+    return first
+
+
+def _choose_victims(
+    spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int, leaving: Collection[int] = ()
+) -> list[str]:
+    """Return the ids of what must go so that a section may grow by these, for an item new or updated.
+
+    leaving: first ordinals of units that go anyway.
+    """
+    budget = spec.budget if POLICIES[spec.eviction].bounded else None
+    if budget is not None and item.tokens > budget:
+        raise ItemTooLargeError(
+            f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
+            f"{spec.name!r}; split it, or raise the section's budget"
+        )
+    if spec.compaction is not None:  # which comes before any eviction
+        return []
+    excess = 0 if budget is None or tokens <= 0 else held.used + tokens - budget
+    surplus = 0 if spec.max_items is None or items <= 0 else len(held) + items - spec.max_items
+    if excess <= 0 and surplus <= 0:
+        return []
+    newcomer, own = held.prospect(item)
+    victims = held.queue.choose_victims(newcomer, own={*own, *leaving}, tokens=excess, items=surplus)
+    if victims is None:
+        raise SectionFullError(
+            f"section {spec.name!r} is full: item {shown(item.id)} needs "
+            + (f"{excess} tokens" if excess > 0 else f"{surplus} place")
+            + f" more than its policy {spec.eviction!r} can free: what is pinned, waits for a result or "
+            "outranks the item stays; raise its budget or max_items, or choose a policy that evicts"
+        )
+    return _ids(held, victims)
+
+
+def _ids(held: Holdings, firsts: Iterable[int]) -> list[str]:
+    return [item.id for first in firsts for item in held.unit(first)[0]]

@@ -1,0 +1,58 @@
+"""What a query gives to the units of a section, and in which order that makes them worth their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kaosmem.retrieval.ranker import Ranking
+from kaosmem.sections.holdings import Holdings
+
+
+class Scores(dict[int, float]):
+    """What a query gives to units, by first ordinal.
+
+    signals: what made up the score of one, of several items that of the best.
+    by_worth: the units in order of worth.
+    """
+
+    def __init__(
+        self,
+        scores: Mapping[int, float] | Iterable[tuple[int, float]] = (),
+        *,
+        signals: Callable[[int], Mapping[str, float]] = lambda _: {},
+    ) -> None:
+        super().__init__(scores)
+        self.signals = signals
+        self.by_worth: Sequence[int] = ()
+
+
+def unit_scores(held: Holdings, ranked: list[tuple[int, float]]) -> Scores:
+    """Return what a ranking of items gives to their units, to each the sum over its items."""
+    signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
+    if held.all_alone:
+        scores = Scores(ranked, signals=signals)
+    else:
+        sums: dict[int, float] = {}
+        best_of: dict[int, int] = {}
+        for first, (ordinal, score) in zip(held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
+            sums[first] = round(sums[first] + score, 9) if first in sums else score
+            best_of.setdefault(first, ordinal)
+        scores = Scores(sums, signals=lambda first: signals(best_of.get(first, first)))
+    scores.by_worth = _by_worth(held, scores)
+    return scores
+
+
+def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
+    """Return units in order of worth, score over the square root of tokens, the newest first among equals.
+
+    Dividing by the tokens themselves would prefer scraps, by nothing let one long text crowd out several good ones.
+    """
+    import numpy as np
+
+    firsts = np.fromiter(scores, np.int64, len(scores))
+    relevance = np.fromiter(scores.values(), np.float64, len(scores))
+    sizes = np.maximum(1, np.array(held.tokens_of(scores), np.float64))
+    newest = firsts if held.all_alone else np.array(held.lasts(scores))
+    worst_first = np.lexsort((newest, relevance / np.sqrt(sizes)))
+    best_first: list[int] = firsts[worst_first[::-1]].tolist()
+    return best_first

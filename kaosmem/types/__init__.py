@@ -1,0 +1,58 @@
+"""What a session is made of: items, messages and content blocks. All are frozen."""
+
+from kaosmem.types.content import (
+    Content,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+    check_content,
+    content_json,
+    content_text,
+)
+from kaosmem.types.items import Item, UnreadItem, check_extent
+from kaosmem.types.json_values import (
+    MAX_INTEGER,
+    MAX_JSON_DEPTH,
+    JSONValue,
+    check_json,
+    check_metadata,
+    check_text,
+    is_integer,
+    json_text,
+)
+from kaosmem.types.messages import ChatMessage
+from kaosmem.types.trust import Trust, trust_of
+
+__all__ = [
+    "MAX_INTEGER",
+    "MAX_JSON_DEPTH",
+    "ChatMessage",
+    "Content",
+    "ContentBlock",
+    "DocumentBlock",
+    "ImageBlock",
+    "Item",
+    "JSONValue",
+    "TextBlock",
+    "ThinkingBlock",
+    "ToolResultBlock",
+    "ToolUseBlock",
+    "Trust",
+    "UnreadItem",
+    "block_text",
+    "check_content",
+    "check_extent",
+    "check_json",
+    "check_metadata",
+    "check_text",
+    "content_json",
+    "content_text",
+    "is_integer",
+    "json_text",
+    "trust_of",
+]

@@ -1,0 +1,176 @@
+"""What a message or item says: a text, or blocks of content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+
+from kaosmem.errors import InvalidContentError
+from kaosmem.types.json_values import JSONValue, check_text
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_MAX_REASON_CHARS = 200
+
+# How pydantic reads the blocks below: it is imported when the first block is checked, not with kaosmem.
+_CHECKED: dict[str, Any] = {"extra": "forbid", "revalidate_instances": "always"}
+
+
+def _sized(block: Any) -> str:
+    """Return the repr of a block: how long it is, not what it says."""
+    return f"<{type(block).__name__} {len(block_text(block)):,} characters>"
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Plain text."""
+
+    text: str
+    type: Literal["text"] = "text"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingBlock:
+    """A model's reasoning; `signature` is the provider's seal, without which it may not be sent back.
+
+    data: reasoning that the provider gave out only in encrypted form; then there is no other.
+    """
+
+    thinking: str
+    signature: str = ""
+    data: str = ""
+    type: Literal["thinking"] = "thinking"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
+
+    @property
+    def is_sealed(self) -> bool:
+        """Return whether the provider takes it back."""
+        return bool(self.signature or self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseBlock:
+    """A call of a tool. `arguments` is JSON text as the model wrote it, so that it goes back unchanged."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+    type: Literal["tool_use"] = "tool_use"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """An image: a URL, `data:` URLs included. `detail` is how closely OpenAI's models look at it."""
+
+    url: str
+    media_type: str = ""
+    detail: str = ""
+    type: Literal["image"] = "image"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultBlock:
+    """The result of the call with the id `tool_use_id`: a text, or texts and images."""
+
+    tool_use_id: str
+    content: str | tuple[TextBlock | ImageBlock, ...] = ""
+    is_error: bool = False
+    type: Literal["tool_result"] = "tool_result"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBlock:
+    """A document inside a message."""
+
+    text: str
+    title: str = ""
+    type: Literal["document"] = "document"
+    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
+    __repr__ = _sized
+
+
+ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock
+Content: TypeAlias = str | tuple[ContentBlock, ...]
+
+
+def block_text(block: ContentBlock) -> str:
+    """Return a block as the text that is counted, searched and shown where a format has no blocks."""
+    match block:
+        case TextBlock() | DocumentBlock(title=""):
+            return block.text
+        case DocumentBlock():
+            return f"{block.title}\n{block.text}"
+        case ThinkingBlock():
+            return block.thinking
+        case ToolUseBlock():
+            return f"{block.name}({block.arguments})"
+        case ToolResultBlock():
+            return block.content if isinstance(block.content, str) else "\n".join(map(block_text, block.content))
+        case ImageBlock():
+            return f"[image {block.media_type}]".replace(" ]", "]")
+
+
+def content_text(content: Content) -> str:
+    """Return content as one text, a block a paragraph."""
+    return content if isinstance(content, str) else "\n".join(map(block_text, content))
+
+
+def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Content:
+    """Return content as a str or a tuple of blocks. Raises InvalidContentError."""
+    if isinstance(content, str):
+        return check_text(content, "content")
+    try:
+        given = tuple(content)
+    except TypeError:
+        raise InvalidContentError(
+            f"content is a {type(content).__name__}; give a str or content blocks, such as TextBlock"
+        ) from None
+    for index, block in enumerate(given):
+        for name, text in _texts(block):
+            check_text(text, f"block {index} of content, {name},")
+    try:
+        return _adapter().validate_python(given)
+    except ValueError as error:
+        reason = error.errors()[0]["msg"][:_MAX_REASON_CHARS] if hasattr(error, "errors") else type(error).__name__
+        raise InvalidContentError(f"content is neither a str nor content blocks: {reason}") from None
+
+
+def stored_blocks(stored: JSONValue) -> tuple[ContentBlock, ...]:
+    """Return the blocks that `content_json` gave. Raises ValueError."""
+    return _adapter().validate_python(stored)
+
+
+def content_json(content: Content) -> JSONValue:
+    """Return content as JSON values, of which `check_content` makes it again."""
+    return content if isinstance(content, str) else list(_adapter().dump_python(content))
+
+
+def _texts(block: object) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a block, and in blocks within it, each with the name of its field."""
+    slots = getattr(block, "__slots__", ())
+    fields = block.items() if isinstance(block, Mapping) else ((name, getattr(block, name)) for name in slots)
+    for name, value in fields:
+        if isinstance(value, str):
+            yield name, value
+        elif isinstance(value, list | tuple):
+            for inner in value:
+                yield from _texts(inner)
+
+
+@cache
+def _adapter() -> TypeAdapter[tuple[ContentBlock, ...]]:
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(tuple[Annotated[ContentBlock, Field(discriminator="type")], ...])

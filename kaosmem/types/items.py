@@ -1,0 +1,294 @@
+"""One unit of memory, live or as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, SupportsIndex, TypeAlias, TypeVar, cast
+
+from kaosmem.display import fitted
+from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.names import shown
+from kaosmem.types.content import Content, content_json, content_text, stored_blocks
+from kaosmem.types.json_values import JSONValue, json_text
+from kaosmem.types.messages import ChatMessage
+from kaosmem.types.trust import Trust
+
+T = TypeVar("T")
+
+MAX_LINE_TEXT_CHARS = 2**16
+MAX_STRUCTURE_CHARS = 2**24
+MAX_STRUCTURE_CONTAINERS = 400_000
+
+UNVERIFIED_SYSTEM = "unverified-system"
+"""The role that a system message is shown under which is derived, or not trusted as the application is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One unit of memory.
+
+    tokens: of the content alone, as the session's counter counts it.
+    created_at: aware, in UTC.
+    key: items of one section with the same key are versions of one thing, of which the newest is live.
+    sources: ids of the items that this one was derived from.
+    """
+
+    id: str
+    section: str
+    role: str
+    content: Content
+    tokens: int
+    created_at: datetime
+    priority: int = 0
+    pinned: bool = False
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, JSONValue] = field(default_factory=dict)
+    key: str | None = None
+    sources: tuple[str, ...] = ()
+    trust: Trust = Trust.EXTERNAL
+    _memos: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _line: StoredLine | None = field(default=None, init=False, repr=False, compare=False)  # of an UnreadItem
+
+    @property
+    def shown_role(self) -> str:
+        """Return the role it is shown under: only what the application itself wrote is shown as a system message."""
+        if self.role == "system" and (self.trust < Trust.APPLICATION or self.sources):
+            return UNVERIFIED_SYSTEM
+        return self.role
+
+    def __repr__(self) -> str:
+        # Without its content: tracebacks and logs are full of reprs.
+        role = fitted(self.role or "no role", 20)
+        pinned = ", pinned" if self.pinned else ""
+        where = f"{fitted(self.id, 40, tail=24)} in {fitted(self.section, 30, tail=10)}"
+        return f"<Item {where}, {role}, {self.tokens:,} tokens{pinned}>"
+
+    def _repr_html_(self) -> str:
+        from kaosmem.notebook import prose, table
+
+        fields = {name: value for name, value in self.to_dict().items() if name not in ("id", "content", "trust")}
+        fields = {"section": self.section, **fields, "trust": self.trust.name.lower()}
+        rows = [(name, value if isinstance(value, str) else json_text(value)) for name, value in fields.items()]
+        return table(f"item {self.id}", (), [*rows, ("content", prose(self.text, max_chars=2_000))])
+
+    @property
+    def message(self) -> ChatMessage:
+        """Return the item as a message."""
+        return ChatMessage(self.shown_role, self.content)
+
+    @property
+    def text(self) -> str:
+        """Return the content as one text."""
+        return content_text(self.content)
+
+    def memo(self, name: str, make: Callable[[Item], T]) -> T:
+        """Return `make(self)`, made once for each `name` in the item's life."""
+        made: T | None = self._memos.get(name)
+        if made is None:
+            made = self._memos[name] = make(self)
+        return made
+
+    def size(self, form: str, measure: Callable[[Item], int]) -> int:
+        """Return `measure(self)`, measured once for each `form` in the item's life."""
+        return self.memo(form, measure)
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return the item as JSON values; what has its default is left out."""
+        stored: dict[str, JSONValue] = {
+            "id": self.id,
+            "role": self.role,
+            "content": content_json(self.content),
+            "tokens": self.tokens,
+            "created_at": self.created_at.isoformat(),
+            "trust": int(self.trust),
+        }
+        if self.priority:
+            stored["priority"] = self.priority
+        if self.pinned:
+            stored["pinned"] = True
+        if self.tags:
+            stored["tags"] = list(self.tags)
+        if self.metadata:
+            stored["metadata"] = dict(self.metadata)
+        if self.key is not None:
+            stored["key"] = self.key
+        if self.sources:
+            stored["sources"] = list(self.sources)
+        return stored
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Item:
+        """Return the item that `to_dict` stored. Raises InvalidContentError."""
+        try:
+            item = _drafted(stored)
+        except (KeyError, TypeError, ValueError) as error:
+            # Not from the error: the messages of these show what was stored.
+            raise InvalidContentError(f"not a stored item: {type(error).__name__}") from None
+        item.section = section
+        item.__class__ = cls
+        return item  # type: ignore[no-any-return]
+
+
+# A tuple, since one is made of each line of a snapshot that is read.
+StoredLine: TypeAlias = "tuple[int, int, bytes, Callable[[bytes], Mapping[str, JSONValue]]]"
+"""How many items and tokens a section had ever taken before an item, the line that holds it, and what parses that."""
+
+
+class UnreadItem(Item):
+    """An item that is still a line: asked for more than is known of it, it is decoded, and an Item from then on.
+
+    Its content is a text. Asking raises CorruptionError where the line is of another item.
+    """
+
+    __slots__ = ()
+    priority = 0
+    pinned = False
+    key = None
+
+    @staticmethod
+    def of(item_id: str, section: str, role: str, tokens: int, line: StoredLine) -> UnreadItem:
+        """Return the item of a line, of which this is known."""
+        draft: Any = _Draft()
+        draft.id, draft.section, draft.role, draft.tokens, draft._line = item_id, section, role, tokens, line
+        draft.__class__ = UnreadItem
+        return draft  # type: ignore[no-any-return]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return how many items and tokens its section had ever taken before it."""
+        return cast("StoredLine", self._line)[:2]
+
+    def entry(self) -> Mapping[str, JSONValue]:
+        """Return what its line says, which leaves it unread."""
+        return _said_of(self, cast("StoredLine", self._line))
+
+    def item(self) -> Item:
+        """Return it decoded, which leaves it unread."""
+        return _decoded(self)
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return what an Item would, which leaves it unread."""
+        if (line := self._line) is None:  # another thread has just read it
+            return Item.to_dict(self)
+        return {name: value for name, value in _said_of(self, line).items() if name not in ("position", "offset")}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Item.__slots__:
+            raise AttributeError(name)
+        _read(self)
+        return getattr(self, name)
+
+    def __eq__(self, other: object) -> bool:
+        _read(self)
+        return self == other
+
+    __hash__ = Item.__hash__
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        _read(self)
+        return self.__reduce_ex__(protocol)
+
+
+# No methods: where two threads ask at once, an unread item becomes an Item while the other is about to call them.
+
+
+def _read(item: Item) -> None:
+    """Make an unread item an Item."""
+    if (decoded := _decoded(item)) is not item:
+        for slot in _SLOTS:  # the line last: as long as it is there, others who ask decode it too
+            slot.__set__(item, slot.__get__(decoded))
+    object.__setattr__(item, "__class__", Item)
+
+
+def _decoded(item: Item) -> Item:
+    if (line := item._line) is None:
+        return item
+    try:
+        return Item.from_dict(_said_of(item, line), item.section)
+    except InvalidContentError as error:
+        raise CorruptionError(str(error)) from None
+
+
+def _said_of(item: Item, line: StoredLine) -> Mapping[str, JSONValue]:
+    position, offset, data, parse = line
+    stored = parse(data)
+    said = tuple(map(stored.get, ("id", "role", "tokens", "position", "offset")))
+    if said != (item.id, item.role, item.tokens, position, offset):
+        raise CorruptionError("a stored item is another one than its file says at its end")
+    return stored
+
+
+class _Draft:
+    """An item whose fields can still be set: a frozen one takes five times as long to make, field by field."""
+
+    __slots__ = Item.__slots__
+
+
+_SLOTS = [vars(Item)[name] for name in Item.__slots__]
+
+_TRUSTS = {int(trust): trust for trust in Trust}
+_KINDS = str, str, int, int, int, bool, dict
+
+
+def _drafted(stored: Mapping[str, JSONValue]) -> Any:
+    """Return an item made of JSON values, but for its section. Raises KeyError, TypeError, ValueError."""
+    draft: Any = _Draft()
+    get = stored.get
+    draft.id = item_id = stored["id"]
+    draft.role = role = stored["role"]
+    draft.content = content = stored["content"]
+    draft.tokens = tokens = stored["tokens"]
+    draft.created_at = created_at = datetime.fromisoformat(stored["created_at"])
+    draft.trust = _TRUSTS[trust := stored["trust"]]
+    draft.priority = priority = get("priority", 0)
+    draft.pinned = pinned = get("pinned", False)
+    draft.metadata = metadata = get("metadata", {})
+    draft.key = key = get("key")
+    draft.tags = _texts_of(tags) if (tags := get("tags")) is not None else ()
+    draft.sources = _texts_of(sources) if (sources := get("sources")) is not None else ()
+    draft._memos = {}
+    draft._line = None
+    kinds = type(item_id), type(role), type(tokens), type(trust), type(priority), type(pinned), type(metadata)
+    if kinds != _KINDS or not (key is None or type(key) is str):
+        raise TypeError("a field is of the wrong type")
+    if tokens < 0 or created_at.tzinfo is None:
+        raise ValueError("a field is out of its range")
+    if type(content) is not str:
+        draft.content = stored_blocks(content)
+    return draft
+
+
+def _texts_of(stored: JSONValue) -> tuple[str, ...]:
+    if type(stored) is not list or not all(type(text) is str for text in stored):
+        raise TypeError("not a list of texts")
+    return tuple(stored)
+
+
+def check_extent(item: Item) -> None:
+    """Raise InvalidContentError for an item that has more beside a text than can be stored and read back."""
+    beside = (*item.tags, *item.sources, *item.metadata.values())
+    if isinstance(item.content, str) and len(beside) < 1_000 and all(map(_is_short, beside)):
+        return
+    chars = containers = 0
+    left: list[JSONValue] = [item.to_dict()]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            chars += len(value) if len(value) <= MAX_LINE_TEXT_CHARS else 0  # a longer one has a place of its own
+        elif isinstance(value, dict):
+            left += (*value, *value.values())
+            containers += 1
+        elif isinstance(value, list | tuple):
+            left += value
+            containers += 1
+    if chars > MAX_STRUCTURE_CHARS or containers > MAX_STRUCTURE_CONTAINERS:
+        raise InvalidContentError(
+            f"item {shown(item.id)} has {chars} characters and {containers} objects and lists in its blocks and "
+            f"metadata, more than {MAX_STRUCTURE_CHARS} or {MAX_STRUCTURE_CONTAINERS}; split it, or store one text"
+        )
+
+
+def _is_short(value: JSONValue) -> bool:
+    return len(value) < 1_000 if isinstance(value, str) else value is None or isinstance(value, int | float)

@@ -1,0 +1,44 @@
+"""A message of a conversation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kaosmem.display import fitted
+from kaosmem.types.content import Content, ContentBlock, TextBlock, content_text
+from kaosmem.types.trust import Trust, trust_of
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message of a conversation. A role outside system, user, assistant and tool is a user of that name.
+
+    id: "" for none; what shortens a conversation names messages by it. pinned: no strategy may leave it out.
+    sources: ids of the messages that it was derived from. trust: None is what `trust_of` says.
+    """
+
+    role: str
+    content: Content
+    id: str = field(default="", kw_only=True)
+    pinned: bool = field(default=False, kw_only=True)
+    sources: tuple[str, ...] = field(default=(), kw_only=True)
+    trust: Trust | None = field(default=None, kw_only=True)
+
+    def __repr__(self) -> str:
+        role = fitted(self.role or "no role", 20)
+        return f"<{type(self).__name__} {role}, {len(self.text):,} characters>"
+
+    @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted."""
+        return trust_of(self.role, self.content) if self.trust is None else self.trust
+
+    @property
+    def blocks(self) -> tuple[ContentBlock, ...]:
+        """Return the content as blocks."""
+        return (TextBlock(self.content),) if isinstance(self.content, str) else self.content
+
+    @property
+    def text(self) -> str:
+        """Return the content as one text."""
+        return content_text(self.content)

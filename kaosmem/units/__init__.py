@@ -1,0 +1,8 @@
+"""What belongs together in a history, where it may be cut, and how it is made whole."""
+
+from kaosmem.units.cuts import cut_points, next_cut, roundest_first
+from kaosmem.units.link import Link
+from kaosmem.units.repair import NO_RESULT, repair
+from kaosmem.units.units import Units
+
+__all__ = ["NO_RESULT", "Link", "Units", "cut_points", "next_cut", "repair", "roundest_first"]

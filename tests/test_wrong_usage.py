@@ -1,0 +1,181 @@
+"""Mistakes that a newcomer makes, and the error that tells the way out of each."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem import (
+    AgentContext,
+    BM25Ranker,
+    ChatMessage,
+    ContextConfig,
+    ConversationSource,
+    DenseRanker,
+    Document,
+    Entity,
+    EventLog,
+    FactSource,
+    InMemoryGraphStore,
+    InMemoryHistoryProvider,
+    InMemoryVectorStore,
+    InvalidArgumentError,
+    InvalidContentError,
+    InvalidNameError,
+    KaosmemError,
+    LinearRanker,
+    LLMSummarizingCondenser,
+    NotOpenedError,
+    RecentEventsCondenser,
+    SectionSpec,
+    SessionMemory,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    TaskSource,
+    TextBlock,
+    UnknownSectionError,
+    VectorSource,
+    count_messages,
+    render_messages,
+    safe_id,
+)
+
+HI = ChatMessage("user", "hi")
+AS_DICT = {"role": "user", "content": "hi"}
+
+
+def opened(*args: Any, **kwargs: Any) -> Any:
+    """Return what opens a session with these arguments and closes it again."""
+
+    async def run() -> None:
+        async with SessionMemory.open(*args, **kwargs):
+            pass
+
+    return run()
+
+
+def agent() -> AgentContext:
+    return AgentContext(ContextConfig.default(), "reader")
+
+
+def memory() -> SessionMemory:
+    made = SessionMemory.test_mode()
+    made.add("messages", "hi", id="hi")
+    return made
+
+
+def shown(**kwargs: Any) -> Any:
+    return memory().assemble_context(budget=100, **kwargs)
+
+
+MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
+    # one where several are asked for
+    (lambda: agent().append(HI, "s"), InvalidArgumentError, "messages is a ChatMessage; give a list"),
+    (lambda: agent().append("hi", "s"), InvalidArgumentError, "messages is a str; give a list"),
+    (lambda: agent().append(AS_DICT, "s"), InvalidArgumentError, "messages is a dict; give a list"),
+    (lambda: agent().append(None, "s"), InvalidArgumentError, "messages is a NoneType; give a list"),
+    (lambda: agent().append([AS_DICT], "s"), InvalidContentError, "a dict; give a ChatMessage"),
+    (
+        lambda: InMemoryHistoryProvider().append_many("reader", HI, session_id="s"),
+        InvalidArgumentError,
+        "messages is a ChatMessage; give a list",
+    ),
+    (lambda: SlidingWindowCompaction(3).compact(HI), InvalidArgumentError, "messages is a ChatMessage; give a list"),
+    (lambda: SlidingWindowCompaction(3).compact([AS_DICT]), InvalidArgumentError, "messages hold a dict; give a list"),
+    (lambda: count_messages(AS_DICT, "openai"), InvalidArgumentError, "messages is a dict; give a list"),
+    (lambda: count_messages([HI], "openai"), InvalidArgumentError, "messages hold a ChatMessage; give a list of dict"),
+    (lambda: count_messages([AS_DICT], "text"), InvalidContentError, "messages is a list; give a str"),
+    (lambda: render_messages(HI, "openai"), InvalidArgumentError, "messages is a ChatMessage; give a list"),
+    (lambda: render_messages([AS_DICT], "openai"), InvalidArgumentError, "hold a dict; give a list of ChatMessage"),
+    (lambda: memory().add_many("messages", "hi"), InvalidArgumentError, "contents is a str; give a list"),
+    (lambda: memory().add("findings", "x", tags="legal"), InvalidArgumentError, "tags is a str; give a list"),
+    (lambda: memory().add("findings", "x", sources="hi"), InvalidArgumentError, "sources is a str; give a list"),
+    (lambda: shown(sections="messages"), InvalidArgumentError, "sections is a str; give a list"),
+    (lambda: opened(sections=SectionSpec("x")), InvalidArgumentError, "sections is a SectionSpec; give a list"),
+    (
+        lambda: InMemoryVectorStore().add(Document([TextBlock("x")], "1")),
+        InvalidArgumentError,
+        "documents is a Document",
+    ),
+    (lambda: InMemoryGraphStore().add_entities(Entity("x")), InvalidArgumentError, "entities is a Entity; give a list"),
+    # something of another kind
+    (lambda: opened(sections=["messages"]), InvalidArgumentError, "hold a str; give a list of SectionSpec"),
+    (lambda: opened(ranker="bm25"), InvalidArgumentError, "ranker is a str; give a Ranker"),
+    (lambda: opened(ranker=BM25Ranker), InvalidArgumentError, "the class BM25Ranker; give an instance"),
+    (lambda: opened(3), InvalidNameError, "<int>; give a folder, a URL"),
+    (lambda: SectionSpec("x", ranker="bm25"), InvalidArgumentError, "is a str; give a Ranker"),
+    (lambda: SectionSpec("x", eviction="fif"), InvalidArgumentError, "use one of none, refuse, fifo"),
+    (lambda: SectionSpec("x", floor=2), InvalidArgumentError, "a number from 0 to 1"),
+    (lambda: SectionSpec("x", header=3), InvalidArgumentError, "one line of text"),
+    (lambda: SectionSpec("x", in_context="no"), InvalidArgumentError, "True or False"),
+    (lambda: BM25Ranker(idf="best"), InvalidArgumentError, "use 'lucene' or 'okapi'"),
+    (lambda: LinearRanker(weights="mine"), InvalidArgumentError, "weights is a str; give a Weights"),
+    (lambda: DenseRanker(embedder="mine"), InvalidArgumentError, "embedder is a str; give a Embedder"),
+    (lambda: AgentContext(InMemoryHistoryProvider(), "a"), InvalidArgumentError, "give a ContextConfig"),
+    (lambda: ContextConfig(InMemoryHistoryProvider), InvalidArgumentError, "the class InMemoryHistoryProvider"),
+    (lambda: SummarizationCompaction(str, 10, 10), InvalidArgumentError, "the class str"),
+    (lambda: SummarizationCompaction(lambda _: HI, 10, 10), InvalidArgumentError, "a function; give a LLMClient"),
+    (lambda: LLMSummarizingCondenser(None), InvalidArgumentError, "llm is a NoneType; give a LLMClient"),
+    (lambda: RecentEventsCondenser(5), InvalidArgumentError, "config is a int; give a RecentEventsConfig"),
+    (lambda: ConversationSource([]), InvalidArgumentError, "log is a list; give a EventLog"),
+    (lambda: ConversationSource(EventLog(), "x"), InvalidArgumentError, "condenser is a str; give a Condenser"),
+    (lambda: VectorSource("x", None), InvalidArgumentError, "store is a str; give a VectorStore"),
+    (lambda: FactSource(InMemoryVectorStore(), "a"), InvalidArgumentError, "give a LongTermMemory"),
+    (lambda: TaskSource("board"), InvalidArgumentError, "store is a str; give a TaskStore"),
+    (lambda: memory().attach(InMemoryVectorStore()), InvalidArgumentError, "give a Source"),
+    (lambda: memory().attach(VectorSource), InvalidArgumentError, "the class VectorSource; give an instance"),
+    (lambda: memory().ingest(["a.md", "b.md"]), InvalidArgumentError, "give a path, one at a time"),
+    (lambda: memory().add("findings", "x", trust="user"), InvalidContentError, "give a Trust, such as Trust.USER"),
+    (lambda: memory().add("findings", "x", pinned="yes"), InvalidContentError, "give True or False"),
+    (lambda: safe_id(3), InvalidNameError, "give a str"),
+    # an id that is none
+    (lambda: memory().remove(memory()["messages"].get("hi")), InvalidNameError, "give its .id"),
+    (lambda: memory().forget(["hi"]), InvalidNameError, "<list> is not valid"),
+    (lambda: memory()[["messages"]], UnknownSectionError, "there are role"),
+    # words and numbers that mean nothing
+    (lambda: shown(overflow="truncate"), InvalidArgumentError, "use 'raise' or 'cut'"),
+    (lambda: memory().search("hi", limit=-1), InvalidArgumentError, "a whole number from 0 up"),
+    # a session that was not opened
+    (lambda: SessionMemory.open().add("messages", "hi"), NotOpenedError, "async with"),
+    (lambda: contextlib.ExitStack().enter_context(SessionMemory.open()), NotOpenedError, "async with"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "error", "remedy"), MISTAKES, ids=[remedy for *_, remedy in MISTAKES])
+async def test_a_mistake_is_told_with_its_remedy(
+    mistake: Callable[[], Any],
+    error: type[KaosmemError],
+    remedy: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was meant is in the message of a typed error, raised where the mistake is."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error) as raised:
+        result = mistake()
+        if inspect.isawaitable(result):
+            await result
+    assert remedy in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_session_that_is_awaited_says_how_it_is_opened() -> None:
+    """`await` is as near as one can come."""
+    with pytest.raises(NotOpenedError, match="async with"):
+        await SessionMemory.open()
+
+
+async def test_what_cannot_be_asked_for_is_absent(tmp_path: Path) -> None:
+    """To `hasattr`, which is how frameworks look at things, what is not opened has nothing."""
+    assert not hasattr(SessionMemory.open(tmp_path), "assemble_context")
+
+
+@pytest.mark.parametrize("messages", [(HI, HI), iter([HI, HI])])
+async def test_several_need_not_be_a_list(messages: Any) -> None:
+    """Whatever can be gone through is as good."""
+    assert len(await agent().append(messages, "s")) == 2
