@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import pytest
 
@@ -20,6 +21,7 @@ from benchmarks.corpus import seeded_texts
 from kaosmem import DEFAULT_SECTIONS, SectionSpec, SessionMemory
 from kaosmem.persistence.items import encode_items
 
+T = TypeVar("T")
 SIZES = 100, 1_000, 10_000
 ROUNDS = 5
 MOMENTS = 11
@@ -94,20 +96,18 @@ def converse(root: Path, messages: int, *, per_save: int) -> None:
 
 def remembered(root: Path) -> list[str]:
     """Open a long session and return its messages."""
-    return opened(root, "messages", HISTORY)
+    return ask(root, lambda memory: [item.text for item in memory["messages"]], HISTORY)
+
+
+def counted(root: Path) -> int:
+    """Open a long session and return how many messages it holds, reading none."""
+    return ask(root, lambda memory: len(memory["messages"]), HISTORY)
 
 
 def write_live(root: Path, path: Path) -> None:
     """Write the lines that a snapshot would have of the messages that a session holds."""
-
-    async def run() -> None:
-        async with SessionMemory.open(str(root), sections=HISTORY) as memory:
-            entries = memory["messages"].entries()
-            path.write_bytes(b"".join(encode_items({}, (("messages", entry) for entry in entries), seq=1)))
-            raise LeaveError
-
-    with suppress(LeaveError):
-        asyncio.run(run())
+    entries = ask(root, lambda memory: [*memory["messages"].entries()], HISTORY)
+    path.write_bytes(b"".join(encode_items({}, (("messages", entry) for entry in entries), seq=1)))
 
 
 def parsed_live(path: Path) -> list[str]:
@@ -144,23 +144,23 @@ class LeaveError(Exception):
     """Leaves a session unsaved: to save it would store a snapshot where one is due, and opening again would use it."""
 
 
-def opened(root: Path, section: str, specs: Sequence[SectionSpec] = DEFAULT_SECTIONS) -> list[str]:
-    """Open a session and return the texts in a section, with nothing written."""
-    texts: list[str] = []
+def ask(root: Path, question: Callable[[SessionMemory], T], specs: Sequence[SectionSpec] = DEFAULT_SECTIONS) -> T:
+    """Open a session and return what is asked of it, with nothing written."""
+    answers: list[T] = []
 
     async def run() -> None:
         async with SessionMemory.open(str(root), sections=specs) as memory:  # read_only, it would be read but once
-            texts.extend(item.text for item in memory[section])
+            answers.append(question(memory))
             raise LeaveError
 
     with suppress(LeaveError):
         asyncio.run(run())
-    return texts
+    return answers[0]
 
 
 def hydrated(root: Path) -> list[str]:
     """Open a session and return its documents."""
-    return opened(root, "documents")
+    return ask(root, lambda memory: [item.text for item in memory["documents"]])
 
 
 def parsed(path: Path) -> list[str]:
@@ -235,14 +235,17 @@ def test_cost_of_opening(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_cost_of_opening_what_a_long_session_still_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root, lines = tmp_path / "session", tmp_path / "live.jsonl"
     converse(root, 100_000, per_save=100)
-    ratios = []
+    ratios, unread_ratios = [], []
     with capsys.disabled():
-        print(f"\n{'live':>9}{'replayed':>10}{'open, ms CPU':>15}{'json.loads, ms CPU':>21}{'ratio':>8}")
+        print(f"\n{'live':>9}{'replayed':>10}{'open, ms CPU':>15}{'json.loads, ms CPU':>21}{'ratio':>8}{'unread':>8}")
         for _ in range(MOMENTS):
             write_live(root, lines)
             assert remembered(root) == parsed_live(lines)
             opening, loading = cpu_ms(remembered, root, rounds=25), cpu_ms(parsed_live, lines, rounds=25)
             ratios.append(opening / loading)
-            print(f"{LIVE:>9,}{replayed(root):>10,}{opening:>15.1f}{loading:>21.1f}{ratios[-1]:>8.1f}")
+            unread_ratios.append(cpu_ms(counted, root, rounds=25) / loading)
+            shown = f"{opening:>15.1f}{loading:>21.1f}{ratios[-1]:>8.1f}{unread_ratios[-1]:>8.1f}"
+            print(f"{LIVE:>9,}{replayed(root):>10,}{shown}")
             converse(root, 60, per_save=2)
         print(f"median {median(ratios):.1f}, worst {max(ratios):.1f}")
+        print(f"unread: median {median(unread_ratios):.1f}, worst {max(unread_ratios):.1f}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from kaosmem.errors import InvalidContentError
 from kaosmem.persistence.lines import encode_line
 from kaosmem.session.opening import Opening
 from kaosmem.types import UnreadItem
+from kaosmem.types.items import _SLOTS
 
 STORED: Mapping[str, Any] = {
     "id": "a",
@@ -33,6 +35,7 @@ STORED: Mapping[str, Any] = {
     "key": "k",
     "sources": ["b"],
 }
+LEAST = "id", "role", "content", "tokens", "created_at", "trust"
 WRONG = [
     *(("id", value) for value in (1, None, ["a"])),
     *(("role", value) for value in (None, 0)),
@@ -62,7 +65,7 @@ def test_a_stored_item_is_as_good_as_a_new_one() -> None:
 
 def test_a_stored_item_without_what_has_its_default_is_whole() -> None:
     """What `to_dict` leaves out comes back as its default, its own for each item."""
-    least = {name: STORED[name] for name in ("id", "role", "content", "tokens", "created_at", "trust")}
+    least = {name: STORED[name] for name in LEAST}
     first, second = Item.from_dict(least, "documents"), Item.from_dict(least, "documents")
     assert first == second
     assert first.to_dict() == least
@@ -78,7 +81,7 @@ def test_a_stored_field_of_the_wrong_type_is_refused(name: str, value: object) -
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize("name", ["id", "role", "content", "tokens", "created_at", "trust"])
+@pytest.mark.parametrize("name", LEAST)
 def test_a_stored_item_that_lacks_a_field_is_refused(name: str) -> None:
     with pytest.raises(InvalidContentError):
         Item.from_dict({field: value for field, value in STORED.items() if field != name}, "documents")
@@ -99,7 +102,16 @@ async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("id", "another"), ("tokens", 1), ("tokens", "1"), ("trust", 9), ("position", 7), ("offset", 1), ("content", 5)],
+    [
+        ("id", "another"),
+        ("role", "assistant"),
+        ("tokens", 1),
+        ("tokens", "1"),
+        ("trust", 9),
+        ("position", 7),
+        ("offset", 1),
+        ("content", 5),
+    ],
 )
 async def test_a_plain_item_that_makes_no_sense_is_refused_when_it_is_read(
     tmp_path: Path, name: str, value: object
@@ -129,6 +141,8 @@ async def test_a_plain_item_that_makes_no_sense_is_refused_when_it_is_read(
         {"ids": [1] * 300},
         {"ids": ["same"] * 300},
         {"tokens": ["1"] * 300},
+        {"roles": ["user"]},
+        {"roles": [None] * 300},
     ],
     ids=lambda wrong: str(wrong)[:40],
 )
@@ -151,8 +165,8 @@ async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: 
         memory.add_many("documents", [f"{number} " + "word " * 200 for number in range(300)])
         before = list(memory["documents"])
     asked: list[str] = []
-    entry = UnreadItem.entry
-    monkeypatch.setattr(UnreadItem, "entry", lambda unread: asked.append(unread.id) or entry(unread))
+    item = UnreadItem.item
+    monkeypatch.setattr(UnreadItem, "item", lambda unread: asked.append(unread.id) or item(unread))
     async with SessionMemory.open(tmp_path) as memory:
         assert await memory.fetch(before[7].id) == before[7]
         memory.remove(before[8].id)
@@ -160,6 +174,91 @@ async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: 
         assert len(asked) == 2
         assert list(memory["documents"]) == [*before[:8], *before[9:]]
         assert len(asked) == len(set(asked)) == 300
+
+
+async def test_what_a_history_evicted_is_not_decoded_to_open_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a history what it still holds is decoded; what was evicted is in the archive, as it was."""
+    history = [SectionSpec("messages", placement="history", max_items=200)]
+    async with SessionMemory.open(tmp_path, sections=history) as memory:
+        before = memory.add_many("messages", [f"{number} " + "word " * 250 for number in range(200)])
+    async with SessionMemory.open(tmp_path, sections=history) as memory:
+        assert memory["messages"].newest_user_item == before[-1]
+        memory.add_many("messages", ["a later one"] * 150)
+    asked: list[str] = []
+    item = UnreadItem.item
+    monkeypatch.setattr(UnreadItem, "item", lambda unread: asked.append(unread.id) or item(unread))
+    async with SessionMemory.open(tmp_path, sections=history) as memory:
+        assert not asked
+        assert list(memory["messages"])[:50] == before[150:]
+        assert asked == [each.id for each in before[150:]]
+        assert [version.item for version in memory["messages"].archive.in_memory()] == before[:150]
+        assert len(asked) == 50
+
+
+def unread(parse: Callable[[bytes], Mapping[str, Any]]) -> UnreadItem:
+    """Return an item of STORED that is still a line."""
+    return UnreadItem.of("a", "documents", "user", 1, (5, 7, b"line", parse))
+
+
+def test_an_unread_item_is_as_good_as_an_item() -> None:
+    """Compared from either side, copied, pickled or asked for anything, it is the Item that was stored."""
+    plain = {name: STORED[name] for name in (*LEAST, "tags", "metadata", "sources")}
+    expected = Item.from_dict(plain, "documents")
+    said = {**plain, "position": 5, "offset": 7}
+    asks: list[Callable[[Item], object]] = [
+        lambda item: item == expected,
+        lambda item: expected == item,
+        lambda item: item == unread(lambda _: said),
+        lambda item: replace(item) == copy.copy(item) == pickle.loads(pickle.dumps(item)) == expected,
+        lambda item: type(copy.copy(item)) is Item,
+        lambda item: item.text == "text" and type(item) is Item,
+        lambda item: repr(item) == repr(expected) and type(item) is UnreadItem,
+        lambda item: item.to_dict() == plain and type(item) is UnreadItem,
+        lambda item: item.size("form", lambda _: 7) == 7,
+        lambda item: not hasattr(item, "unknown"),
+    ]
+    for ask in asks:
+        assert ask(unread(lambda _: said))
+
+
+@pytest.mark.parametrize("other", [Item.text.fget, lambda item: item.to_dict(), lambda item: item == item])
+@pytest.mark.parametrize("ask", [lambda item: item.content, lambda item: item.to_dict()["content"]])
+def test_who_asks_an_unread_item_while_another_does_is_told_the_same(
+    ask: Callable[[Item], str], other: Callable[[Item], object]
+) -> None:
+    """A thread may come to its turn while one is decoding."""
+    turns = [other]
+
+    def parse(_: bytes) -> Mapping[str, Any]:
+        while turns:
+            turns.pop()(item)
+        return {name: STORED[name] for name in LEAST} | {"position": 5, "offset": 7}
+
+    item = unread(parse)
+    assert ask(item) == "text"
+    assert UnreadItem.to_dict(item)["content"] == item.text == "text"  # as one who had begun to ask before
+
+
+@pytest.mark.parametrize("turn", range(len(_SLOTS) + 1))
+def test_no_thread_meets_a_half_read_item(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever fields another thread has set so far, who asks for any is told it."""
+    met: list[object] = []
+
+    class Turn:
+        def __get__(self, item: Item, kind: object = None) -> None:
+            pass
+
+        def __set__(self, item: Item, value: object) -> None:
+            if not met:
+                met.append(None)
+                met.extend(getattr(item, name) for name in ("content", "sources", "key"))
+
+    monkeypatch.setattr("kaosmem.types.items._SLOTS", [*_SLOTS[:turn], Turn(), *_SLOTS[turn:]])
+    item = unread(lambda _: {name: STORED[name] for name in LEAST} | {"position": 5, "offset": 7})
+    assert item.text == "text"
+    assert met == [None, "text", (), None]
 
 
 async def stored(folder: Path, *, pinned: bool = False) -> Path:

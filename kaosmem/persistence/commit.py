@@ -247,6 +247,8 @@ def _cut_tail(head: Head, beyond: bytes, txn: str) -> tuple[Head, list[Step]]:
 
     txn: of the one commit that may have come to the log. Raises ConflictError for any other.
     """
+    if not beyond:
+        return head, []
     if not head.whole and beyond.startswith(b"\n"):
         head, beyond = replace(head, size=head.size + 1, whole=True), beyond[1:]
     tail = read_tail(beyond, head, start=head.size, path=log_file(head.segment))

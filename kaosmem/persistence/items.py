@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from sys import intern
 from typing import Any, TypeAlias
 
 from kaosmem.errors import CorruptionError
@@ -18,7 +19,7 @@ from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_ve
 from kaosmem.types import JSONValue, UnreadItem, json_text
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d
-_SUMMED_UP = {"id": str, "content": str, "tokens": int, "position": int, "offset": int}
+_SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int, "offset": int}
 """What every item that is summed up has, and of which type."""
 _NOT_SUMMED_UP = frozenset(("key", "pinned", "priority", "unit", "uses", "last_use", "updated"))
 """What none has: a session needs to know it when it opens."""
@@ -102,6 +103,7 @@ class _Summary:
     def __init__(self) -> None:
         self._runs: list[list[JSONValue]] = []
         self._ids: list[JSONValue] = []
+        self._roles: list[JSONValue] = []
         self._tokens: list[JSONValue] = []
         self._next: tuple[int, str, int, int] | None = None  # what would go on with the last run
 
@@ -115,13 +117,16 @@ class _Summary:
             self._runs.append([number, section, position, offset, 0])
         self._runs[-1][-1] += 1
         self._ids.append(item_id)
+        self._roles.append(data["role"])
         self._tokens.append(tokens)
         self._next = number + 1, section, position + 1, offset + tokens
 
     @property
     def fields(self) -> dict[str, JSONValue]:
         """Return it as JSON values, nothing for nothing."""
-        return {"runs": self._runs, "ids": self._ids, "tokens": self._tokens} if self._runs else {}
+        if not self._runs:
+            return {}
+        return {"runs": self._runs, "ids": self._ids, "roles": self._roles, "tokens": self._tokens}
 
 
 def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
@@ -186,12 +191,14 @@ def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[UnreadItem]]]:
     Raises CorruptionError where that makes no sense.
     """
     match parse_object(lines[-1]):
-        case {"runs": list(runs), "ids": list(ids), "tokens": list(tokens)}:
-            summed_up = zip(ids, tokens, strict=False)
+        case {"runs": list(runs), "ids": list(ids), "roles": list(roles), "tokens": list(tokens)}:
+            pass
         case _:
             return
-    if not {*map(type, ids)} <= {str} or not {*map(type, tokens)} <= {int} or len(ids) != len(tokens):
+    are_typed = {*map(type, ids), *map(type, roles)} <= {str} and {*map(type, tokens)} <= {int}
+    if not are_typed or not len(ids) == len(roles) == len(tokens):
         raise CorruptionError("its last line makes no sense")
+    summed_up = zip(ids, map(intern, roles), tokens, strict=True)
     number = 1
     for run in runs:
         match run:
@@ -202,8 +209,8 @@ def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[UnreadItem]]]:
             case _:
                 raise CorruptionError("its last line makes no sense")
         items = []
-        for line, (item_id, size) in zip(lines[first:number], summed_up, strict=False):
-            items.append(UnreadItem(item_id, section, size, position, offset, line, _data_of))
+        for line, (item_id, role, size) in zip(lines[first:number], summed_up, strict=False):
+            items.append(UnreadItem.of(item_id, section, role, size, (position, offset, line, _data_of)))
             position, offset = position + 1, offset + size
         yield first, items
 

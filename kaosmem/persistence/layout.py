@@ -67,13 +67,13 @@ def segments(names: Iterable[str]) -> list[int]:
 
     names: of the files in the log. Raises CorruptionError for one that is no segment.
     """
-    names = sorted(names)
-    if foreign := [name for name in names if not _number(name)]:
+    found = {_number(name): name for name in sorted(names, reverse=True)}
+    if foreign := found.get(0):
         raise CorruptionError(
-            f"{LOG + '/' + foreign[0]!r} is not a segment of a session log; move it elsewhere, or open another session",
-            file=f"{LOG}/{foreign[0]}",
+            f"{LOG + '/' + foreign!r} is not a segment of a session log; move it elsewhere, or open another session",
+            file=f"{LOG}/{foreign}",
         )
-    return numbers(names)
+    return sorted(found)
 
 
 def _number(name: str) -> int:

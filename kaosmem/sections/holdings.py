@@ -54,14 +54,18 @@ class Holdings:
     def __getitem__(self, ordinal: int) -> Item:
         return self._held[ordinal].item
 
+    def as_stored(self, ordinal: int) -> Item:
+        """Return an item, decoded or not."""
+        return self._held[ordinal].stored
+
     def known(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted, or what is known of one whose text only a file holds."""
         holding = self._held.get(ordinal)
         return self.past[ordinal] if holding is None else holding.item
 
     def read(self) -> Iterator[int]:
-        """Yield the ordinals of the items that have been decoded; the others are plain, and none needs to be shown."""
-        return (ordinal for ordinal, holding in self._held.items() if isinstance(holding.stored, Item))
+        """Yield the ordinals of the items that have been decoded."""
+        return (ordinal for ordinal, holding in self._held.items() if not isinstance(holding.stored, UnreadItem))
 
     @property
     def all_alone(self) -> bool:
@@ -182,9 +186,9 @@ class Holdings:
         self._updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
-        self._drop_key(holding.item, ordinal)
+        self._drop_key(holding.stored, ordinal)
         self._enter_key(item, ordinal)
-        del self._ordinals[holding.item.id]
+        del self._ordinals[holding.stored.id]
         self._ordinals[item.id] = ordinal
         holding.stored = item
         self.units.replace(ordinal, link)
@@ -205,7 +209,7 @@ class Holdings:
         firsts = {ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items}
         for ordinal, (first, _) in sorted(items.items()):
             firsts[ordinal] = firsts.setdefault(first, ordinal)  # where the first is gone, another begins the unit
-        places = [(at, Link.of(holding.item), firsts[at]) for at, holding in self._held.items()]
+        places = [(at, Link.of(holding.stored), firsts[at]) for at, holding in self._held.items()]
         self.units = Units.restore(places, loop=self.units.loop)
         self._reckon_all()
 
@@ -222,7 +226,7 @@ class Holdings:
         left = self._parted(ordinals)
         items = []
         for ordinal in ordinals:
-            item = self._held.pop(ordinal).item
+            item = self._held.pop(ordinal).stored
             items.append(item)
             self.used -= self._tokens.pop(ordinal)
             del self._ordinals[item.id]
@@ -261,7 +265,7 @@ class Holdings:
             if sum(len(self.units.members(first)) for first in firsts) != len(ordinals):
                 raise InvalidContentError("what is evicted is not whole units")
         for first in firsts:
-            self.past.put({member: self._held[member].item for member in self.units.members(first)})
+            self.past.put({member: self._held[member].stored for member in self.units.members(first)})
         return self.take(ordinals)
 
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
@@ -351,10 +355,10 @@ class Holdings:
         are_plain = state["loop"] is None
         for entry in entries:
             if isinstance(entry, UnreadItem):
-                ordinal = entry.position
+                ordinal, offset = entry.place
                 if not last < ordinal < holdings.taken or entry.id in ordinals:
                     raise InvalidContentError("a stored item is out of its place")
-                held[ordinal] = Holding(entry, entry.offset)
+                held[ordinal] = Holding(entry, offset)
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
                 continue
@@ -373,7 +377,7 @@ class Holdings:
             are_plain = are_plain and type(item.content) is str
         holdings.used = sum(tokens.values())
         if firsts or not are_plain:
-            links = ((ordinal, Link.of(holding.item)) for ordinal, holding in held.items())
+            links = ((ordinal, Link.of(holding.stored)) for ordinal, holding in held.items())
             places = [(ordinal, link, firsts.get(ordinal, ordinal)) for ordinal, link in links]
             holdings.units = Units.restore(places, loop=state["loop"])
             holdings._reckon_all()

@@ -60,8 +60,6 @@ class Ledger:
         counts = *(state[name] for name in _COUNTS), *state["returned"]
         if not all(type(count) is int and count >= 0 for count in counts):
             raise InvalidContentError("a section's state has a count that is none")
-        if spec.placement != "query":  # of which more is asked at once
-            entries = (entry.entry() if isinstance(entry, UnreadItem) else entry for entry in entries)
         archive = Archive(on_disk=state["archived"]) if archive is None else archive
         held = Holdings.restore(POLICIES[spec.eviction], state, entries, spec.name)
         held.past.returned = {*state["returned"]}

@@ -22,7 +22,8 @@ class Required:
         self._held = held
         self._needed: set[int] = set()  # pinned, or of role system in a static section
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
-        for ordinal in held.read():
+        # What is not decoded is not pinned: in a `query` section it need not be shown.
+        for ordinal in held.read() if spec.placement == "query" else held:
             self.note(ordinal)
 
     @property
@@ -32,7 +33,7 @@ class Required:
 
     def note(self, ordinal: int) -> None:
         """Note an item that is new or has changed."""
-        item = self._held[ordinal]
+        item = self._held.as_stored(ordinal)
         needed = item.pinned or (self._spec.placement == "static" and item.role == "system")
         (self._needed.add if needed else self._needed.discard)(ordinal)
         if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:

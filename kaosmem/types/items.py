@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeAlias, TypeVar, cast
 
 from kaosmem.display import fitted
 from kaosmem.errors import CorruptionError, InvalidContentError
@@ -49,6 +49,7 @@ class Item:
     sources: tuple[str, ...] = ()
     trust: Trust = Trust.EXTERNAL
     _memos: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _line: StoredLine | None = field(default=None, init=False, repr=False, compare=False)  # of an UnreadItem
 
     @property
     def shown_role(self) -> str:
@@ -130,35 +131,93 @@ class Item:
         return item  # type: ignore[no-any-return]
 
 
-@dataclass(slots=True)  # not frozen: a session has as many as items, and they are made four times as fast
-class UnreadItem:
-    """An item as it is stored, not decoded until somebody needs more of it than this.
+# A tuple, since one is made of each line of a snapshot that is read.
+StoredLine: TypeAlias = "tuple[int, int, bytes, Callable[[bytes], Mapping[str, JSONValue]]]"
+"""How many items and tokens a section had ever taken before an item, the line that holds it, and what parses that."""
 
-    position, offset: items and tokens that its section had ever taken before it.
-    line: its bytes. parse: gives what they say.
+
+class UnreadItem(Item):
+    """An item that is still a line: asked for more than is known of it, it is decoded, and an Item from then on.
+
+    Its content is a text. Asking raises CorruptionError where the line is of another item.
     """
 
-    id: str
-    section: str
-    tokens: int
-    position: int
-    offset: int
-    line: bytes = field(repr=False)
-    parse: Callable[[bytes], Mapping[str, JSONValue]] = field(repr=False)
+    __slots__ = ()
+    priority = 0
+    pinned = False
+    key = None
+
+    @staticmethod
+    def of(item_id: str, section: str, role: str, tokens: int, line: StoredLine) -> UnreadItem:
+        """Return the item of a line, of which this is known."""
+        draft: Any = _Draft()
+        draft.id, draft.section, draft.role, draft.tokens, draft._line = item_id, section, role, tokens, line
+        draft.__class__ = UnreadItem
+        return draft  # type: ignore[no-any-return]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return how many items and tokens its section had ever taken before it."""
+        return cast("StoredLine", self._line)[:2]
 
     def entry(self) -> Mapping[str, JSONValue]:
-        """Return what is stored of it. Raises CorruptionError where that is of another item."""
-        stored = self.parse(self.line)
-        if any(stored.get(name) != getattr(self, name) for name in ("id", "tokens", "position", "offset")):
-            raise CorruptionError("a stored item is another one than its file says at its end")
-        return stored
+        """Return what its line says, which leaves it unread."""
+        return _said_of(self, cast("StoredLine", self._line))
 
     def item(self) -> Item:
-        """Return the item. Raises CorruptionError."""
-        try:
-            return Item.from_dict(self.entry(), self.section)
-        except InvalidContentError as error:
-            raise CorruptionError(str(error)) from None
+        """Return it decoded, which leaves it unread."""
+        return _decoded(self)
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return what an Item would, which leaves it unread."""
+        if (line := self._line) is None:  # another thread has just read it
+            return Item.to_dict(self)
+        return {name: value for name, value in _said_of(self, line).items() if name not in ("position", "offset")}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Item.__slots__:
+            raise AttributeError(name)
+        _read(self)
+        return getattr(self, name)
+
+    def __eq__(self, other: object) -> bool:
+        _read(self)
+        return self == other
+
+    __hash__ = Item.__hash__
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        _read(self)
+        return self.__reduce_ex__(protocol)
+
+
+# No methods: where two threads ask at once, an unread item becomes an Item while the other is about to call them.
+
+
+def _read(item: Item) -> None:
+    """Make an unread item an Item."""
+    if (decoded := _decoded(item)) is not item:
+        for slot in _SLOTS:  # the line last: as long as it is there, others who ask decode it too
+            slot.__set__(item, slot.__get__(decoded))
+    object.__setattr__(item, "__class__", Item)
+
+
+def _decoded(item: Item) -> Item:
+    if (line := item._line) is None:
+        return item
+    try:
+        return Item.from_dict(_said_of(item, line), item.section)
+    except InvalidContentError as error:
+        raise CorruptionError(str(error)) from None
+
+
+def _said_of(item: Item, line: StoredLine) -> Mapping[str, JSONValue]:
+    position, offset, data, parse = line
+    stored = parse(data)
+    said = tuple(map(stored.get, ("id", "role", "tokens", "position", "offset")))
+    if said != (item.id, item.role, item.tokens, position, offset):
+        raise CorruptionError("a stored item is another one than its file says at its end")
+    return stored
 
 
 class _Draft:
@@ -166,6 +225,8 @@ class _Draft:
 
     __slots__ = Item.__slots__
 
+
+_SLOTS = [vars(Item)[name] for name in Item.__slots__]
 
 _TRUSTS = {int(trust): trust for trust in Trust}
 _KINDS = str, str, int, int, int, bool, dict
@@ -188,6 +249,7 @@ def _drafted(stored: Mapping[str, JSONValue]) -> Any:
     draft.tags = _texts_of(tags) if (tags := get("tags")) is not None else ()
     draft.sources = _texts_of(sources) if (sources := get("sources")) is not None else ()
     draft._memos = {}
+    draft._line = None
     kinds = type(item_id), type(role), type(tokens), type(trust), type(priority), type(pinned), type(metadata)
     if kinds != _KINDS or not (key is None or type(key) is str):
         raise TypeError("a field is of the wrong type")

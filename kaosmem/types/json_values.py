@@ -79,4 +79,7 @@ def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
 
 def json_text(value: JSONValue) -> str:
     """Return strict, compact JSON text: no NaN, characters as they are."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _encoder.encode(value)
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

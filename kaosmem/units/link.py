@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kaosmem.memos import register_memo
-from kaosmem.types import ChatMessage, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types import ChatMessage, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock, UnreadItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Link:
     @classmethod
     def of(cls, message: ChatMessage | Item) -> Link:
         """Return the link that a message's content blocks make."""
-        if isinstance(message.content, str):
+        if isinstance(message, UnreadItem) or isinstance(message.content, str):
             return _plain_link(message.role)
         blocks = message.content
         answers = tuple(block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock))

@@ -19,15 +19,15 @@ from kaosmem.persistence.records import Change, decode_record, encode_commit
 from kaosmem.types import UnreadItem
 from tests.persistence.worlds import changes, data
 
-plain_data = st.fixed_dictionaries(
-    {
-        "id": st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4),
-        "content": st.text(st.characters(exclude_categories=["Cs"])) | st.just('","tokens":1,"'),
-        "tokens": st.integers(0, 3),
-        "position": st.integers(0, 6),
-        "offset": st.integers(0, 6),
-    }
-)
+plain_fields = {
+    "id": st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4),
+    "role": st.text(st.characters(exclude_categories=["Cs"]), max_size=2),
+    "content": st.text(st.characters(exclude_categories=["Cs"])) | st.just('","tokens":1,"'),
+    "tokens": st.integers(0, 3),
+    "position": st.integers(0, 6),
+    "offset": st.integers(0, 6),
+}
+plain_data = st.fixed_dictionaries(plain_fields)
 
 
 def line_of(**fields: Any) -> bytes:
@@ -190,7 +190,9 @@ def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, 
     found = decode_items(stored, "snap", unread=True).items
     assert [*decoded(found)] == items
     for (_, item), (_, stated) in zip(found, items, strict=True):
-        assert isinstance(item, UnreadItem) == (stated.keys() == {"id", "content", "tokens", "position", "offset"})
+        assert isinstance(item, UnreadItem) == (
+            stated.keys() == {"id", "content", "tokens", "position", "offset", "role"}
+        )
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=3), max_size=6), st.data())
