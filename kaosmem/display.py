@@ -82,7 +82,7 @@ def scored(score: float | None) -> str:
     """Return a score in few columns, "-" for none."""
     if score is None:
         return "-"
-    return f"{score:.3f}" if abs(score) < 1_000 else f"{score:,.0f}" if abs(score) < 1e9 else f"{score:.2e}"
+    return f"{score:.3f}" if abs(score) < 1_000 else f"{score:,.0f}" if abs(score) < 1e7 else f"{score:.2e}"
 
 
 def listed(texts: Sequence[str], most: int) -> str:

@@ -175,7 +175,7 @@ def test_the_ten_lines_of_the_docstring_are_an_assembler(
     ("arguments", "remedy"),
     [
         ([], "give --data FOLDER, or set KAOSMEM_DATA"),
-        (["--data", "nowhere"], "no file of items|name their file too"),
+        (["--data", "nowhere"], "does not exist; check the path"),
         (["--data", "data", "--datasets", "poems"], "no data set 'poems' in .*; there are 'chats', 'deeds'"),
         (["--data", "data", "--assembler", "magic"], "no assembler 'magic'; choose of"),
         (["--data", "data", "--budgets", "0"], "from 1 up"),

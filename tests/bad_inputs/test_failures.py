@@ -103,10 +103,8 @@ async def add(memory, name):
         except KaosmemError:
             return number
     return 5
-async def main():
-    context = memory_at(sys.argv[1])
-    return await context.__aenter__(), context
-memory, context = asyncio.run(main())
+context = memory_at(sys.argv[1])
+memory = asyncio.new_event_loop().run_until_complete(context.__aenter__())
 reading, writing = os.pipe()
 child = os.fork()
 count = asyncio.run(add(memory, "child" if child == 0 else "parent"))
@@ -128,6 +126,7 @@ print(count, os.read(reading, 1)[0])
     )
     assert done.returncode == 0, done.stderr
     of_parent, of_child = map(int, done.stdout.split())
+    assert of_parent + of_child > 0
     held = await ids_at(tmp_path)
     for name, count in (("parent", of_parent), ("child", of_child)):
         assert [item_id for item_id in held if item_id.startswith(name)] == [f"{name}{n}" for n in range(count)]
