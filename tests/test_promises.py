@@ -23,6 +23,7 @@ from kaosmem import (
     WindowTooSmallError,
     count_messages,
 )
+from kaosmem.display import width
 from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
@@ -185,7 +186,7 @@ def test_p5_every_candidate_has_a_decision(world, query, budget, format):
     with pytest.raises(KaosmemError, match="no item"):
         context.decision("no such id")
     assert str(context.used) in context.explain()
-    assert all(len(line) <= 80 for line in context.explain().splitlines())
+    assert all(width(line) <= 80 for line in context.explain().splitlines())
 
 
 @given(worlds(), queries, budgets, formats)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kaosmem import Context, SessionMemory, Trust, WindowTooSmallError
 from kaosmem.assembly.allocation import cap_of
+from kaosmem.display import width
 from kaosmem.formats.delimiters import OPENING
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from tests.adapters.stores import attached, filled_sources
@@ -56,7 +57,7 @@ def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sourc
         check_openai_messages(first.messages)
     elif format == "anthropic":
         check_anthropic_messages(first.messages, first.system)
-    assert all(len(line) <= 80 for line in first.explain().splitlines())
+    assert all(width(line) <= 80 for line in first.explain().splitlines())
 
 
 SCENARIO = """
