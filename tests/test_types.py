@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import kaosmem
 from kaosmem import (
+    ChatMessage,
     InvalidContentError,
     Item,
     KaosmemError,
@@ -178,3 +179,15 @@ def test_errors_are_builtins_too_and_survive_pickling() -> None:
             assert any(base.__module__ == "builtins" and base is not Exception for base in kind.__bases__)
     too_small = kaosmem.WindowTooSmallError("no", need={"role": 5})
     assert pickle.loads(pickle.dumps(too_small)).need == {"role": 5}
+
+
+def test_a_message_takes_blocks_in_any_sequence_and_refuses_what_is_no_content() -> None:
+    """A list, and blocks as dicts, are what a tuple of blocks is."""
+    block = TextBlock("found")
+    assert ChatMessage("user", [block]) == ChatMessage("user", [{"type": "text", "text": "found"}])  # type: ignore[arg-type, list-item]
+    assert hash(ChatMessage("user", [block])) == hash(ChatMessage("user", (block,)))  # type: ignore[arg-type]
+    for content in (None, 3, [None], [{"type": "sound"}], {"text": "found"}):
+        with pytest.raises(InvalidContentError, match="content"):
+            ChatMessage("user", content)  # type: ignore[arg-type]
+    with pytest.raises(InvalidContentError, match="role is a NoneType; give a str"):
+        ChatMessage(None, "found")  # type: ignore[arg-type]

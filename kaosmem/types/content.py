@@ -127,6 +127,11 @@ def content_text(content: Content) -> str:
     return content if isinstance(content, str) else "\n".join(map(block_text, content))
 
 
+def is_block(value: object) -> bool:
+    """Return whether a value is a content block."""
+    return isinstance(value, ContentBlock)
+
+
 def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Content:
     """Return content as a str or a tuple of blocks. Raises InvalidContentError."""
     if isinstance(content, str):

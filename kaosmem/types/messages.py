@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kaosmem.display import fitted
-from kaosmem.types.content import Content, ContentBlock, TextBlock, content_text
+from kaosmem.types.content import Content, ContentBlock, TextBlock, check_content, content_text, is_block
+from kaosmem.types.json_values import check_text
 from kaosmem.types.trust import Trust, trust_of
 
 
@@ -15,6 +16,7 @@ class ChatMessage:
 
     id: "" for none; what shortens a conversation names messages by it. pinned: no strategy may leave it out.
     sources: ids of the messages that it was derived from. trust: None is what `trust_of` says.
+    Raises InvalidContentError for a role that is no text, and for content that is neither a text nor blocks.
     """
 
     role: str
@@ -23,6 +25,13 @@ class ChatMessage:
     pinned: bool = field(default=False, kw_only=True)
     sources: tuple[str, ...] = field(default=(), kw_only=True)
     trust: Trust | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if type(self.role) is not str:
+            check_text(self.role, "role")
+        content = self.content
+        if type(content) is not str and not (type(content) is tuple and all(map(is_block, content))):
+            object.__setattr__(self, "content", check_content(content))
 
     def __repr__(self) -> str:
         role = fitted(self.role or "no role", 20)

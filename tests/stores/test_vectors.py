@@ -126,9 +126,11 @@ async def test_a_document_is_no_message_and_no_block() -> None:
     document, block = Document("text", "a", (1, 0)), DocumentBlock("text", "title")
     with pytest.raises(InvalidContentError):
         await InMemoryVectorStore().add([block])  # type: ignore[list-item]
-    for message in (document, ChatMessage("user", (document,)), ChatMessage("user", document)):  # type: ignore[arg-type]
+    with pytest.raises(InvalidContentError):
+        await InMemoryHistoryProvider().append("a", document, session_id="s")  # type: ignore[arg-type]
+    for content in ((document,), document):
         with pytest.raises(InvalidContentError):
-            await InMemoryHistoryProvider().append("a", message, session_id="s")  # type: ignore[arg-type]
+            ChatMessage("user", content)  # type: ignore[arg-type]
     assert Document((block,), "a").content == (block,)
 
 
