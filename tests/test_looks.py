@@ -250,7 +250,7 @@ def test_long_names_and_huge_numbers_leave_room_for_the_sums() -> None:
     memory = SessionMemory.test_mode(sections=[SectionSpec("s" * 64 + "-" * 60 + "tail")])
     memory.add("s" * 64 + "-" * 60 + "tail", "text", id="i" * 256)
     lines = assembled(memory).explain().splitlines()
-    assert re.fullmatch(r"  s{27}…-{8}tail +\d+ tokens +\d+%  1 items", lines[2])
+    assert re.fullmatch(r"  s{27}…-{8}tail +\d+ tokens +\d+%  1 item", lines[2])
     huge = SessionMemory.test_mode(counter=lambda text: 10**17 * len(text))
     huge.add("documents", "text", id="i" * 256)
     assert max(map(len, assembled(huge, budget=10**20).explain().splitlines())) == 80

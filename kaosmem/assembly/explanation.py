@@ -24,7 +24,7 @@ _SHOWN_SECTIONS = 30
 def explanation(context: Context, *, misses: int) -> str:
     """Return a report of lines at most 80 columns wide."""
     lines = [
-        f"{context.used} of {context.budget} tokens used, {len(context.items)} items, format {context.format}",
+        f"{context.used:,} of {context.budget:,} tokens used, {_counted(len(context.items))}, format {context.format}",
         f"query: {preview(context.query, COLUMNS - 7)}",
         *_sums(context),
         *_sources(context),
@@ -35,7 +35,11 @@ def explanation(context: Context, *, misses: int) -> str:
     aligned = list(_aligned(rows))
     lines += ["", *aligned[: 1 + len(included)]]
     if missed:
-        lines += ["", f"nearest misses, {len(missed)} of {_left_out(context)} proposed", *aligned[1 + len(included) :]]
+        lines += [
+            "",
+            f"nearest misses, {len(missed)} of {_left_out(context):,} proposed",
+            *aligned[1 + len(included) :],
+        ]
     return "\n".join(fitted(line, COLUMNS) for line in lines)
 
 
@@ -44,7 +48,7 @@ def html(context: Context, *, misses: int = 10) -> str:
     shares = [(name, bar(use.used, context.budget), f"{use.items:,}") for name, use in context.by_section.items()]
     hidden = len(shares) - _SHOWN_SECTIONS
     sums = table(
-        f"{context.used:,} of {context.budget:,} tokens, {len(context.items):,} items, format {context.format}",
+        f"{context.used:,} of {context.budget:,} tokens, {_counted(len(context.items))}, format {context.format}",
         ("section", "tokens", "items"),
         [*shares[:_SHOWN_SECTIONS], (FRAME, bar(context.frame, context.budget), "")],
         numbers=("items",),
@@ -72,16 +76,20 @@ def _decisions(
     return table(title, columns, rows, numbers=("rank", "score", "tokens"), after=after)
 
 
+def _counted(items: int) -> str:
+    return f"{items:,} item{'' if items == 1 else 's'}"
+
+
 def _left_out(context: Context) -> int:
     return sum(not decision.included for decision in context.decisions)
 
 
 def _sums(context: Context) -> Iterable[str]:
-    uses = [(name, use.used, f"{use.items} items") for name, use in context.by_section.items()]
+    uses = [(name, use.used, _counted(use.items)) for name, use in context.by_section.items()]
     names = min(40, max((width(visible(name)) for name, _, _ in uses), default=0))
     for name, used, items in [*uses, (FRAME, context.frame, "")]:
         share = f"{used / context.budget:.0%}" if context.budget else "-"
-        line = f"  {padded(name, max(names, len(FRAME)), tail=12)} {used:>7} tokens {share:>5}  {items}"
+        line = f"  {padded(name, max(names, len(FRAME)), tail=12)} {used:>7,} tokens {share:>5}  {items}"
         yield line.rstrip()
 
 
