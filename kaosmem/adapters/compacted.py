@@ -19,7 +19,8 @@ class Compacted:
         """Return what was left with what has been appended since, None to begin anew.
 
         That is so if it holds no summary, if the thread has not only grown, as what a summary stands for may be gone
-        then, and if it is worth more than `room` tokens.
+        then, and if it is worth more than `room` tokens. Whether it has only grown is told by what was read of it both
+        times: where all of that says the same and has no ids, it is not seen that something before it was cleared.
         """
         if not self.read.placed or not any(is_record(each.message) for each in self.left.placed):
             return None
