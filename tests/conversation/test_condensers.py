@@ -12,7 +12,6 @@ from kaosmem import (
     BrowserOutputCondenser,
     ChatMessage,
     Condensation,
-    CondensationReason,
     CondensationRequest,
     Condenser,
     CondenserPipeline,
@@ -24,13 +23,13 @@ from kaosmem import (
     LLMAttentionCondenser,
     LLMSummarizingCondenser,
     MaskingConfig,
-    Need,
     NoCondensationError,
     NoOpCondenser,
     Observation,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
     RecentEventsConfig,
+    RollingCondenser,
     RollingConfig,
     StructuredSummaryCondenser,
     Summary,
@@ -108,12 +107,55 @@ async def test_r06_a_request_is_granted_however_short_the_view_is() -> None:
     assert not log.view.unhandled_condensation_request
 
 
-def test_r07_size_alone_can_wait() -> None:
-    size, tokens, request = CondensationReason
-    assert Need.of(frozenset()) is Need.NONE
-    assert Need.of(frozenset({size})) is Need.SOFT
-    for reasons in ({tokens}, {request}, {size, tokens}, {size, request}, {tokens, request}, set(CondensationReason)):
-        assert Need.of(frozenset(reasons)) is Need.HARD
+class Asking(AmortizedForgettingCondenser):
+    """Condenses when it is told to."""
+
+    def __init__(self, *, asks: bool, **config: object) -> None:
+        super().__init__(RollingConfig(**config))
+        self.asks = asks
+
+    def should_condense(self, view: View, *, limit: int | None = None) -> bool:
+        return self.asks
+
+
+class Helpless(RollingCondenser):
+    """Has no record to offer."""
+
+    async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
+        raise NoCondensationError("nothing may be left out")
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("max_tokens", [None, 10])
+@pytest.mark.parametrize("max_size", [None, 4])
+async def test_r07_size_alone_can_wait(max_size: int | None, max_tokens: int | None, asked: bool) -> None:
+    """If no record can be made, a view of too many tokens or one that somebody asked for is an error."""
+    log = logged(*said(5), *([REQUEST] if asked else []))
+    condenser = Helpless(RollingConfig(max_size=max_size, max_tokens=max_tokens))
+    reasons = {"size": max_size, "tokens": max_tokens, "request": asked}
+    assert condenser.reasons(log.view) == {reason for reason, holds in reasons.items() if holds}
+    assert condenser.should_condense(log.view) is any(reasons.values())
+    if max_tokens or asked:
+        with pytest.raises(NoCondensationError):
+            await condenser.condensed_history(log)
+    else:
+        assert await condenser.condensed_history(log) is log.view
+
+
+async def test_an_overridden_should_condense_decides() -> None:
+    """If it says yes half of a short view goes; if it says no nothing of a long one does."""
+    log = logged(*said(6))
+    record = await condensed(Asking(asks=True), log)
+    assert record.forgotten_ids == (0, 1, 2)
+    assert record.metadata["reasons"] == []
+    log = logged(*said(30), REQUEST)
+    for condenser in (Asking(asks=False, max_size=4, max_tokens=10), CondenserPipeline([Asking(asks=False)])):
+        assert await condenser.condensed_history(log, limit=5) is log.view
+
+
+async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_condense_asks() -> None:
+    log = logged(system(), user())
+    assert await Asking(asks=True).condensed_history(log) is log.view
 
 
 async def test_r09_what_has_to_be_and_cannot_is_a_clear_error() -> None:
@@ -161,15 +203,15 @@ async def test_r14_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_witho
 
 
 def test_r16_the_smaller_limit_of_tokens_counts() -> None:
-    for most, limit, tokens, need in (
-        (500, 100, 200, Need.HARD),
-        (100, 500, 200, Need.HARD),
-        (100, 500, 50, Need.NONE),
+    for most, limit, tokens, expected in (
+        (500, 100, 200, True),
+        (100, 500, 200, True),
+        (100, 500, 50, False),
     ):
         condenser = AmortizedForgettingCondenser(RollingConfig(max_tokens=most), counter=len)
         frame = 3 + len("assistant")
         view = view_of(agent("x" * (tokens - frame)))
-        assert condenser.should_condense(view, limit=limit) is need
+        assert condenser.should_condense(view, limit=limit) is expected
 
 
 def test_r18_as_few_go_as_free_more_than_enough() -> None:

@@ -10,7 +10,7 @@ from kaosmem.conversation.condensers.forgetting import (
 )
 from kaosmem.conversation.condensers.masking import BrowserOutputCondenser, MaskingConfig, ObservationMaskingCondenser
 from kaosmem.conversation.condensers.pipeline import CondenserPipeline
-from kaosmem.conversation.condensers.rolling import CondensationReason, Need, RollingCondenser, RollingConfig
+from kaosmem.conversation.condensers.rolling import CondensationReason, RollingCondenser, RollingConfig
 from kaosmem.conversation.condensers.summarizing import (
     LLMSummarizingCondenser,
     StructuredSummaryCondenser,
@@ -28,7 +28,6 @@ __all__ = [
     "LLMAttentionCondenser",
     "LLMSummarizingCondenser",
     "MaskingConfig",
-    "Need",
     "NoOpCondenser",
     "ObservationMaskingCondenser",
     "RecentEventsCondenser",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from kaosmem.arguments import check_count, check_instance
@@ -25,21 +25,6 @@ class CondensationReason(StrEnum):
     SIZE = "size"
     TOKENS = "tokens"
     REQUEST = "request"
-
-
-class Need(Enum):
-    """Whether a view has to be condensed: not, if it can be, or before anything else can go on."""
-
-    NONE = "none"
-    SOFT = "soft"
-    HARD = "hard"
-
-    @classmethod
-    def of(cls, reasons: frozenset[CondensationReason]) -> Need:
-        """Return the need that reasons make: size alone can wait."""
-        if not reasons:
-            return cls.NONE
-        return cls.SOFT if reasons == {CondensationReason.SIZE} else cls.HARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +106,22 @@ class RollingCondenser(Condenser):
         }
         return frozenset(reason for reason, holds in reasons.items() if holds)
 
-    def should_condense(self, view: View, *, limit: int | None = None) -> Need:
-        """Return whether a view has to be condensed."""
-        return Need.of(self.reasons(view, limit=limit))
+    def should_condense(self, view: View, *, limit: int | None = None) -> bool:
+        """Return whether to condense a view. Override it to condense at other times.
+
+        If it returns True while `reasons` is empty, half of the view's entries are forgotten.
+
+        >>> from kaosmem import Action, AmortizedForgettingCondenser, EventLog
+        >>> class ForgetsNotes(AmortizedForgettingCondenser):
+        ...     def should_condense(self, view, *, limit=None):
+        ...         return sum(event.text.startswith("note") for event in view) > 3
+        >>> log = EventLog()
+        >>> for number in range(4):
+        ...     _ = log.append(Action("message", f"note {number}"))
+        >>> [event.text for event in await ForgetsNotes().condensed_view(log)]
+        ['note 2', 'note 3']
+        """
+        return bool(self.reasons(view, limit=limit))
 
     @abstractmethod
     async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
@@ -138,21 +136,22 @@ class RollingCondenser(Condenser):
         raise error
 
     async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
-        """Return the view if it need not be condensed, or could wait and can't be; else the record that does it.
+        """Return the view if `should_condense` says no, else the record that condenses it.
 
+        If no record can be made, the view is returned unless its tokens are too many or somebody asked: then
+        `hard_reset` makes the record.
         Raises NoCondensationError.
         """
-        reasons = self.reasons(view, limit=limit)
-        need = Need.of(reasons)
-        if need is Need.NONE:
+        if not self.should_condense(view, limit=limit):
             return view
+        reasons = self.reasons(view, limit=limit)
         if CondensationReason.TOKENS in reasons:
             self._check_kept(view, limit)
         try:
             return await self.get_condensation(view, limit=limit)
         except NoCondensationError as error:
-            if need is Need.SOFT:
-                return view
+            if reasons <= {CondensationReason.SIZE}:
+                return view  # the size alone can wait
             return await self.hard_reset(view, error, limit=limit)
 
     def _check_kept(self, view: View, limit: int | None) -> None:
@@ -222,11 +221,12 @@ class RollingCondenser(Condenser):
         """Return how much has to go from a view so that about half of what it may have is left."""
         reasons = self._reasons(outline.events, is_requested=outline.is_requested, limit=limit)
         count = len(outline.events)
-        entries = [count // 2] if CondensationReason.REQUEST in reasons else []
+        is_asked = CondensationReason.REQUEST in reasons or not reasons  # none: an overridden should_condense asks
+        entries = [count // 2] if is_asked else []
         if CondensationReason.SIZE in reasons:
             entries.append((self.config.max_size or 0) // 2)
         if not reasons - {CondensationReason.SIZE}:
-            return Surplus(count + replaced - min(entries, default=count), 0)
+            return Surplus(count + replaced - min(entries), 0)
         tokens = [most // 2 for most in self._limits(limit)]
         if CondensationReason.REQUEST in reasons:
             tokens.append(outline.tokens // 2)
