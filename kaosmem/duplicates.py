@@ -1,63 +1,28 @@
-"""Near-duplicates: items of which one says what another says."""
+"""Duplicates: items whose texts are equal but for case and white space.
+
+Texts that differ in one word are never duplicates: that word may be a value, a name, a date or a negation.
+"""
 
 from __future__ import annotations
 
-from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from itertools import chain
-from typing import TypeAlias
-from zlib import crc32
+from typing import Protocol, TypeVar
 
 from kaosmem.types import ImageBlock, Item, ToolResultBlock
 
-SHINGLE_WORDS = 5
-Shingles: TypeAlias = frozenset[tuple[str, ...]]
+
+def statement(item: Item) -> bytes:
+    """Return a digest that duplicates share, made once in an item's life; an empty one if the item holds an image."""
+    return item.memo("statement", _statement)
 
 
-def shingles(item: Item) -> Shingles:
-    """Return all runs of five words of an item's text; of fewer words, these as one.
-
-    Words are what blanks part, in any case.
-    """
-    words = item.text.casefold().split()
-    return frozenset(_runs(words)) or frozenset((tuple(words),))
-
-
-def are_near(one: Shingles, other: Shingles) -> bool:
-    """Return whether two sets have at least four fifths of their union in common: a Jaccard index of 0.8."""
-    fewer, more = sorted((len(one), len(other)))
-    if 5 * fewer < 4 * more:
-        return False
-    common = len(one & other)
-    return 5 * common >= 4 * (fewer + more - common)
-
-
-def sketch(item: Item) -> array[int]:
-    """Return hashes of those shingles that come first in an order that all items share, made once in an item's life.
-
-    The sketches of near-duplicates have a hash in common: each holds more than a fifth of the shingles, of which at
-    most a fifth come before the first common one. Items that hold images are like no other: theirs are empty.
-    """
-    return item.memo("sketch", _sketch)
-
-
-def _sketch(item: Item) -> array[int]:
+def _statement(item: Item) -> bytes:
     if not _is_text(item):
-        return array("I")
-    words = item.text.casefold().encode().split()
-    # First come those that begin with the longest words: these are soon found, and few other texts have them.
-    lengths = list(map(len, words[: 1 - SHINGLE_WORDS]))
-    least = len(lengths) // 5 + 1
-    shortest = sorted(lengths)[-least] if lengths else 0
-    starts = (start for start, length in enumerate(lengths) if length >= shortest)
-    hashes = {crc32(b" ".join(words[start : start + SHINGLE_WORDS])) for start in starts}
-    if len(hashes) < least:  # too few words, or the same ones again and again
-        hashes = {crc32(" ".join(shingle).encode()) for shingle in shingles(item)}
-    return array("I", sorted(hashes))
-
-
-def _runs(words: Sequence[str]) -> Iterable[tuple[str, ...]]:
-    return zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)
+        return b""
+    return blake2b(" ".join(item.text.casefold().split()).encode(), digest_size=16).digest()
 
 
 def _is_text(item: Item) -> bool:
@@ -70,58 +35,74 @@ def _is_text(item: Item) -> bool:
 
 
 class Shown:
-    """Items that are shown, to be asked which others say what one of them says."""
+    """The items that a window shows so far, by what they say."""
 
     def __init__(self, items: Iterable[Item]) -> None:
-        self._items = list(items)
-        self._hashes: set[int] = set().union(*map(sketch, self._items))
-        self._bearers: dict[int, list[int]] = {}  # hash -> places in `_items`, of the first `_filed`
-        self._filed = 0
-        self._shingles: dict[int, Shingles] = {}  # by place, of those that were compared
+        self._by_statement: dict[bytes, Item] = {}
+        for item in items:
+            self._note(item)
 
     def admit(self, items: Sequence[Item]) -> tuple[str, ...]:
-        """Note items as shown, or return for each the id of the first shown one that it is a near-duplicate of.
+        """Note a unit's items as shown and return (); if all are duplicates, return the ids of their twins instead.
 
-        Items that come together stay together: they are noted, and () returned, where any of them is no duplicate.
+        A shown item of the same section is a twin only if it is not older: a repeated statement is the newest one.
         """
-        twins = []
-        for item in items:
-            own, before = sketch(item), len(self._hashes)
-            self._hashes.update(own)
-            # Most share no hash with what is shown: all of theirs are new.
-            if len(self._hashes) < before + len(own) and (twin := self._twin(item, own)) is not None:
-                twins.append(twin)
+        twins = [twin.id for item in items if (twin := self._twin(item))]
         if len(twins) == len(items):
             return tuple(twins)
-        self._items += items
+        for item in items:
+            self._note(item)
         return ()
 
-    def _twin(self, item: Item, own: Iterable[int]) -> str | None:
-        self._file()
-        own_shingles = shingles(item)
-        for place in sorted({*chain.from_iterable(self._bearers.get(each, ()) for each in own)}):
-            if place not in self._shingles:
-                self._shingles[place] = shingles(self._items[place])
-            if are_near(own_shingles, self._shingles[place]):
-                return self._items[place].id
-        return None
+    def _twin(self, item: Item) -> Item | None:
+        twin = self._by_statement.get(statement(item))
+        return None if twin is None or _is_newer(item, twin) else twin
 
-    def _file(self) -> None:
-        for place in range(self._filed, len(self._items)):
-            for each in sketch(self._items[place]):
-                self._bearers.setdefault(each, []).append(place)
-        self._filed = len(self._items)
+    def _note(self, item: Item) -> None:
+        if own := statement(item):
+            twin = self._by_statement.setdefault(own, item)
+            if _is_newer(item, twin):
+                self._by_statement[own] = item
+
+
+def _is_newer(item: Item, twin: Item) -> bool:
+    return item.section == twin.section and item.created_at > twin.created_at
 
 
 class Told:
-    """Items that were told apart so far: it knows most near-duplicates of them at sight, and is never wrong."""
+    """The items that were proposed so far, by what they say."""
 
     def __init__(self) -> None:
-        self._by_least: dict[int, Item] = {}
+        self._statements: set[bytes] = set()
 
     def knows(self, item: Item) -> bool:
-        """Return whether an item is known to be a near-duplicate of an earlier one; note it otherwise."""
-        own = sketch(item)
-        if not own or (other := self._by_least.setdefault(own[0], item)) is item:
-            return False
-        return item.content == other.content or are_near(shingles(item), shingles(other))
+        """Return whether an item is a duplicate of an earlier one; note it otherwise."""
+        own = statement(item)
+        if own in self._statements:
+            return True
+        if own:
+            self._statements.add(own)
+        return False
+
+
+class Unit(Protocol):
+    """Items that stay together."""
+
+    @property
+    def items(self) -> Sequence[Item]: ...
+
+
+UnitT = TypeVar("UnitT", bound=Unit)
+
+
+def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
+    """Return units in their order, but duplicates among them newest first, in the places that they had."""
+    places: defaultdict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    for place, unit in enumerate(units):
+        places[tuple(map(statement, unit.items))].append(place)
+    ordered = list(units)
+    for same in places.values():
+        newest = sorted((units[place] for place in same), key=lambda unit: unit.items[0].created_at, reverse=True)
+        for place, unit in zip(same, newest, strict=True):
+            ordered[place] = unit
+    return tuple(ordered)

@@ -1,8 +1,8 @@
-"""Near-duplicates: which items are, that one of them is shown, and that the decisions of the others name it."""
+"""Duplicates: one of them is shown, and the decisions of the others name it."""
 
 from __future__ import annotations
 
-import asyncio
+from datetime import timedelta
 from itertools import combinations
 
 import pytest
@@ -23,86 +23,108 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.assembly import packing
-from kaosmem.duplicates import Shown, Told, are_near, shingles, sketch
-from kaosmem.sections import proposer
+from kaosmem.duplicates import Shown, Told, newest_first, statement
+from kaosmem.sections import Candidate, proposer
 from tests.test_promises import assembled, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
 
 def says_the_same(one: str, other: str) -> bool:
-    """Return whether two texts are near-duplicates, by the definition."""
-    ours, theirs = (
-        {" ".join(words[at : at + 5]) for at in range(len(words) - 4)} or {str(words)}
-        for words in (one.lower().split(), other.lower().split())
-    )
-    return len(ours & theirs) / len(ours | theirs) >= 0.8
+    """Return whether two texts are duplicates, by the definition."""
+    return one.casefold().split() == other.casefold().split()
 
 
-words = st.sampled_from(["a", "of", "fee", "Fee", "party", "indemnity", "日本語", "ü", "1.5"])
-plain = st.lists(words, max_size=40).map(" ".join)
+words = st.sampled_from(["a", "of", "fee", "Fee", "not", "indemnity", "日本語", "ü", "1.5", "$1.5", "north", "south"])
+texts = st.lists(words, max_size=8).map(" ".join)
 
 
 @st.composite
 def edited(draw: st.DrawFn) -> tuple[str, str]:
-    """Draw a text, and another with some of its words changed, dropped or added."""
+    """Draw a text, and another in which some case, some white space and perhaps a word differ."""
     text = draw(st.lists(words, min_size=1, max_size=60))
-    other = list(text)
-    for place in draw(st.lists(st.integers(0, len(text) - 1), max_size=3)):
-        other[place : place + draw(st.integers(0, 2))] = draw(st.lists(words, max_size=2))
+    other = [draw(st.sampled_from([word, word, word.upper()])) for word in text]
+    if draw(st.booleans()):
+        other[draw(st.integers(0, len(other) - 1))] = draw(words)
     return " ".join(text), " \n".join(other)
 
 
-FIVE = "one two three four five six seven eight nine ten eleven twelve thirteen"
-
-
-@given(st.one_of(edited(), st.tuples(plain, plain)))
-@example((FIVE, FIVE + " more still"))  # 9 of 11
-@example((FIVE, FIVE + " more still now"))  # 9 of 12
-@example((" ".join(str(n) for n in range(9)), " ".join(str(n) for n in range(8))))  # 4 of 5
+@given(st.one_of(edited(), st.tuples(texts, texts)))
 @example(("ok then", "OK  then\n"))
 @example(("ok then", "ok"))
+@example(("the north building", "the south building"))
+@example(("he is away", "he is not away"))
 @example(("", " "))
-def test_near_duplicates_are_found_and_nothing_else(texts: tuple[str, str]) -> None:
-    """What is asked is told a duplicate just where the definition says so, however the texts are stored."""
-    one, other = map(text_item, texts)
-    near = says_the_same(*texts)
-    assert are_near(shingles(one), shingles(other)) == near
-    assert bool(Shown([one]).admit((other,))) == near
-    assert not near or not set(sketch(one)).isdisjoint(sketch(other))
+def test_duplicates_are_found_and_nothing_else(pair: tuple[str, str]) -> None:
+    """An item is a duplicate exactly where the definition says so, and a text with another word never is."""
+    one, other = map(text_item, pair)
+    same = says_the_same(*pair)
+    assert (statement(one) == statement(other)) == same
+    assert bool(Shown([one]).admit((other,))) == same
     told = Told()
     assert not told.knows(one)
-    assert not told.knows(other) or near
-
-
-SHORT = [f"{number:03}" for number in range(400)]
-
-
-@pytest.mark.parametrize(
-    "more",
-    [[f"extraordinary-{number}" for number in range(98)], ["extraordinary"] * 120],
-    ids=["a fifth more", "one word again and again"],
-)
-@pytest.mark.parametrize("is_before", [True, False])
-def test_long_words_hide_no_near_duplicate(more: list[str], is_before: bool) -> None:
-    """What sketches look at first may be all that two texts don't share: just so much that they are near."""
-    one = text_item(" ".join(SHORT))
-    other = text_item(" ".join(more + SHORT if is_before else SHORT + more))
-    assert says_the_same(one.text, other.text)
-    assert Shown([one]).admit((other,))
-    assert Shown([other]).admit((one,))
+    assert told.knows(other) == same
 
 
 @given(st.lists(edited(), max_size=8))
-def test_the_first_that_is_shown_stands_for_the_others(pairs: list[tuple[str, str]]) -> None:
-    """Asked one after another, items are admitted or named after the earliest admitted one that says the same."""
+def test_the_first_item_shown_stands_for_those_of_other_sections(pairs: list[tuple[str, str]]) -> None:
+    """Items of several sections are admitted, or named after the admitted item that says the same."""
     texts = [text for pair in pairs for text in pair]
-    items = [Item(str(at), "s", "", text, 0, text_item("").created_at) for at, text in enumerate(texts)]
+    items = [Item(str(at), f"s{at}", "", text, 0, text_item("").created_at) for at, text in enumerate(texts)]
     shown, admitted = Shown(items[:1]), items[:1]
     for item in items[1:]:
         twins = [other.id for other in admitted if says_the_same(other.text, item.text)]
-        assert shown.admit((item,)) == tuple(twins[:1])
+        assert shown.admit((item,)) == tuple(twins)
         if not twins:
             admitted.append(item)
+
+
+PARKING = "For the Harbour Street office the landlord confirmed that cars may be parked in the court of the {} building"
+
+
+@pytest.mark.parametrize("asked", ["north", "south"])
+@pytest.mark.parametrize("threshold", [0, 1_000])
+@pytest.mark.parametrize("sides", [("north", "south"), ("south", "north"), ("north", "south", "north")])
+async def test_another_value_is_no_duplicate_and_the_newest_statement_stays(
+    sides: tuple[str, ...], threshold: int, asked: str
+) -> None:
+    """Each value is shown once, in order of the newest statement of it, whichever is asked for."""
+    spec = SectionSpec("findings", eviction="none", retrieval_threshold=threshold)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for side in sides:
+        memory.add("findings", PARKING.format(side))
+    context = await memory.assemble_context(f"May cars be parked at the {asked} building?", budget=1_000)
+    assert [item.text for item in context.items] == [PARKING.format(side) for side in sides[-2:]]
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+async def test_a_statement_made_again_after_another_is_shown_after_it(pinned: bool) -> None:
+    """A value that holds again stands below the value in between, also where its first statement is pinned."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("findings", eviction="none"),))
+    memory.add("findings", "The door is open.", pinned=pinned)
+    memory.add("findings", "The door is shut.")
+    memory.add("findings", "The door is open.")
+    context = await memory.assemble_context("Is the door open or shut?", budget=1_000)
+    shown = [item.text for item in context.items]
+    assert shown == ["The door is open."] * pinned + ["The door is shut.", "The door is open."]
+
+
+@given(st.lists(st.integers(0, 3), max_size=12))
+def test_duplicates_change_places_with_one_another_alone(statements: list[int]) -> None:
+    """The newest of the units that say the same comes in the first place that any of them had."""
+    start = text_item("").created_at
+    items = [
+        Item(str(at), "s", "", f"statement {each}", 1, start + timedelta(seconds=at))
+        for at, each in enumerate(statements)
+    ]
+    units = [
+        Candidate((item,), at, offset=0, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1)
+        for at, item in enumerate(items)
+    ]
+    ordered = newest_first(units)
+    assert [unit.items[0].text for unit in ordered] == [unit.items[0].text for unit in units]
+    for text in {unit.items[0].text for unit in units}:
+        positions = [unit.position for unit in ordered if unit.items[0].text == text]
+        assert positions == sorted(positions, reverse=True)
 
 
 def test_only_text_is_compared() -> None:
@@ -113,7 +135,7 @@ def test_only_text_is_compared() -> None:
         one, other = (memory.add("documents", content) for _ in range(2))
         assert Shown([one]).admit((other,)) == ()
     one, other = memory.add("documents", [TextBlock("the same")]), memory.add("documents", "the same")
-    assert Shown([one]).admit((other,)) == (one.id,)
+    assert Shown([other]).admit((one,)) == (other.id,)
 
 
 def test_what_comes_together_is_left_out_together_or_not_at_all() -> None:
@@ -136,8 +158,8 @@ TEXT = seeded_texts(1, words=60)[0]
 
 
 def variants(number: int) -> list[str]:
-    """Return so many texts that say the same but for one word."""
-    return [f"{TEXT} copy{at}" for at in range(number)]
+    """Return so many texts that say the same."""
+    return [f"{TEXT} {' ' * at}copy" for at in range(number)]
 
 
 @pytest.mark.parametrize("threshold", [0, 1_000])
@@ -173,14 +195,14 @@ async def test_the_section_that_is_served_first_shows_it() -> None:
 async def test_what_is_shown_anyway_stands_for_its_duplicates() -> None:
     """What stands in the system message or the tail is not repeated in the block, and is never left out itself."""
     memory = SessionMemory.test_mode(sections=SPECS)
-    rule = memory.add("role", "Answer in the language of the question.")
     memory.add("role", "Answer in the language of the question.")
+    rule = memory.add("role", "Answer in the language of the question.")
     asked = [memory.add("messages", TEXT), memory.add("messages", TEXT)]
     pinned = [memory.add("findings", TEXT, pinned=True) for _ in range(2)]
     known = [memory.add("documents", text) for text in (TEXT, rule.text)]
     context = await memory.assemble_context(TEXT, budget=2_000)
     assert {item.id for item in known}.isdisjoint(item.id for item in context.items)
-    assert [context.decision(item.id).same_as for item in known] == [asked[0].id, rule.id]
+    assert [context.decision(item.id).same_as for item in known] == [asked[1].id, rule.id]
     assert all(context.decision(item.id).included for item in (*asked, *pinned, *memory["role"]))
 
 
@@ -283,7 +305,7 @@ def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budge
     """Where no two items say the same, looking for duplicates changes no byte and no decision."""
     items = [version.item for spec in world.memory.sections for version in world.memory[spec.name].archive.in_memory()]
     items += [item for spec in world.memory.sections for item in world.memory[spec.name]]
-    if any(are_near(shingles(one), shingles(other)) for one, other in combinations(items, 2)):
+    if len({statement(item) for item in items}) < len(items):
         return
     context = assembled(world, query, budget, format)
     with pytest.MonkeyPatch.context() as patch:
@@ -294,21 +316,3 @@ def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budge
         assert isinstance(plain, Context)
         assert handed_over(context) == handed_over(plain)
         assert context.decisions == plain.decisions
-
-
-def test_copies_of_a_long_text_are_found_in_any_process() -> None:
-    """Sketches depend on nothing but the text."""
-    assert list(sketch(text_item("one two three four five six"))) == list(
-        sketch(text_item("One two  three four five six"))
-    )
-    assert asyncio.run(_in_two_memories()) == [True, True]
-
-
-async def _in_two_memories() -> list[bool]:
-    found = []
-    for _ in range(2):
-        memory = SessionMemory.test_mode(sections=SPECS)
-        memory.add_many("documents", variants(5))
-        context = await memory.assemble_context(TEXT, budget=1_000)
-        found.append(len(context.items) == 1)
-    return found

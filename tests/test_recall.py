@@ -77,7 +77,7 @@ async def test_an_evicted_finding_comes_back_for_a_question_about_it(eviction: s
 
 
 async def test_a_superseded_finding_comes_after_what_supersedes_it() -> None:
-    """Where they say almost the same, and one alone is shown, it is not the older one, however well that matches."""
+    """An older version ranks below every newer one, however well it matches."""
     spec = SectionSpec("findings", eviction="none", recall=1.0, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
     same, *others = seeded_texts(10, words=60)
@@ -85,12 +85,12 @@ async def test_a_superseded_finding_comes_after_what_supersedes_it() -> None:
     new = memory.add("findings", f"{same} {FACT} It is on the blue door.", key="code")
     for text in others:
         memory.add("findings", text)
-    alone = await memory.assemble_context("What is on the red door?", budget=1_000)
-    assert (alone.decision(new.id).included, alone.decision(old.id).reason) == (True, Reason.DUPLICATE)
+    two = await memory.assemble_context("What is on the red door?", budget=1_000)
+    assert two.decision(new.id).included
+    assert two.decision(new.id).rank < two.decision(old.id).rank
     newest = memory.add("findings", "The vault in Zurich has a new code, 2207, and no door any more.", key="code")
-    both = await memory.assemble_context(QUESTION, budget=1_000)
-    assert {old.id, new.id} & recalled(both) == {new.id}
-    assert both.decision(newest.id).rank < both.decision(new.id).rank < both.decision(old.id).rank
+    three = await memory.assemble_context(QUESTION, budget=1_000)
+    assert three.decision(newest.id).rank < three.decision(new.id).rank < three.decision(old.id).rank
 
 
 async def test_what_is_recalled_passes_the_filter() -> None:

@@ -125,7 +125,7 @@ given_items: st.SearchStrategy[list[Given]] = st.lists(
 def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[Item]:
     """Add what stays together, a text or a call with its result, and return it."""
     text, is_result, metadata = given
-    text += str(number) if text else ""  # so that most are no near-duplicates
+    text += str(number) if text else ""  # so that most are not duplicates
     if not is_result:
         return [memory.add(section, text, role="note", metadata=metadata)]
     call = memory.add(section, [ToolUseBlock(f"c{number}", "f", "{}")], role="assistant", metadata=metadata)

@@ -36,7 +36,7 @@ class Reason(StrEnum):
     HELD_BACK = "held_back"
     """Out: a static item, for whose room other sections' floors are kept."""
     DUPLICATE = "duplicate"
-    """Out: says almost the same as another one that is in."""
+    """Out: its text equals that of an item that is in, but for case and white space."""
     BEFORE_TAIL = "before_tail"
     """Out: a message before the place where the history is cut."""
     ORPHAN = "orphan"
@@ -60,7 +60,7 @@ class Decision:
 
     rank: place in its section's order of want, from 1; None where it was not proposed.
     score: the ranker's, None where the section was not ranked by the query. tokens: of the content alone.
-    same_as: the item that stands for it: the near-duplicate that is in, or the live item with its key.
+    same_as: id of the item that stands for it: the duplicate that is in, or the live item with its key.
     signals: what each signal of the default ranker added to the logarithm of the score, beyond the average candidate.
     """
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from kaosmem.duplicates import Shown
+from kaosmem.duplicates import Shown, newest_first
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.types import Item
 
@@ -75,7 +75,7 @@ class Share:
 
     candidates: in order of want. runs: what is shown of them, by whether it is recalled, as they are shown.
     cap: the most it may take; grant: what it is sure of.
-    twins: of items left out as near-duplicates, by id, the id of the one that is shown.
+    twins: of items left out as duplicates, by id, the id of the one that is shown.
     """
 
     spec: SectionSpec
@@ -115,12 +115,12 @@ class Share:
 
     @property
     def left_out(self) -> list[Candidate]:
-        """Return the candidates that are neither in nor near-duplicates of what is, in order of want."""
+        """Return the candidates that are neither in nor duplicates of what is, in order of want."""
         kept = {candidate.rank for candidate in self.kept}
         return [unit for unit in self.candidates if unit.rank not in kept and not self.is_duplicate(unit)]
 
     def is_duplicate(self, candidate: Candidate) -> bool:
-        """Return whether a candidate was left out as a near-duplicate."""
+        """Return whether a candidate was left out as a duplicate."""
         return candidate.items[0].id in self.twins
 
 
@@ -128,7 +128,7 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
     """Fill shares, best served first, and return what is left of `left` tokens.
 
     opening: what the first unit taken costs on top, where it opens the block that all the shares stand in.
-    shown: what is shown so far, of which nothing is taken a near-duplicate; without it, nothing is left out as one.
+    shown: what is shown so far, of which nothing is taken a duplicate; without it, nothing is left out as one.
     First each share is filled within its grant, then what whole units could not use of it goes on in the same order,
     so that in the end no unit left out fits in what remains of the window and of its share's cap: as no unit costs
     less than nothing, what did not fit in what was taken before does not fit in more.
@@ -143,7 +143,7 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
 
 def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None) -> tuple[int, int]:
     used = share.used
-    for candidate in share.left_out:
+    for candidate in share.left_out if shown is None else newest_first(share.left_out):
         run = share.runs[candidate.recalled]
         room = min(most - used, run.cap - run.used, left)
         # No piece of text counts less than the text, so what is too large need not be rendered to be counted.

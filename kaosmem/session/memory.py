@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from kaosmem.arguments import check_several
 from kaosmem.assembly import Context, assemble, check_budget, measure
 from kaosmem.display import fitted, listed
-from kaosmem.duplicates import sketch
+from kaosmem.duplicates import statement
 from kaosmem.errors import (
     CorruptionError,
     ForgetIncompleteError,
@@ -401,7 +401,7 @@ class SessionMemory:
         )
         target.add(item)
         # While its text is at hand: the turn that first shows it need not.
-        sketch(item)
+        statement(item)
         if target.spec.placement != "history":
             measure(item, self.counter, provenance=target.spec.provenance)
         return item
