@@ -1,11 +1,15 @@
-"""Seeded text whose words are distributed like those of prose."""
+"""Texts for benchmarks: seeded ones, whose words are distributed like those of prose, and real ones."""
 
 from __future__ import annotations
 
+import json
+import os
 import random
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from itertools import accumulate, pairwise
+from pathlib import Path
 
 from kaosmem.types import Item
 
@@ -42,6 +46,27 @@ def seeded_queries(n: int, *, seed: int = 0, words: int = 10) -> list[str]:
     rng = random.Random(seed)
     content, weights = _content_words()
     return [" ".join(rng.choices(content, cum_weights=weights, k=words)) for _ in range(n)]
+
+
+def real_texts(*, words: int = 120) -> list[str]:
+    """Return the items of the data sets in the folder KAOSMEM_DATA as texts of `words` words, in a seeded order.
+
+    The list is empty where KAOSMEM_DATA names no folder.
+    """
+    folder = Path(os.environ.get("KAOSMEM_DATA") or os.devnull)
+    texts = []
+    for file in sorted(folder.glob("*/*.items.jsonl")):
+        with file.open(encoding="utf-8") as lines:
+            all_words = [word for line in lines for word in json.loads(line)["text"].split()]
+        texts += [" ".join(all_words[start : start + words]) for start in range(0, len(all_words), words)]
+    random.Random(0).shuffle(texts)
+    return texts
+
+
+def real_queries(texts: Iterable[str], *, words: int = 8) -> list[str]:
+    """Return a query for each text: `words` of its words, common ones included."""
+    rng = random.Random(1)
+    return [" ".join(rng.sample(each, min(words, len(each)))) for each in map(str.split, texts)]
 
 
 def text_item(text: str) -> Item:

@@ -1,204 +1,65 @@
-"""The examples of README and docs run as they stand, their links lead somewhere, and .ci/run finds its command."""
+"""The examples of README and docs run as they stand, their links lead somewhere, and the glossary is complete."""
 
 from __future__ import annotations
 
-import ast
-import asyncio
-import inspect
-import json
+import doctest
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import openai
 import pytest
+from openai.types.chat import ChatCompletionMessage
 
-from benchmarks.corpus import text_item
 from benchmarks.draw_recall import PICTURE, recalls
-from kaosmem import (
-    DEFAULT_SECTIONS,
-    Action,
-    ChatMessage,
-    InMemoryHistoryProvider,
-    Observation,
-    SessionMemory,
-    SummarizationCompaction,
-    ToolUseBlock,
-    count_messages,
-    list_sessions,
-)
-from kaosmem.testing import ScriptedLLM
+from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SourceStatus
+from kaosmem.retrieval.weights import default_weights
+from tests.console import Console
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 PAGES = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
-EXAMPLES = [each for page in PAGES.values() for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL)]
-
-
-def example(holding: str) -> str:
-    """Return the one example that holds a text."""
-    (found,) = (each for each in EXAMPLES if holding in each)
-    return found
-
-
-def printed(holding: str) -> str:
-    """Return what a page says that an example prints: the block after it."""
-    (found,) = (
-        after
-        for page in PAGES.values()
-        for text, after in re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
-        if holding in text
+EXAMPLES = [
+    pytest.param(text, printed, id=f"{path.stem}-{number}")
+    for path, page in PAGES.items()
+    for number, (text, printed) in enumerate(
+        re.findall(r"```python\n(.*?)```(?:\n\n(?:It prints:\n\n)?```(?:text)?\n(.*?)```)?", page, re.DOTALL), start=1
     )
-    return str(found)
-
-
-async def ran(text: str, **names: Any) -> dict[str, Any]:
-    """Return the names that an example leaves when it has run."""
-    running = eval(compile(text, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-    assert inspect.isawaitable(running)
-    await running
-    return names
+]
+RANDOM_ID = re.compile(r"\b[0-9a-f]{16}\b")
 
 
 class Client:
-    """Answers as a provider's client does, and keeps what it was asked."""
+    """Answers as an `openai.AsyncOpenAI` does, without a network."""
 
     def __init__(self) -> None:
         self.chat = SimpleNamespace(completions=self)
-        self.asked: list[dict[str, Any]] = []
-        self.options: dict[str, Any] = {}
 
     async def create(self, *, model: str, messages: list[dict[str, Any]], **options: Any) -> SimpleNamespace:
-        self.asked, self.options = messages, options
-        message = {"role": "assistant", "content": "Yes, on 30 days' written notice."}
+        assert model
+        assert messages
+        message = ChatCompletionMessage(role="assistant", content="Yes, on 30 days' written notice.")
         return SimpleNamespace(choices=[SimpleNamespace(message=message)])
 
 
-def test_the_first_example_prints_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("text", "printed"), EXAMPLES)
+def test_examples_run_as_they_stand(
+    text: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It packs, explains and saves, and can be run again; ids are drawn anew."""
+    """A program runs with `python`, any other example with `python -m asyncio`; each prints the text below it."""
     monkeypatch.chdir(tmp_path)
-    program = compile(example("asyncio.run(main())"), "README.md", "exec")
-    exec(program, {})
-    ids = re.compile(r"\b[0-9a-f]{16}\b")
-    assert ids.sub("-", capsys.readouterr().out) == ids.sub("-", printed("asyncio.run(main())"))
-    assert asyncio.run(list_sessions("./.kaosmem")) == ["deal-42"]
-    exec(program, {})
-    assert "documents      17 tokens" in capsys.readouterr().out
-
-
-async def test_a_reply_goes_back_in() -> None:
-    """A model is sent what was packed, and its answer is the newest message."""
-    memory = SessionMemory.test_mode()
-    memory.add("messages", "Can either side terminate?")
-    context = await memory.assemble_context(budget=100, format="openai")
-    client = Client()
-    await ran(example("reply = await client"), client=client, model="scripted", context=context, memory=memory)
-    assert count_messages(client.asked, "openai") == context.used
-    assert [item.role for item in memory["messages"]] == ["user", "assistant"]
-
-
-async def test_a_session_shows_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """A section of one's own, a key and a filter leave what stands below the example."""
-    await ran(example("decisions = SectionSpec"))
-    assert capsys.readouterr().out == printed("decisions = SectionSpec")
-
-
-async def test_facts_of_a_store_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a long-term memory finds is in the context."""
-    await ran(example("FactSource"))
-    assert "to be called, not written to" in capsys.readouterr().out
-
-
-async def test_what_is_saved_is_there_and_what_is_forgotten_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The example reads back its finding, and leaves no file that holds it."""
-    monkeypatch.chdir(tmp_path)
-    names = await ran(example("lease-7"))
-    assert names["kept"].text == names["item"].text
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert files
-    assert not any(b"DE89" in path.read_bytes() for path in files)
-
-
-async def test_a_section_and_a_thread_are_shortened_in_a_session_as_it_says() -> None:
-    """Both hold a summary in the end, in one budget."""
-    model = ScriptedLLM(lambda _: "It was long. " * 20)
-    strategy = SummarizationCompaction(model, 1_000, 500)
-    provider = InMemoryHistoryProvider()
-    said = [ChatMessage("user", f"Line {number} of the thread is {'long ' * 60}") for number in range(100)]
-    await provider.append_many("analyst", said, session_id="room-7")
-    given = {"llm": model, "strategy": strategy, "provider": provider}
-    names = await ran(example("compaction=strategy"), questions=[f"{n}, and why? " * 50 for n in range(60)], **given)
-    summaries = [item for item in names["context"].items if item.role == "summary"]
-    assert {item.section for item in summaries} == {"messages", names["thread"]}
-    assert names["context"].used <= 12_000
-    own = next(item for item in summaries if item.section == "messages")
-    assert len(await names["memory"].expand(own.id)) > 10
-
-
-async def test_a_conversation_is_condensed_as_it_says() -> None:
-    """The example shows the instruction in every context, and a summary in the last."""
-    model = ScriptedLLM(lambda _: "The agent looked into the client.")
-    events = [
-        event
-        for number in range(150)
-        for event in (
-            Action("file_read", "", ToolUseBlock(f"{number}", "read", '{"path":"client.py"}')),
-            Observation("result", f"line {number} " + "of the client " * 40, f"{number}"),
-        )
-    ]
-    names = await ran(example("ConversationSource"), llm=model, events=events)
-    shown = [item.text for item in names["context"].items]
-    assert shown[0].startswith("TASK-17")
-    assert shown[1].startswith("The agent looked into the client.")
-    assert names["context"].used <= 8_000
-    assert len(model.requests) > 1
-
-
-async def test_a_history_is_summed_up_as_it_says() -> None:
-    """The example ends with one summary, whose originals are the questions and answers that it stands for."""
-    questions = [
-        f"What does clause {number} say? " + "It may be about the notice period. " * 20 for number in range(50)
-    ]
-    names = await ran(example("AgentContext"), llm=ScriptedLLM(lambda _: "They went on."), questions=questions)
-    assert len(names["summaries"]) == 1
-    texts = [message.text for message in names["originals"][0]]
-    assert texts[:2] == ["They went on.", questions[1]]
-
-
-async def test_a_model_of_a_provider_sums_up() -> None:
-    """The class is an LLMClient: it is asked for a summary, and told which tool to call."""
-    names: dict[str, Any] = {"client": Client()}
-    exec(compile(example("class OpenAIModel"), "histories.md", "exec"), names)
-    strategy = SummarizationCompaction(names["llm"], recent_token_budget=80, min_old_tokens=50)
-    long = [
-        ChatMessage(role, f"{role} {number} " + "says more " * 20)
-        for number in range(4)
-        for role in ("user", "assistant")
-    ]
-    left = await strategy.compact(long)
-    assert [message.role for message in left].count("summary") == 1
-    assert names["client"].asked[0]["role"] == "system"
-    tool = {"name": "rank", "description": "", "parameters": {"type": "object"}}
-    assert (await names["llm"].chat(long, tools=[tool])).text == "Yes, on 30 days' written notice."
-    assert names["client"].options["tool_choice"]["function"] == {"name": "rank"}
-    assert names["client"].options["tools"] == [{"type": "function", "function": tool}]
-
-
-def test_weights_are_learned_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example takes files of items and questions, and makes a ranker."""
-    monkeypatch.chdir(tmp_path)
-    items = [{"id": f"i{number}", "session": "lease", "text": f"Clause {number}: rent."} for number in range(9)]
-    Path("items.jsonl").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
-    Path("questions.jsonl").write_text(json.dumps({"id": "q", "query": "clause 3", "evidence_ids": ["i3"]}), "utf-8")
-    names: dict[str, Any] = {}
-    exec(compile(example("items.jsonl"), "README.md", "exec"), names)
-    index = names["ranker"].index()
-    index.add((number, text_item(each["text"])) for number, each in enumerate(items))
-    assert index.rank("clause 3", 1)[0][0] == 3
+    monkeypatch.setattr(openai, "AsyncOpenAI", Client)
+    monkeypatch.setattr(sys, "displayhook", lambda _: None)
+    if "asyncio.run(" in text or "asyncio.Runner(" in text:
+        exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})
+    else:
+        with Console() as console:
+            console.run(text)
+    output = RANDOM_ID.sub("-" * 16, capsys.readouterr().out)
+    expected = RANDOM_ID.sub("-" * 16, printed)
+    assert not expected or doctest.OutputChecker().check_output(expected, output, doctest.ELLIPSIS), output
 
 
 def test_the_two_commands_are_marked() -> None:
@@ -222,14 +83,7 @@ def test_links_lead_somewhere() -> None:
             ]
         for named in re.findall(r"`((?:kaosmem|tests|benchmarks|examples|docs)/[\w/.]+?)/?`", page):
             assert (ROOT / named).exists(), (path, named)
-    assert {str(path) for path in PAGES} - {"README.md"} <= set(re.findall(r"\]\((docs/\w+\.md)\)", README))
-
-
-def test_every_example_is_run() -> None:
-    """An example that no test here runs would soon not run any more."""
-    tests = Path(__file__).read_text()
-    run = re.findall(r'example\("([^"]+)"\)', tests)
-    assert [text for text in EXAMPLES if not any(each in text for each in run)] == []
+    assert {str(path) for path in PAGES} - {"README.md"} <= set(re.findall(r"\]\((docs/[\w-]+\.md)\)", README))
 
 
 def test_the_picture_shows_the_table() -> None:
@@ -256,3 +110,30 @@ def test_the_table_of_sections_is_theirs() -> None:
         )
         for spec in DEFAULT_SECTIONS
     ]
+
+
+def test_the_glossary_names_every_reason() -> None:
+    """Each member of `Reason` and of `SourceStatus` has one row, and no row names anything else."""
+    assert glossary("Reasons") == [reason.value for reason in Reason]
+    assert glossary("What became of a source") == [status.value for status in SourceStatus]
+
+
+async def test_the_glossary_names_every_signal() -> None:
+    """Each signal of the rankers has one row, and no row names anything else."""
+    signals: set[str] = set()
+    for file in ("weights.json", "weights_dense.json", "weights_wordllama.json"):
+        weights = default_weights(file)
+        signals |= {*weights.conversation, *weights.documents}
+    memory = SessionMemory.test_mode(sections=(SectionSpec("documents", retrieval_threshold=0),))
+    memory.add_many("documents", [f"Clause {number} was discussed." for number in range(9)])
+    context = await memory.assemble_context("Which clause was discussed today?", budget=1_000)
+    for decision in context.decisions:
+        signals |= {*decision.signals}
+    assert sorted(glossary("Signals")) == sorted(signals)
+
+
+def glossary(heading: str) -> list[str]:
+    """Return the terms of one table of the glossary, in order."""
+    page = PAGES[Path("docs/glossary.md")]
+    (part,) = re.findall(rf"(?ms)^## {heading}\n(.*?)(?=^## |\Z)", page)
+    return re.findall(r"(?m)^\| `(\w+)` \|", part)
