@@ -49,7 +49,14 @@ from kaosmem.evaluation import (
 )
 from kaosmem.evaluation.assemblers import faults
 from kaosmem.evaluation.plot import draw
-from kaosmem.evaluation.table import FIGURES_HEADER, category_rows, dataset_rows, figures_rows, recall_header
+from kaosmem.evaluation.table import (
+    FIGURES_HEADER,
+    category_rows,
+    dataset_rows,
+    figures_rows,
+    recall_header,
+    stale_rows,
+)
 from kaosmem.formats import FORMATS
 from tests.worlds import WORDS, texts
 
@@ -112,6 +119,18 @@ def test_a_folder_of_folders_is_data_sets(tmp_path: Path) -> None:
             read_corpora(tmp_path / alone, datasets=["one"])
 
 
+def test_questions_on_superseded_items_and_without_an_answer_are_read(tmp_path: Path) -> None:
+    """Superseded items, the moment of a question and missing answers come through."""
+    questions = tmp_path / "questions.jsonl"
+    asked = {"id": "q1", "query": "?", "evidence_ids": ["i2"], "stale_ids": ["i1"], "as_of": "i2"}
+    nothing = {"id": "q2", "query": "?", "evidence_ids": [], "unanswerable": True}
+    questions.write_text(lines(asked, nothing))
+    items = [EvidenceItem(f"i{number}", "t") for number in range(4)]
+    read = read_questions(questions, items=items)
+    assert read == (Question("q1", "?", ("i2",), "", ("i1",), "i2"), Question("q2", "?", ()))
+    assert list(Corpus("c", tuple(items), read).moments()) == [(tuple(items[:3]), read[:1]), (tuple(items), read[1:])]
+
+
 BAD_ITEMS: dict[str, tuple[str | bytes, str]] = {
     "not JSON": (lines(ITEM) + '{"id": }\n', "line 2: not JSON at column 8 (expecting value); write one JSON object a"),
     "not an object": ("[1]\n", "line 1: a JSON array; write one JSON object a line"),
@@ -139,8 +158,10 @@ BAD_QUESTIONS: dict[str, tuple[str, str]] = {
     "evidence left out": (lines({"id": "q", "query": "?"}), "line 1: 'evidence_ids' is None; give a list"),
     "evidence that no item is": (
         lines(QUESTION | {"evidence_ids": ["i1", "i9"]}),
-        "no item has the evidence id 'i9'; add",
+        "no item has the id 'i9' of 'evidence_ids'; add",
     ),
+    "evidence that is stale too": (lines(QUESTION | {"stale_ids": ["i1"]}), "'i1' is both evidence and stale; leave"),
+    "a moment that no item is": (lines(QUESTION | {"as_of": "i9"}), "no item has the id 'i9' of 'as_of'; add it"),
     "an id twice": (lines(QUESTION, QUESTION), "line 2: the id 'q1' is that of line 1 too"),
     "no questions": ("", "has no questions; give a file"),
 }
@@ -286,6 +307,46 @@ async def test_the_mean_is_over_data_sets_and_within_one_over_questions() -> Non
     ]  # fmt: skip
     drawn = draw(report)
     assert drawn.get_suptitle() == "6 questions on 8 items, mean of 3 data sets"
+
+
+async def test_superseded_items_are_told_by_what_stands_beside_and_after_them() -> None:
+    """A superseded item alone, before and after the evidence that replaces it are three different things."""
+    scripts = {
+        "absent": (("i3",), (False, False, None)),
+        "alone": (("i0", "i1"), (True, True, False)),
+        "replaced": (("i0", "i1", "i3"), (True, False, True)),
+        "not by the newest": (("i1", "i2"), (True, False, False)),
+        "as if current": (("i3", "i0"), (True, False, False)),
+    }
+    corpus = corpus_of(4, dict.fromkeys(scripts, (("i2", "i3"), "")))
+    asked = tuple(replace(question, stale_ids=("i0", "i1")) for question in corpus.questions)
+    script = {name: (chosen, 1, "") for name, (chosen, _) in scripts.items()}
+    assembler = Scripted(script | {"no superseded items": ((), 1, "")})
+    asked += (Question("no superseded items", "no superseded items", ()),)
+    report = await evaluate([replace(corpus, questions=asked)], budgets=[4], assemblers=[assembler])
+    found = {each.question_id: (each.stale.shown, each.stale.alone, each.stale.last_word) for each in report.outcomes}
+    assert found == {name: told for name, (_, told) in scripts.items()} | {"no superseded items": (None, None, None)}
+    assert list(stale_rows(report)) == [("-", "4", "scripted", "5", "0.800", "0.200", "0.250")]
+    figures = report.figures("scripted", 4)
+    assert (figures.questions, figures.scored, figures.may_be_stale) == (6, 5, 5)
+
+
+async def test_items_that_come_after_a_question_are_hidden_from_it() -> None:
+    """An assembler loads the items that exist when a question is asked, and no later ones."""
+    loaded: list[int] = []
+
+    class Watched(Scripted):
+        def load(self, items: Sequence[EvidenceItem]) -> Packer:
+            loaded.append(len(items))
+            return super().load(items)
+
+    corpus = corpus_of(4, {"now": (("i3",), ""), "then": (("i1",), "")})
+    now, then = corpus.questions
+    script = {"now": (("i3",), 1, ""), "then": (("i3",), 1, "")}
+    corpora = [replace(corpus, questions=(now, replace(then, as_of="i1")))]
+    report = await evaluate(corpora, budgets=[4, 8], assemblers=[Watched(script)])
+    assert loaded == [4, 2]
+    assert {each.question_id for each in report.violations} == {"then"}
 
 
 async def test_framing_is_what_is_not_the_texts_of_items() -> None:

@@ -9,7 +9,15 @@ from pathlib import Path
 from kaosmem.cli.progress import Phases
 from kaosmem.cli.terminal import Column, write, write_table
 from kaosmem.evaluation import Assembler, Report, evaluate, get_assembler, read_corpora, save_plot
-from kaosmem.evaluation.table import FIGURES_HEADER, category_rows, dataset_rows, figures_rows, recall_header
+from kaosmem.evaluation.table import (
+    FIGURES_HEADER,
+    STALE_HEADER,
+    category_rows,
+    dataset_rows,
+    figures_rows,
+    recall_header,
+    stale_rows,
+)
 
 _TEXTS = {"assembler", "data set", "category"}
 _SHOWN_VIOLATIONS = 5
@@ -69,6 +77,8 @@ def print_report(report: Report, *, by_category: bool) -> None:
         write_table("recall by data set", _columns(recall_header(report)), dataset_rows(report))
     if by_category:
         write_table("recall by category", _columns(recall_header(report)), category_rows(report))
+    if stale := list(stale_rows(report)):
+        write_table("superseded items: shown, shown alone, with the evidence last", _columns(STALE_HEADER), stale)
     for outcome in report.violations[:_SHOWN_VIOLATIONS]:
         where = f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of {outcome.corpus}"
         write(f"violation: {where}: {'; '.join(outcome.violations)}\n")

@@ -34,12 +34,20 @@ class EvidenceItem:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, the ids of the items that answer it, and what kind of question it is."""
+    """A question and the items that answer it.
+
+    evidence_ids: ids of the items that answer it, in any order; empty for a question without an answer.
+    category: kind of question, under which reports group it.
+    stale_ids: ids of items that the evidence has superseded. They mislead unless the evidence is shown after them.
+    as_of: id of the last item that exists when the question is asked; later items are hidden. Empty: all exist.
+    """
 
     id: str
     query: str
     evidence_ids: tuple[str, ...]
     category: str = ""
+    stale_ids: tuple[str, ...] = ()
+    as_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,15 @@ class Corpus:
     items: tuple[EvidenceItem, ...]
     questions: tuple[Question, ...]
     dataset: str = ""
+
+    def moments(self) -> Iterator[tuple[tuple[EvidenceItem, ...], tuple[Question, ...]]]:
+        """Yield the items that exist at each moment at which questions are asked, and these questions."""
+        asked: dict[str, list[Question]] = {}
+        for question in self.questions:
+            asked.setdefault(question.as_of, []).append(question)
+        ends = {item.id: place for place, item in enumerate(self.items, 1)}
+        for as_of, questions in asked.items():
+            yield self.items[: ends.get(as_of)], tuple(questions)
 
 
 Entry = TypeVar("Entry", EvidenceItem, Question)
@@ -72,15 +89,24 @@ def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
 
 
 def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Question, ...]:
-    """Return the questions of a file of JSON lines `{id, query, evidence_ids, category}`; the category may be left out.
+    """Return the questions of a file of JSON lines `{id, query, evidence_ids}`.
 
-    Raises NothingToIngestError, and InvalidContentError with file and line, also where no item has an evidence id.
+    A line may have `category`, `stale_ids` and `as_of` too. With `"unanswerable": true` its evidence may be empty.
+    Raises NothingToIngestError, and InvalidContentError with file and line, also if no item has one of the ids.
     """
     known = {item.id for item in items}
 
     def question(fields: Mapping[str, JSONValue]) -> Question:
         question_id, query = _text(fields, "id"), _text(fields, "query")
-        return Question(question_id, query, _evidence_ids(fields, known), _text(fields, "category", optional=True))
+        category, as_of = (_text(fields, name, optional=True) for name in ("category", "as_of"))
+        if as_of and as_of not in known:
+            raise InvalidContentError(f"no item has the id {shown(as_of)} of 'as_of'; add it, or leave 'as_of' out")
+        may_lack = fields.get("unanswerable") is True
+        evidence = _ids(fields, "evidence_ids", known, optional=may_lack)
+        stale = _ids(fields, "stale_ids", known, optional=True)
+        if both := set(evidence) & set(stale):
+            raise InvalidContentError(f"{shown(min(both))} is both evidence and stale; leave it out of one of the two")
+        return Question(question_id, query, evidence, category, stale, as_of)
 
     return tuple(_entries(Path(path), "questions", question))
 
@@ -197,13 +223,14 @@ def _text(fields: Mapping[str, JSONValue], name: str, *, optional: bool = False)
     return check_text(value, repr(name))
 
 
-def _evidence_ids(fields: Mapping[str, JSONValue], known: Collection[str]) -> tuple[str, ...]:
-    ids = fields.get("evidence_ids")
+def _ids(fields: Mapping[str, JSONValue], name: str, known: Collection[str], *, optional: bool) -> tuple[str, ...]:
+    """Return ids of items, each once. If they are not optional, there must be at least one."""
+    ids = fields.get(name)
+    if optional and (ids is None or ids == []):
+        return ()
     if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-        raise InvalidContentError(
-            f"'evidence_ids' is {shown(ids)}; give a list of the ids of the items that answer it, at least one"
-        )
+        raise InvalidContentError(f"{name!r} is {shown(ids)}; give a list of ids of items, at least one")
     unknown = next((each for each in ids if each not in known), None)
     if unknown is not None:
-        raise InvalidContentError(f"no item has the evidence id {shown(unknown)}; add the item, or take the id out")
+        raise InvalidContentError(f"no item has the id {shown(unknown)} of {name!r}; add the item, or take the id out")
     return tuple(dict.fromkeys(ids))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from time import perf_counter
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ from kaosmem.errors import InvalidBudgetError
 from kaosmem.evaluation.assemblers import Assembler, Packer, Selection
 from kaosmem.evaluation.comparison import standard_assemblers
 from kaosmem.evaluation.evidence import Corpus, Question
-from kaosmem.evaluation.report import Outcome, Report
+from kaosmem.evaluation.report import Outcome, Report, Staleness
 from kaosmem.names import shown
 from kaosmem.tokens import TokenCounter, get_counter
 
@@ -50,14 +51,15 @@ async def evaluate(
     total = sum(len(corpus.questions) for corpus in corpora) * len(sizes) * len(names)
     for corpus in corpora:
         texts = counter.count_many([item.text for item in corpus.items])
-        tokens = {item.id: tokens for item, tokens in zip(corpus.items, texts, strict=True)}
-        for assembler in compared:
+        tokens = dict(zip((item.id for item in corpus.items), texts, strict=True))
+        for assembler, (existing, questions) in product(compared, corpus.moments()):
             if progress:
                 progress(f"{assembler.name} takes in {corpus.name}", len(outcomes), total)
             start = perf_counter()
-            pack = assembler.load(corpus.items)
+            pack = assembler.load(existing)
             load_seconds[assembler.name] += perf_counter() - start
-            asked = _Asked(corpus, assembler.name, pack, counter, tokens)
+            known = {item.id: tokens[item.id] for item in existing}
+            asked = _Asked(corpus, questions, assembler.name, pack, counter, known)
             for budget in sizes:
                 async for outcome in asked.at(budget):
                     outcomes.append(outcome)
@@ -86,12 +88,36 @@ def _distinct(names: Iterable[str], kind: str) -> tuple[str, ...]:
     return given
 
 
-def recall(question: Question, selection: Selection, violations: Collection[str]) -> float:
-    """Return the share of a question's evidence that is in, 0 where what was chosen breaks a rule."""
+def recall(question: Question, selection: Selection, violations: Collection[str]) -> float | None:
+    """Return the share of a question's evidence that is shown, 0 to 1; None if it has no answer.
+
+    It is 0 if the selection breaks a rule.
+    """
+    if not question.evidence_ids:
+        return None
     if violations:
         return 0.0
     chosen = set(selection.item_ids)
     return sum(item_id in chosen for item_id in question.evidence_ids) / len(question.evidence_ids)
+
+
+def staleness(question: Question, selection: Selection, order: Mapping[str, int]) -> Staleness:
+    """Return how a selection treats the items that the evidence has superseded.
+
+    order: place of each item in its corpus, by id.
+    """
+    if not question.stale_ids:
+        return Staleness()
+    places = {item_id: place for place, item_id in enumerate(selection.item_ids)}
+    stale = [places[each] for each in question.stale_ids if each in places]
+    if not stale:
+        return Staleness(shown=False, alone=False)
+    newest = max(question.evidence_ids, key=order.__getitem__, default=None)
+    return Staleness(
+        shown=True,
+        alone=places.keys().isdisjoint(question.evidence_ids),
+        last_word=newest in places and places[newest] > max(stale),
+    )
 
 
 def violations(selection: Selection, budget: int, known: Container[str]) -> Iterator[str]:
@@ -113,18 +139,28 @@ def prefix_share(selection: Selection, previous: Selection, counter: TokenCounte
 
 
 class _Asked:
-    """An assembler that has taken in a corpus."""
+    """An assembler that has taken in the items of a corpus that exist when some questions are asked.
+
+    tokens: of each of these items, by id, in order.
+    """
 
     def __init__(
-        self, corpus: Corpus, name: str, pack: Packer, counter: TokenCounter, tokens: Mapping[str, int]
+        self,
+        corpus: Corpus,
+        questions: Sequence[Question],
+        name: str,
+        pack: Packer,
+        counter: TokenCounter,
+        tokens: Mapping[str, int],
     ) -> None:
-        self._corpus, self._name, self._pack, self._counter = corpus, name, pack, counter
+        self._corpus, self._questions, self._name, self._pack, self._counter = corpus, questions, name, pack, counter
         self._tokens = tokens
+        self._order = {item.id: place for place, item in enumerate(corpus.items)}
 
     async def at(self, budget: int) -> AsyncIterator[Outcome]:
         """Yield the outcome of every question at a budget."""
         previous: Selection | None = None
-        for question in self._corpus.questions:
+        for question in self._questions:
             start = perf_counter()
             selection = await self._pack(question.query, budget)
             seconds = perf_counter() - start
@@ -142,5 +178,6 @@ class _Asked:
                 prefix_share=prefix_share(selection, previous, self._counter) if previous else None,
                 violations=(*broken, *selection.faults()),
                 dataset=self._corpus.dataset,
+                stale=staleness(question, selection, self._order),
             )
             previous = selection

@@ -14,10 +14,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Staleness:
+    """How one context treats the items that are superseded for its question.
+
+    shown: a superseded item is shown; None if the question has none. alone: it is shown without any evidence.
+    last_word: the newest evidence is shown too, after every superseded item; None if no superseded item is shown.
+    """
+
+    shown: bool | None = None
+    alone: bool | None = None
+    last_word: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What one assembler made of one question at one budget.
 
-    recall: share of the question's evidence that is in, 0 to 1; 0 where what was chosen can't be counted.
+    recall: share of the question's evidence that is in, 0 to 1; 0 where what was chosen can't be counted; None for a
+    question without an answer.
     used, content: tokens, of the context and of the texts of its items alone. seconds: of the assembly.
     violations: what is wrong with it, none in a sound one.
     prefix_share: of the tokens of the question before on the same corpus, the share that this context repeats at its
@@ -29,13 +43,14 @@ class Outcome:
     category: str
     assembler: str
     budget: int
-    recall: float
+    recall: float | None
     used: int
     content: int
     seconds: float
     prefix_share: float | None
     violations: tuple[str, ...] = ()
     dataset: str = ""
+    stale: Staleness = Staleness()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +60,8 @@ class Figures:
     scored: how many of the questions count in `recall`, the unweighted mean of the data sets' means over questions.
     fill: share of the budget that is used. framing: share of what is used that is not the texts of items.
     violations: how many contexts have one. median_ms, p95_ms: of an assembly.
+    may_be_stale: how many questions have superseded items. stale, stale_alone: share of these with a superseded item
+    shown, and shown without evidence. last_word: of those with one shown, the share in which the evidence comes last.
     """
 
     questions: int
@@ -56,6 +73,10 @@ class Figures:
     median_ms: float | None
     p95_ms: float | None
     prefix_share: float | None
+    may_be_stale: int
+    stale: float | None
+    stale_alone: float | None
+    last_word: float | None
 
 
 @dataclass(frozen=True)
@@ -131,7 +152,8 @@ class Report:
 
 
 def _figures(outcomes: list[Outcome], unscored: frozenset[str]) -> Figures:
-    scored = [outcome for outcome in outcomes if outcome.category not in unscored]
+    scored = [each for each in outcomes if each.category not in unscored and each.recall is not None]
+    stale = [outcome.stale for outcome in outcomes]
     times = sorted(1_000 * outcome.seconds for outcome in outcomes)
     return Figures(
         questions=len(outcomes),
@@ -142,17 +164,22 @@ def _figures(outcomes: list[Outcome], unscored: frozenset[str]) -> Figures:
         violations=sum(bool(outcome.violations) for outcome in outcomes),
         median_ms=median(times) if times else None,
         p95_ms=times[ceil(0.95 * len(times)) - 1] if times else None,
-        prefix_share=_mean(outcome.prefix_share for outcome in outcomes if outcome.prefix_share is not None),
+        prefix_share=_mean(outcome.prefix_share for outcome in outcomes),
+        may_be_stale=sum(each.shown is not None for each in stale),
+        stale=_mean(each.shown for each in stale),
+        stale_alone=_mean(each.alone for each in stale),
+        last_word=_mean(each.last_word for each in stale),
     )
 
 
 def _recall(scored: list[Outcome]) -> float | None:
-    by_dataset: dict[str, list[float]] = {}
+    by_dataset: dict[str, list[float | None]] = {}
     for outcome in scored:
         by_dataset.setdefault(outcome.dataset, []).append(outcome.recall)
-    return _mean(fmean(recalls) for recalls in by_dataset.values())
+    return _mean(map(_mean, by_dataset.values()))
 
 
-def _mean(values: Iterable[float]) -> float | None:
-    given = list(values)
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are not None, if there are any."""
+    given = [value for value in values if value is not None]
     return fmean(given) if given else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +46,18 @@ def category_rows(report: Report) -> Iterator[tuple[str, ...]]:
     for dataset, category in report.categories:
         mark = " (not in the mean)" if category in report.unscored else ""
         yield from _recall_rows(report, dataset, category, category + mark or "-")
+
+
+STALE_HEADER = ("data set", "budget", "assembler", "questions", "stale", "stale alone", "last word")
+
+
+def stale_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield the cells under `STALE_HEADER`: a row for each data set with superseded items, budget and assembler."""
+    for dataset, budget, assembler in product(report.datasets, report.budgets, report.assemblers):
+        figures = report.figures(assembler, budget, dataset=dataset)
+        if figures.may_be_stale:
+            shares = map(_share, (figures.stale, figures.stale_alone, figures.last_word))
+            yield (dataset or "-", f"{budget:,}", assembler, f"{figures.may_be_stale:,}", *shares)
 
 
 def _recall_rows(report: Report, dataset: str, category: str | None, label: str) -> Iterator[tuple[str, ...]]:
