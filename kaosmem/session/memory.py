@@ -58,10 +58,24 @@ _SHOWN_SECTIONS, _SHOWN_NOTICES = 30, 10
 
 
 class SessionMemory:
-    """What one session knows, in sections; `open` one, or take `test_mode()`.
+    """One session's memory: typed sections, kept in a log and packed into contexts.
 
-    add, add_many, add_message, update, remove, get and search do no I/O; save, assemble_context, attach, fetch, expand
-    and ingest are awaited. One instance belongs to one event loop at a time.
+    Get one from `open` (stored) or `test_mode` (in memory, for tests).
+    add, add_many, add_message, update, remove, get and search do no I/O. save, assemble_context, attach, fetch, expand,
+    forget and ingest are awaited. One instance belongs to one event loop at a time.
+
+    >>> memory = SessionMemory.test_mode()
+    >>> memory.add("findings", "Ann owns the deal.", key="owner")
+    <Item 629f6fbed82c07cd in findings, no role, 5 tokens>
+    >>> memory.add("messages", "Who owns the deal?").role
+    'user'
+    >>> context = await memory.assemble_context(budget=100)
+    >>> print(context.text)
+    ## messages
+    [user] Who owns the deal?
+    ## findings
+    [*] Ann owns the deal.
+    <BLANKLINE>
     """
 
     def __init__(
@@ -141,18 +155,25 @@ class SessionMemory:
         read_only: bool = False,
         single_writer: bool = False,
     ) -> AsyncIterator[SessionMemory]:
-        """Open a session, new or stored; leaving the block saves it, an exception discards what is unsaved.
+        """Open a session, new or stored. Leaving the block saves it; an exception discards unsaved changes.
 
-        url_or_fs: where sessions are: a path, a URL that fsspec understands, or a filesystem.
-        sections: in order of declaration; with one of your own `(*DEFAULT_SECTIONS, SectionSpec(...))`.
-        sources: shown beside the sections, as `attach` does; what needs a time or is required is attached inside.
-        counter: the name of an encoding, "estimate" or a function from str to int; None is o200k_base.
-        ranker: of sections without their own; None is `LinearRanker`. clock: gives aware times; None is the computer's.
-        read_only: nothing can be changed. A process reads such a session once and shares what it holds among all who
-            open it, until it changes where it is stored. Of a damaged one all that is intact is there (see `damage`).
-        single_writer: nobody else writes to the session, so that the filesystem need not be able to tell writers apart.
-        Raises NotOpenedError for anything but `async with`; InvalidNameError, InvalidArgumentError and
-        UnknownEncodingError before any I/O; CorruptionError, UnsupportedVersionError.
+        url_or_fs: a path, a URL that fsspec understands, or a filesystem.
+        sections: in order of declaration; add your own with `(*DEFAULT_SECTIONS, SectionSpec(...))`.
+        sources: attached for the block, as by `attach` without further arguments.
+        counter: the name of an encoding, "estimate", or a function from str to int. The default is o200k_base.
+        ranker: for sections without their own. The default is `LinearRanker`.
+        clock: returns aware times. The default is the computer's clock.
+        read_only: the session cannot be changed. One process reads such a session once and shares it among all who open
+            it. Of a damaged session, all intact items are there (see `damage`).
+        single_writer: no other process writes to the session, so the filesystem need not tell writers apart.
+        Raises NotOpenedError without `async with`; InvalidNameError, InvalidArgumentError and UnknownEncodingError
+        before any I/O; CorruptionError, UnsupportedVersionError.
+
+        >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
+        ...     item = memory.add("findings", "Ann owns the deal.")
+        >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
+        ...     print(memory.get(item.id).text)
+        Ann owns the deal.
         """
         check_name(session_id, "session id")
         check_name(namespace, "namespace")
@@ -184,8 +205,12 @@ class SessionMemory:
     ) -> SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
-        It is kept in a filesystem of its own, `memory.fs`, from which `open` can open it again. It belongs to one
-        event loop: use from a second while the first is open raises TestIsolationError. Arguments are as of `open`.
+        `memory.fs` is its own filesystem in memory; `open(memory.fs, ...)` opens the session again.
+        The memory belongs to one event loop. Use from a second loop while the first is open raises TestIsolationError.
+        The arguments are those of `open`.
+
+        >>> SessionMemory.test_mode().add("findings", "Ann owns the deal.").id
+        '629f6fbed82c07cd'
         """
         from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 
@@ -278,18 +303,32 @@ class SessionMemory:
         *,
         filter: Filter | None = None,  # noqa: A002
     ) -> list[tuple[Item, float]]:
-        """Return the items most relevant to a query, with their scores, best first.
+        """Return the items that match a query best, with their scores, best first.
 
-        section: a section or attached section; None is all that may be shown. filter: as in `assemble_context`.
+        section: a section or an attached section. The default is every section that may be shown.
+        filter: conditions on metadata, as in `assemble_context`.
         Raises UnknownSectionError, InvalidFilterError, and InvalidArgumentError for the limit.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add_many("documents", ["Notice is thirty days.", "The rent is 900 euros."])
+        >>> [item.text for item, score in memory.search("How high is the rent?")]
+        ['The rent is 900 euros.']
         """
         wanted = None if filter is None else parse_filter(filter)
         return self._roster.rank(dated(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
 
     async def fetch(self, item_id: str) -> Item:
-        """Return an item in full, from the archive or an attached source if it is not live.
+        """Return a whole item: live, archived, or from an attached source.
 
-        Raises UnknownItemError, or SourceUnavailableError where a source that may have it can't be asked.
+        Raises UnknownItemError, or SourceUnavailableError if a source that may hold the item cannot be asked.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> first = memory.add("findings", "Ann owns the deal.", key="owner")
+        >>> second = memory.add("findings", "Bob owns the deal.", key="owner")
+        >>> first.id in memory
+        False
+        >>> (await memory.fetch(first.id)).text
+        'Ann owns the deal.'
         """
         self._check_loop()
         if (live := self.get(item_id)) is not None:
@@ -312,9 +351,15 @@ class SessionMemory:
         return Item.from_dict(stored[1], stored[0])
 
     async def expand(self, item_id: str) -> list[Item]:
-        """Return what an item was derived from, in any number of steps, in order; an item of no sources is its own.
+        """Return the originals of a derived item, in order, through any number of steps.
 
-        Raises as `fetch`.
+        An item without sources is its own original. Raises as `fetch`.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> said = memory.add_many("messages", ["The rent is 900 euros.", "It is due on the first."])
+        >>> summary = memory.add("findings", "Rent: 900 euros, due on the first.", sources=[item.id for item in said])
+        >>> [item.text for item in await memory.expand(summary.id)]
+        ['The rent is 900 euros.', 'It is due on the first.']
         """
         return await self._originals.of(await self.fetch(item_id), self.fetch)
 
@@ -341,15 +386,22 @@ class SessionMemory:
         timeout_s: float | None = None,
         required: bool = False,
     ) -> str:
-        """Show a source, or a section of another session, beside the session's own; return under which name.
+        """Show a source, or a section of another session, beside this session's sections. Return its name.
 
-        It is proposed, budgeted and explained as a section is, by its own spec, and is not kept with the session.
-        Nothing in it is changed; a section to be shared is best of a session opened read_only.
-        name: None is the source's own, numbered where the session has that: `documents-2`.
-        timeout_s: how long a turn waits for it, None for as long as it takes.
-        required: whether its failure, or its being late, is raised by `assemble_context`; else the rest is assembled
-            and `context.sources` says so.
+        The source takes part in the budget and the decisions by its own spec. It is not stored with the session, and
+        nothing in it is changed. To share a section, open its session with `read_only=True`.
+        name: the default is the source's own name, with a number if it is taken (`documents-2`).
+        timeout_s: seconds that a turn waits for the source. The default is no limit.
+        required: `assemble_context` raises if the source fails or is late. Otherwise the context is assembled without
+            it, and `context.sources` says so.
         Raises InvalidNameError and InvalidArgumentError.
+
+        >>> from kaosmem import FactSource, InMemoryLongTermMemory
+        >>> facts = InMemoryLongTermMemory()
+        >>> fact_id = await facts.save("analyst", "The customer prefers calls.")
+        >>> memory = SessionMemory.test_mode()
+        >>> await memory.attach(FactSource(facts, "analyst"), timeout_s=2)
+        'facts'
         """
         self._check_loop()
         attached = AttachedSection(source) if isinstance(source, Section) else source
@@ -372,18 +424,25 @@ class SessionMemory:
         sources: Iterable[str] = (),
         trust: Trust | None = None,
     ) -> Item:
-        """Add an item to a section, which may evict others to its archive.
+        """Add an item to a section. The section may evict other items to its archive.
 
-        role: None is "system" in the section `role`, "user" in a history, else none; any other name is a user's.
-        id: None is one made at random. priority: which items stay under the eviction `priority`, the highest.
-        pinned: always shown, never evicted. metadata: for filters; the ranking goes by `source`, `title` and
-            `timestamp` (ISO 8601). sources: ids of what it was derived from. trust: None is what role, section and
-            sources say; no higher than the lowest of the sources.
-        key: items of one section with the same one are versions of one thing. The newest is live; adding it moves the
-            one before, pinned or not, with all that is in one unit with it, to where evicted items go.
+        role: the default is "system" in the section `role`, "user" in a history, else none. Any other name is a user's.
+        id: the default is a random id.
+        key: items of one section with the same key are versions of one thing. The new item supersedes the live one,
+            which moves to the archive with its whole unit, pinned or not.
+        priority: under the eviction `priority`, items with the lowest priority are evicted first.
+        pinned: the item is always shown and never evicted.
+        metadata: for filters. The ranking uses `source`, `title` and `timestamp` (ISO 8601).
+        sources: ids of the items that this one was derived from.
+        trust: the default follows from role, section and sources. It is at most the lowest trust of the sources.
         Raises UnknownSectionError, DuplicateItemError, InvalidNameError, InvalidContentError, InvalidArgumentError,
         UnknownItemError for a source that was forgotten, ItemTooLargeError, SectionFullError, ReadOnlyError; then
         nothing has changed.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("documents", "Notice is thirty days.", metadata={"source": "msa.pdf"})
+        >>> item.tokens
+        5
         """
         target = self._writable(section)
         item = self._factory.make(
@@ -409,21 +468,31 @@ class SessionMemory:
     def add_many(
         self, section: str, contents: Iterable[str | Iterable[ContentBlock | Mapping[str, JSONValue]]]
     ) -> list[Item]:
-        """Add items in order, as `add` does each; where one is refused, those before it stay."""
+        """Add items in order, as `add` does. If an item is refused, the items before it stay."""
         return [self.add(section, content) for content in check_several(contents, "contents")]
 
     def add_message(self, message: object, *, format: str, section: str = "messages") -> Item:  # noqa: A002
         """Add a provider's message, a dict or an object of its SDK, tool calls included.
 
         Raises as `add`, and UnknownFormatError.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> reply = {"role": "assistant", "content": "Ann owns the deal."}
+        >>> memory.add_message(reply, format="openai").role
+        'assistant'
         """
         parsed = parse_message(message, format)
         return self.add(section, parsed.content, role=parsed.role)
 
     def update(self, item_id: str, content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Item:
-        """Give a live item another content; it keeps its place, and what it was goes to the archive.
+        """Replace the content of a live item. The item keeps its place, and the old content moves to the archive.
 
         Raises UnknownItemError and as `add`.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("findings", "The rent is 900 euros.")
+        >>> memory.update(item.id, "The rent is 950 euros.").text
+        'The rent is 950 euros.'
         """
         section = self._live(item_id)
         checked = check_content(content)
@@ -435,18 +504,30 @@ class SessionMemory:
         """Move a live item to its section's archive, where `fetch` finds it.
 
         Raises UnknownItemError or ReadOnlyError.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("findings", "The rent is 900 euros.")
+        >>> memory.remove(item.id)
+        >>> item.id in memory
+        False
         """
         self._live(item_id).remove(item_id)
 
     async def forget(self, *item_ids: str) -> None:
-        """Erase items and all that is derived from them: here, where the session is stored, and from its sources.
+        """Erase items and everything derived from them: from memory, from the session's files and from its sources.
 
-        All versions go, archived ones too. Whatever else a summary that goes stood for comes back, until the section is
-        compacted again. What else is unsaved is saved. Once begun it is finished: by the next save of the session where
-        this one fails. It costs as much as writing the session anew, for one item or many.
-        Copies that others made of the files, and contexts handed over before, are theirs.
-        Raises UnknownItemError, ReadOnlyError, ConflictError, CorruptionError and DurabilityError, and
-        ForgetIncompleteError, all else being done, where a source holds an item and can't forget it, or can't be asked.
+        All versions are erased, archived ones too. If a summary is erased, its other originals come back until the
+        section is compacted again. Other unsaved changes are saved. If this call fails after it began, the next save
+        finishes it. The cost is that of writing the session anew, for one item or many. Copies of the files, and
+        contexts that were handed over before, are out of reach.
+        Raises UnknownItemError, ReadOnlyError, ConflictError, CorruptionError and DurabilityError. Raises
+        ForgetIncompleteError, after all other work, if a source holds an item and cannot delete it.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("findings", "The account is DE89 3704 0044.")
+        >>> await memory.forget(item.id)
+        >>> item.id in memory
+        False
         """
         self._check_loop()
         self._check_writable()
@@ -491,22 +572,29 @@ class SessionMemory:
         filter: Filter | None = None,  # noqa: A002
         overflow: Literal["raise", "cut"] = "raise",
     ) -> Context:
-        """Pack what is worth most into `budget - reserve` tokens, as counted in that format.
+        """Pack the most valuable content into `budget - reserve` tokens, counted exactly in the format.
 
-        Sections over their own budgets are compacted first, where they have a compaction; where that fails, `notices`
-        says so, and they are shown as they are.
-        budget, reserve: in tokens; the reserve is kept free, for tool schemas and the reply.
+        A section with a compaction that exceeds its own budget is compacted first. If that fails, the section is shown
+        as it is, and `notices` says so.
+        query: ranks the items. The default is the text of the newest user message. "Yesterday" and the like follow the
+            session's clock.
+        budget, reserve: in tokens. The reserve is kept free for tool schemas and the reply.
         format: "text", "openai" or "anthropic".
-        query: what ranks, in which yesterday, last week and the like are as the session's clock says; None is the text
-            of the newest user message.
-        sections: show only these sections and sources.
-        filter: conditions on metadata, as `{"source": "a.md"}` (see `kaosmem.filters`). It narrows those sections of
-            placement `query` in which any item has one of its fields, pinned items included.
-        overflow: where what must be shown does not fit, "raise", or "cut" the longest texts of it in the middle, the
-            system message excepted; `fetch` has them in full.
-        Raises InvalidBudgetError, InvalidFilterError, InvalidArgumentError, UnknownFormatError, UnknownSectionError,
-        WindowTooSmallError where what must be shown does not fit, and SourceUnavailableError where a source that is
-        required fails.
+        sections: names of the sections and sources to show. The default is all of them.
+        filter: conditions on metadata, such as `{"source": "a.md"}` (see `kaosmem.filters`). It narrows each section of
+            placement `query` in which any item has one of the fields; pinned items are filtered, too.
+        overflow: if the required items do not fit, "raise" an error, or "cut" their longest texts in the middle. A
+            system message is never cut. `fetch` returns the whole text.
+        Raises InvalidBudgetError, InvalidFilterError, InvalidArgumentError, UnknownFormatError and UnknownSectionError;
+        WindowTooSmallError if the required items do not fit; SourceUnavailableError if a required source fails.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("documents", "Notice is thirty days.", metadata={"source": "msa.pdf"})
+        >>> context = await memory.assemble_context("How long is the notice?", budget=100)
+        >>> context.used
+        12
+        >>> context.decision(item.id).reason
+        <Reason.NEWEST: 'newest'>
         """
         self._check_loop()
         window = check_budget(budget, reserve)
@@ -543,11 +631,15 @@ class SessionMemory:
     # what is kept
 
     async def save(self) -> None:
-        """Commit all changes since the last save; when it returns they survive.
+        """Commit all changes since the last save. When this returns, they survive a kill.
 
-        What others have committed meanwhile is taken in, and comes before. Once begun, a save is finished even if
-        whoever awaits it is cancelled.
-        Raises ConflictError where both rewrote the same item or section, and DurabilityError; then they are unsaved.
+        Commits of other writers are taken in first. Once begun, a save is finished even if its caller is cancelled.
+        Raises ConflictError if both writers changed the same item or section, and DurabilityError. The changes are then
+        not saved.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("findings", "The rent is 900 euros.")
+        >>> await memory.save()
         """
         self._check_loop()
         self._check_writable()
@@ -562,11 +654,19 @@ class SessionMemory:
         *,
         progress: Progress | None = None,
     ) -> IngestReport:
-        """Read a file or folder into a section as passages with source and lines; read again only what has changed.
+        """Read a file or folder into a section, as passages with their source and lines.
 
-        Passages of files that changed or vanished since this place was last ingested go to the archive.
-        progress: called with each file's source, how many are read and how many there are to read.
+        The next call for this place reads only files that changed. Passages of files that changed or vanished move to
+        the archive.
+        progress: called with each file's source, the number of files read, and the number of files to read.
         Raises NothingToIngestError, InvalidArgumentError, and as `add`.
+
+        >>> from pathlib import Path
+        >>> size = Path("notes.md").write_text("The rent is 900 euros.")
+        >>> memory = SessionMemory.test_mode()
+        >>> report = await memory.ingest("notes.md")
+        >>> report.items_added
+        1
         """
         self._check_loop()
         ingestion = Ingestion(self._writable(section), add=self.add, has=self.__contains__, counter=self.counter)
@@ -586,12 +686,25 @@ class SessionMemory:
 
 
 async def list_sessions(url_or_fs: Location, namespace: str = "default") -> list[str]:
-    """Return the ids of the sessions stored there, sorted."""
+    """Return the ids of the sessions stored there, sorted.
+
+    >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
+    ...     item = memory.add("findings", "Ann owns the deal.")
+    >>> await list_sessions("./.kaosmem")
+    ['deal-42']
+    """
     return await asyncio.to_thread(_list_sessions, url_or_fs, namespace)
 
 
 async def delete_session(url_or_fs: Location, session_id: str, namespace: str = "default") -> None:
-    """Delete a session and all that it kept. Raises InvalidNameError before any I/O."""
+    """Delete a session and all that it kept. Raises InvalidNameError before any I/O.
+
+    >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
+    ...     item = memory.add("findings", "Ann owns the deal.")
+    >>> await delete_session("./.kaosmem", "deal-42")
+    >>> await list_sessions("./.kaosmem")
+    []
+    """
     await asyncio.to_thread(_delete_session, url_or_fs, session_id, namespace)
 
 
