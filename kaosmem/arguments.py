@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
 
 T = TypeVar("T")
+
+Clock: TypeAlias = Callable[[], datetime]
+"""Gives the time, as a datetime with a zone."""
 
 
 def check_count(given: object, name: str, *, least: int = 0) -> int:
@@ -24,6 +28,28 @@ def check_ttl(given: object, name: str = "ttl") -> float:
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < math.inf:
         return float(given)
     raise InvalidArgumentError(f"{name} is {shown_name(given)}; give seconds, a number above 0")
+
+
+def check_clock(clock: Clock) -> Clock:
+    """Return a clock that raises InvalidArgumentError for a time without a zone. It is asked once at once.
+
+    >>> check_clock(datetime.now)
+    Traceback (most recent call last):
+    kaosmem.errors.InvalidArgumentError: clock gives a time without a zone; use lambda: datetime.now(UTC)
+    """
+    if not callable(clock):
+        raise InvalidArgumentError(f"clock is a {type(clock).__name__}; use lambda: datetime.now(UTC)")
+
+    def checked() -> datetime:
+        time = clock()
+        if not isinstance(time, datetime):
+            raise InvalidArgumentError(f"clock gives a {type(time).__name__}; use lambda: datetime.now(UTC)")
+        if time.utcoffset() is None:
+            raise InvalidArgumentError("clock gives a time without a zone; use lambda: datetime.now(UTC)")
+        return time
+
+    checked()
+    return checked
 
 
 def check_instance(given: T, kind: type, name: str) -> T:

@@ -28,7 +28,7 @@
     ├── CorruptionError (ValueError)             stored bytes are not what was written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── UnusableDumpError (ValueError)           a stored index of another kind or version, or damaged
-    ├── DurabilityError (OSError)                a write could not be made durable
+    ├── DurabilityError (OSError)                storage could not be written durably, or read
     ├── SummaryError (RuntimeError)              a model made no summary that could be taken
     ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
     ├── SourceUnavailableError (RuntimeError)    a source failed or is late, and nothing else will do
@@ -186,7 +186,7 @@ class UnusableDumpError(KaosmemError, ValueError):
 
 
 class DurabilityError(KaosmemError, OSError):
-    """A write could not be made durable, so it is not acknowledged."""
+    """The storage failed: a write is not durable, so it is not acknowledged, or stored files can't be read."""
 
 
 class SummaryError(KaosmemError, RuntimeError):

@@ -37,6 +37,7 @@ from kaosmem.persistence.steps import (
 )
 
 _ABANDONED_S = 3600.0
+_LOCK_TRIES = 100
 _KEEPS_OPEN = sys.platform != "win32"  # where an open file can be neither deleted nor renamed
 
 
@@ -288,22 +289,31 @@ class LocalStorage:
         self._threads.acquire()
         try:
             self._check_no_links(self._folder)
-            path = self._path(LOCK)
-            while True:
-                if create:
-                    self._make_folder(self._folder)
-                descriptor = self._kept_open(path, os.O_RDWR | os.O_CREAT)
-                self._disk.lock(descriptor)
-                if self._disk.is_at(descriptor, path):
+            for _ in range(_LOCK_TRIES):
+                if self._try_lock(create):
                     return
-                self.close()  # deleted, and perhaps made anew, since it was opened
-        except FileNotFoundError:
-            self._threads.release()
-            raise ConflictError("the session was deleted since it was read; open it again") from None
+                self.close()
+            raise OSError(errno.EBUSY, "the lock was deleted each time it was opened", self._path(LOCK))
         except BaseException:
             self.close()
             self._threads.release()
             raise
+
+    def _try_lock(self, create: bool) -> bool:
+        """Return whether the lock is held. False: it was deleted, and perhaps made anew, since it was opened."""
+        path = self._path(LOCK)
+        if create:
+            self._make_folder(self._folder)
+        try:
+            descriptor = self._kept_open(path, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:
+            if not create:
+                raise ConflictError("the session was deleted since it was read; open it again") from None
+            if self._disk.is_folder(self._folder):
+                raise
+            return False
+        self._disk.lock(descriptor)
+        return self._disk.is_at(descriptor, path)
 
     def _kept_open(self, path: str, flags: int) -> int:
         """Return the descriptor of a file that stays open, with the lock's alone beside it."""

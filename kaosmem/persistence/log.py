@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from typing import TypeVar
 
 from kaosmem.errors import ConflictError, CorruptionError, KaosmemError, ReadOnlyError
 from kaosmem.names import check_item_id
@@ -34,6 +34,8 @@ from kaosmem.persistence.storage import Location, Storage, as_durability_error, 
 from kaosmem.persistence.tail import Head
 from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue
+
+T = TypeVar("T")
 
 MIN_LOG_BYTES = 256 * 1024
 """A snapshot is not worth taking for a shorter log."""
@@ -106,14 +108,15 @@ class SessionLog:
         cls, storage: Storage, *, read_only: bool = False, clock: Callable[[], float] = time.time
     ) -> tuple[SessionLog, Recovered]:
         """Return the log that a storage holds, and what it says, as `open` does."""
-        try:
-            recovery = run(recover(), storage)
-        except CorruptionError as error:
-            if not read_only:
-                raise
-            recovery = run(salvage(error), storage)
-        if not recovery.segments and not recovery.snapshot:
-            check_no_other(storage)
+        with as_durability_error("reading the session"):
+            try:
+                recovery = run(recover(), storage)
+            except CorruptionError as error:
+                if not read_only:
+                    raise
+                recovery = run(salvage(error), storage)
+            if not recovery.segments and not recovery.snapshot:
+                check_no_other(storage)
         return cls(storage, recovery, read_only=read_only, clock=clock), recovery.recovered
 
     @property
@@ -302,7 +305,7 @@ class SessionLog:
         Raises CorruptionError, but not where the session is read-only: then what is damaged is passed over and said.
         """
         try:
-            return run(find_archived(check_item_id(item_id), since=self._purged), self._storage)
+            return self._read(find_archived(check_item_id(item_id), since=self._purged))
         except CorruptionError:
             if not self._read_only:
                 raise
@@ -312,7 +315,7 @@ class SessionLog:
     def archive(self) -> list[Entry]:
         """Return the section and data of every archived version, oldest first. Raises as `archived`."""
         try:
-            entries, texts, self._counters = run(read_archive(since=self._purged), self._storage)
+            entries, texts, self._counters = self._read(read_archive(since=self._purged))
         except CorruptionError:
             if not self._read_only:
                 raise
@@ -326,15 +329,19 @@ class SessionLog:
         Raises CorruptionError.
         """
         since = self._purged if at is None else at
-        return run(evicted_items(partial(run, performer=self._storage), since=since, until=at), self._storage)
+        return self._read(evicted_items(self._read, since=since, until=at))
 
     def close(self) -> None:
         """Refuse further writes; everything committed is durable already."""
         self._read_only = True
         self._storage.close()
 
+    def _read(self, steps: Steps[T]) -> T:
+        with as_durability_error("reading the archive"):
+            return run(steps, self._storage)
+
     def _intact_archive(self) -> list[Entry]:
-        entries, damage = run(salvage_archive(since=self._purged), self._storage)
+        entries, damage = self._read(salvage_archive(since=self._purged))
         known = {str(error) for error in self._damage}
         self._damage += (error for error in damage if str(error) not in known)
         return entries

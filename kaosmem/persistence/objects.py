@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import threading
 import time
@@ -138,7 +139,8 @@ class ObjectStorage:
             with suppress(Exception):  # stores answer a range that is not there in ways of their own
                 data = self._filesystem.cat_file(whole, start=start, end=end)
                 return data
-        data = self._filesystem.cat_file(whole)
+        with _as_os_error():
+            data = self._filesystem.cat_file(whole)
         return data[start:end]
 
     def _read_parts(self, path: str, parts: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -230,7 +232,8 @@ def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str,
     """Yield the name and details of what is in a folder now, whatever the filesystem has cached."""
     filesystem.invalidate_cache()
     try:
-        infos = filesystem.ls(folder, detail=True)
+        with _as_os_error():
+            infos = filesystem.ls(folder, detail=True)
     except FileNotFoundError:
         return
     for info in infos:
@@ -262,6 +265,17 @@ def _timestamp(modified: datetime | float) -> float:
     if isinstance(modified, datetime):
         return (modified if modified.tzinfo else modified.replace(tzinfo=UTC)).timestamp()
     return modified
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """Raise an error of a filesystem's own kind, met in reading, as OSError. Its message may show credentials."""
+    try:
+        yield
+    except (KaosmemError, OSError):
+        raise
+    except Exception as error:
+        raise OSError(errno.EIO, f"the filesystem raised {type(error).__name__}") from error
 
 
 @contextmanager

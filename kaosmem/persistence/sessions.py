@@ -10,14 +10,19 @@ from kaosmem.persistence.storage import Location, as_durability_error, check_no_
 
 
 def fingerprint(location: Location, session_id: str, namespace: str = "default") -> Hashable:
-    """Return what changes whenever something is committed to a session, from the sizes of its files alone."""
+    """Return a value that changes with every commit to a session, made from the sizes of its files alone.
+
+    Raises DurabilityError.
+    """
     storage = open_storage(location, namespace, session_id)
-    return tuple(tuple(sorted(storage.sizes(folder).items())) for folder in (LOG, SNAP))
+    with as_durability_error("reading the session"):
+        return tuple(tuple(sorted(storage.sizes(folder).items())) for folder in (LOG, SNAP))
 
 
 def list_sessions(location: Location, namespace: str = "default") -> list[str]:
-    """Return the ids of a namespace's sessions, sorted. Raises InvalidNameError."""
-    folders = session_folders(location, namespace)
+    """Return the ids of a namespace's sessions, sorted. Raises InvalidNameError, DurabilityError."""
+    with as_durability_error("listing the sessions"):
+        folders = session_folders(location, namespace)
     return sorted(name for folder in folders if (name := name_of(folder)) is not None)
 
 

@@ -80,7 +80,7 @@ def as_durability_error(what: str) -> Iterator[None]:
     """Raise an OSError of the storage as a DurabilityError with the same errno."""
     try:
         yield
-    except KaosmemError:
+    except KaosmemError:  # which may be an OSError, too
         raise
     except OSError as error:
         failure = DurabilityError(f"{what} failed: {error}; nothing is lost, try again")
@@ -108,7 +108,7 @@ def filesystem_of(location: Location) -> AbstractFileSystem:
 def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     """Return the local folder that a location is, or else its filesystem and the path in it."""
     if isinstance(location, os.PathLike) or (isinstance(location, str) and "://" not in location):
-        return _folder(Path(location).expanduser())
+        return _folder(Path(location))
     from fsspec import AbstractFileSystem
     from fsspec.core import url_to_fs
     from fsspec.implementations.dirfs import DirFileSystem
@@ -127,6 +127,8 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
             f"no session can be kept in {shown_location(location)}, which fsspec cannot read; give a folder, or a URL "
             "whose scheme it knows"
         ) from None
+    except Exception as error:
+        raise _unreachable(location, error) from None
     below, inner = path, filesystem
     while isinstance(inner, DirFileSystem):
         below, inner = "/".join(filter(None, (inner.path.rstrip("/"), below))), inner.fs
@@ -135,9 +137,24 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     return filesystem, path.rstrip("/")
 
 
-def _folder(path: Path) -> Path:
-    """Return a local folder, which need not be there yet. Raises InvalidNameError for a file."""
-    path = path.resolve()
-    if path.is_file():
+def _folder(given: Path) -> Path:
+    """Return a local folder, which need not be there yet. Raises InvalidNameError for a file and an impossible path."""
+    try:
+        path = given.expanduser().resolve()
+        is_file = path.is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop, no home, no working directory, a NUL
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidNameError(
+            f"no session can be kept in {shown(str(given))}: {why}; give the absolute path of a folder"
+        ) from None
+    if is_file:
         raise InvalidNameError(f"no session can be kept in {shown(str(path))}, which is a file; give a folder")
     return path
+
+
+def _unreachable(location: Location, error: Exception) -> DurabilityError:
+    """Return the error for a server that can't be reached. The message of its own may show credentials."""
+    why = type(error).__name__
+    failure = DurabilityError(f"{shown_location(location)} can't be reached: {why}; check that it runs, and try again")
+    failure.errno = error.errno if isinstance(error, OSError) else None
+    return failure

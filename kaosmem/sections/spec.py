@@ -76,7 +76,7 @@ class SectionSpec:
                 f"section {self.name!r} has the budget {shown(self.budget)}; use a whole number of tokens from 0 up, "
                 "or None for no bound"
             )
-        for field, known in (("placement", PLACEMENTS), ("eviction", POLICIES), ("persistence", PERSISTENCE)):
+        for field, known in (("placement", PLACEMENTS), ("eviction", (*POLICIES,)), ("persistence", PERSISTENCE)):
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
         for field in ("floor", "low_water", "recall"):
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")

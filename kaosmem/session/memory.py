@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
-from kaosmem.arguments import check_several
+from kaosmem.arguments import Clock, check_clock, check_several
 from kaosmem.assembly import Context, assemble, check_budget, measure
 from kaosmem.display import fitted, listed
 from kaosmem.duplicates import statement
@@ -50,7 +50,6 @@ from kaosmem.types import ContentBlock, Item, JSONValue, Trust, check_content, c
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-Clock = Callable[[], datetime]
 _SHARED = SharedSessions()
 _NOT_RECALLED = "what was evicted earlier cannot be recalled"
 _SHOWN_SECTIONS, _SHOWN_NOTICES = 30, 10
@@ -177,15 +176,16 @@ class SessionMemory:
         """
         check_name(session_id, "session id")
         check_name(namespace, "namespace")
-        check_specs(sections)
-        opening = Opening(url_or_fs, session_id, namespace, sections, counter, ranker)
+        specs = tuple(check_specs(sections).values())
+        clock = _now if clock is None else check_clock(clock)
+        opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
         read = partial(_SHARED.read, opening) if read_only else partial(opening.read, single_writer=single_writer)
         log, hydrated = await asyncio.to_thread(read)
         memory = cls(
             opening,
             log,
             hydrated,
-            clock=clock or _now,
+            clock=clock,
             rng=random.SystemRandom(),
             read_only=read_only,
         )
@@ -215,14 +215,15 @@ class SessionMemory:
         from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 
         check_name(session_id, "session id")
-        check_specs(sections)
-        opening = Opening(IsolatedMemoryFileSystem(), session_id, "default", sections, counter, None)
+        specs = tuple(check_specs(sections).values())
+        clock = _test_clock() if clock is None else check_clock(clock)
+        opening = Opening(IsolatedMemoryFileSystem(), session_id, "default", specs, counter, None)
         log, hydrated = opening.read()
         return cls(
             opening,
             log,
             hydrated,
-            clock=clock or _test_clock(),
+            clock=clock,
             rng=random.Random(0),
             one_loop=True,
         )

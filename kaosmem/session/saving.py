@@ -19,6 +19,9 @@ from kaosmem.session.rebasing import forget_derived, is_foreign, rebase
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue
 
+MAX_TRIES = 1_000
+"""A save that other writers outrun gives up after this many tries."""
+
 
 class Saver:
     """Keeps the sections of one session in its log.
@@ -46,6 +49,7 @@ class Saver:
         self._to_purge = hydrated.unpurged  # until no file holds them
         self._erased: set[str] = set()  # until `forget` returns them
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
+        self._tries = 0  # of the save under way
         self._one_loop = _OneLoop()
         self._checkpoints = Checkpoints(log, counter=counter)
 
@@ -87,12 +91,15 @@ class Saver:
 
     async def _save(self) -> None:
         async with self._one_loop.lock:
+            self._tries = 0
             await self._commit()
             if self._to_forget or self._is_purge_due:
                 await self._checkpoints.finished()  # they have what is to be forgotten
             while self._to_forget:
+                self._count_try()
                 await self._commit_tombstones()
             while self._is_purge_due:
+                self._count_try()
                 await self._purge()
             if self._is_settled:
                 self._checkpoints.start(self._sections, self.forgotten)
@@ -105,6 +112,7 @@ class Saver:
 
     async def _commit_batch(self) -> None:
         while self._batch:
+            self._count_try()
             try:
                 await asyncio.to_thread(self._log.commit, self._batch)
             except ConflictError:
@@ -112,6 +120,13 @@ class Saver:
                 self._batch = self._batch or self._drained()
             else:
                 self._settle()
+
+    def _count_try(self) -> None:
+        self._tries += 1
+        if self._tries > MAX_TRIES:
+            raise ConflictError(
+                f"others changed the session during each of {MAX_TRIES:,} tries to save it; save again when fewer write"
+            )
 
     def _drained(self) -> list[Change]:
         """Return all that is unsaved, after a description of the session where the log has another."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol, TypeAlias, runtime_checkable
 from urllib.parse import quote
 
-from kaosmem.arguments import check_ttl
+from kaosmem.arguments import Clock, check_ttl
 from kaosmem.errors import InvalidContentError, UnknownBlobError
 from kaosmem.names import check_id, shown
-from kaosmem.stores.expiry import Clock, Expiries, utc_now
+from kaosmem.stores.expiry import Expiries
 from kaosmem.types import check_text
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -65,12 +65,12 @@ def check_bytes(data: object) -> bytes:
 class InMemoryFileStore:
     """A BlobStore in this process; its URLs are `memory://` and the key, percent-encoded.
 
-    clock: gives aware times.
+    clock: gives times with a zone.
     """
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._blobs: dict[str, tuple[bytes, str]] = {}
-        self._expiries: Expiries[str] = Expiries(clock or utc_now)
+        self._expiries: Expiries[str] = Expiries(clock)
 
     async def connect(self) -> None:
         pass

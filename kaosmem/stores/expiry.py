@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from itertools import count
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
-from kaosmem.arguments import check_ttl
+from kaosmem.arguments import Clock, check_clock, check_ttl
 
 K = TypeVar("K", bound=Hashable)
-
-Clock: TypeAlias = Callable[[], datetime]
-"""Gives the time, aware."""
 
 
 def utc_now() -> datetime:
@@ -22,10 +19,13 @@ def utc_now() -> datetime:
 
 
 class Expiries(Generic[K]):
-    """The keys that expire, by a clock."""
+    """The keys that expire.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    clock: gives times with a zone; None is the computer's. Raises InvalidArgumentError.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = utc_now if clock is None else check_clock(clock)
         self._times: dict[K, tuple[float, int]] = {}
         self._queue: list[tuple[float, int, K]] = []
         self._numbers = count()  # so that keys are never compared, and a time that was replaced is known
@@ -35,7 +35,7 @@ class Expiries(Generic[K]):
         if ttl is None:
             self.discard(key)
             return
-        time = self._clock().timestamp() + check_ttl(ttl)
+        time = self.clock().timestamp() + check_ttl(ttl)
         number = next(self._numbers)
         self._times[key] = time, number
         heappush(self._queue, (time, number, key))
@@ -47,7 +47,7 @@ class Expiries(Generic[K]):
     def pop_due(self) -> list[K]:
         """Return the keys whose time has come, once."""
         due: list[K] = []
-        now = self._clock().timestamp() if self._queue else 0.0
+        now = self.clock().timestamp() if self._queue else 0.0
         while self._queue and self._queue[0][0] <= now:
             time, number, key = heappop(self._queue)
             if self._times.get(key) == (time, number):

@@ -10,11 +10,11 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Protocol, runtime_checkable
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import Clock, check_count
 from kaosmem.errors import InvalidContentError
 from kaosmem.names import check_id
 from kaosmem.retrieval import BM25Ranker, Ranker
-from kaosmem.stores.expiry import Clock, Expiries, utc_now
+from kaosmem.stores.expiry import Expiries
 from kaosmem.types import Item, JSONValue, check_json, check_text
 
 _Shelf = tuple[str, str]
@@ -125,16 +125,16 @@ def check_state(state: object) -> dict[str, JSONValue]:
 class InMemoryLongTermMemory:
     """A LongTermMemory in this process, found by its words.
 
-    ranker: orders the memories for a query. clock: gives aware times. rng: where ids come from.
+    ranker: orders the memories for a query. clock: gives times with a zone. rng: where ids come from.
     """
 
     def __init__(
         self, *, ranker: Ranker | None = None, clock: Clock | None = None, rng: random.Random | None = None
     ) -> None:
-        self._ranker, self._clock = ranker or BM25Ranker(), clock or utc_now
+        self._ranker = ranker or BM25Ranker()
         self._rng: random.Random = rng or random.SystemRandom()
         self._shelves: dict[_Shelf, _Memories] = {}
-        self._expiries: Expiries[tuple[_Shelf, str]] = Expiries(self._clock)
+        self._expiries: Expiries[tuple[_Shelf, str]] = Expiries(clock)
 
     async def save(self, agent_id: str, content: str, *, namespace: str = "default", ttl: float | None = None) -> str:
         key, text = _shelf_key(agent_id, namespace), check_text(content, "content")
@@ -143,7 +143,7 @@ class InMemoryLongTermMemory:
         shelf = self._shelf(key)
         if shelf is None:
             shelf = self._shelves[key] = _Memories(self._ranker)
-        shelf.add(memory_id, text, self._clock())
+        shelf.add(memory_id, text, self._expiries.clock())
         return memory_id
 
     async def search(self, agent_id: str, query: str, *, namespace: str = "default", limit: int = 5) -> list[Memory]:

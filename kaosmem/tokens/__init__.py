@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kaosmem.errors import UnknownEncodingError
-from kaosmem.tokens.counter import CallableCounter, TokenCounter
+from kaosmem.tokens.counter import CallableCounter, TokenCounter, check_tokens
 from kaosmem.tokens.encodings import DEFAULT_ENCODING
 from kaosmem.tokens.estimate import ESTIMATE, EstimateCounter
 from kaosmem.tokens.models import context_length
 from kaosmem.tokens.tiktoken_counter import TiktokenCounter
 from kaosmem.tokens.toktok_counter import ToktokCounter, has_toktok
-from kaosmem.types import Content, ContentBlock, ImageBlock, ToolResultBlock, content_text
+from kaosmem.types import Content, ContentBlock, ImageBlock, ToolResultBlock, check_text, content_text
 
 __all__ = [
     "DEFAULT_ENCODING",
@@ -38,7 +38,8 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
     """Return a counter: None is o200k_base, a str an encoding or "estimate", a callable is wrapped.
 
     An encoding is counted by toktok where the extra `fast` is installed, else by tiktoken, to the same numbers;
-    give a `TiktokenCounter` or a `ToktokCounter` to choose. Raises UnknownEncodingError.
+    give a `TiktokenCounter` or a `ToktokCounter` to choose. Raises UnknownEncodingError, and InvalidContentError
+    for a counter whose name is no text.
     """
     if counter is None:
         counter = DEFAULT_ENCODING
@@ -47,6 +48,7 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
             return EstimateCounter()
         return ToktokCounter(counter) if has_toktok() else TiktokenCounter(counter)
     if isinstance(counter, TokenCounter):
+        check_text(counter.name, "name of a counter")
         return counter
     if callable(counter):
         return CallableCounter(counter)
@@ -57,7 +59,8 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
 
 def count_content(content: Content, counter: TokenCounter) -> int:
     """Return the tokens of content alone, an image at its estimate."""
-    return counter(content_text(content)) + (0 if isinstance(content, str) else _images(content)) * IMAGE_TOKENS
+    tokens = check_tokens(counter(content_text(content)), counter.name)
+    return tokens if isinstance(content, str) else tokens + _images(content) * IMAGE_TOKENS
 
 
 def _images(blocks: Iterable[ContentBlock]) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
 from kaosmem.errors import InvalidBudgetError
 from kaosmem.names import shown_name
+from kaosmem.types import MAX_INTEGER
 
 
 @runtime_checkable
@@ -47,19 +49,20 @@ class CallableCounter:
         return f"CallableCounter({self.name})"
 
     def __call__(self, text: str) -> int:
-        return self._checked(self._count(text))
+        return check_tokens(self._count(text), self.name)
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Return the count of each text."""
-        return [self._checked(self._count(text)) for text in texts]
+        return [check_tokens(self._count(text), self.name) for text in texts]
 
-    def _checked(self, count: object) -> int:
-        try:
-            tokens = operator.index(count)  # type: ignore[arg-type]
-            if tokens >= 0:
-                return tokens
-        except TypeError:
-            pass
-        raise InvalidBudgetError(
-            f"counter {self.name} gives a count of {shown_name(count)}; have it return a whole number from 0 up"
-        )
+
+def check_tokens(count: object, counter: str) -> int:
+    """Return a counter's answer as a plain int from 0 to 2^63 - 1, as a log can hold. Raises InvalidBudgetError."""
+    if type(count) is not int and not isinstance(count, bool):
+        with suppress(TypeError):
+            count = int(operator.index(count))  # type: ignore[arg-type]
+    if type(count) is int and 0 <= count <= MAX_INTEGER:
+        return count
+    raise InvalidBudgetError(
+        f"counter {counter} gives a count of {shown_name(count)}; have it return a whole number of tokens from 0 up"
+    )

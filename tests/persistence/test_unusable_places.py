@@ -1,0 +1,160 @@
+"""Places where no session can be kept or read: every call ends, in a typed error that names the place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem import (
+    ConflictError,
+    DurabilityError,
+    InvalidNameError,
+    KaosmemError,
+    delete_session,
+    list_sessions,
+)
+from kaosmem.persistence.disk import Disk
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.session import saving
+from tests.bad_inputs.stored import memory_at, session
+
+
+async def opened(place: Any, **options: Any) -> None:
+    async with memory_at(place, **options):
+        pass
+
+
+CALLS: tuple[Callable[[Any], Awaitable[Any]], ...] = (
+    opened,
+    lambda place: opened(place, read_only=True),
+    list_sessions,
+    lambda place: delete_session(place, "s"),
+)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["a\0b", "x" * 5_000, "/" + "x/" * 3_000, Path("a\0b"), "~nobody-has-this-name/x"],
+    ids=lambda p: str(p)[:8],
+)
+async def test_an_impossible_path_is_refused(place: Any) -> None:
+    """A path that no filesystem takes is an InvalidNameError of one short line, whatever is asked."""
+    for call in CALLS:
+        with pytest.raises(InvalidNameError) as raised:
+            await call(place)
+        assert len(str(raised.value)) < 300
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a working directory can't be deleted there")
+async def test_a_deleted_working_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path says that it is not resolvable once the working directory is gone."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    for call in CALLS:
+        with pytest.raises(InvalidNameError, match="give the absolute path"):
+            await call("sessions")
+
+
+async def test_a_server_that_does_not_answer_is_named() -> None:
+    """Nothing listens on port 1: that is a DurabilityError which shows neither user nor password."""
+    for call in CALLS:
+        with pytest.raises(DurabilityError, match="can't be reached") as raised:
+            await call("ftp://user:secret@127.0.0.1:1/sessions")
+        assert "secret" not in str(raised.value)
+
+
+async def test_a_folder_that_cannot_be_made_ends_the_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As below `/proc`, making a folder answers that there is none above it: the save fails, and nothing retries it."""
+    asked: list[str] = []
+
+    def make_folder(_: Disk, path: str) -> None:
+        asked.append(path)
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    monkeypatch.setattr(Disk, "make_folder", make_folder)
+    async with asyncio.timeout(60):
+        with pytest.raises(DurabilityError):
+            await session(tmp_path / "root", "a")
+    assert len(asked) == 1
+
+
+async def test_a_lock_that_cannot_be_made_ends_the_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is there and its lock can't be opened: the save fails instead of taking it for a deleted session."""
+    real = Disk.open
+
+    def open_but_no_lock(disk: Disk, path: str, flags: int) -> int:
+        if path.endswith("/lock"):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return real(disk, path, flags)
+
+    monkeypatch.setattr(Disk, "open", open_but_no_lock)
+    async with asyncio.timeout(60):
+        with pytest.raises(DurabilityError):
+            await session(tmp_path, "a")
+
+
+async def test_a_lock_that_is_always_deleted_ends_the_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever deletes the lock as often as it is made can't keep a writer trying for ever."""
+    monkeypatch.setattr(Disk, "is_at", lambda *_: False)
+    async with asyncio.timeout(60):
+        with pytest.raises(DurabilityError):
+            await session(tmp_path, "a")
+
+
+async def test_a_save_that_always_loses_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A storage that answers each commit with a conflict ends the save in one, after a bounded number of tries."""
+    tried: list[int] = []
+    async with memory_at(tmp_path) as memory:
+        memory.add("messages", "text", id="a")
+
+        def conflict(_: object) -> None:
+            tried.append(1)
+            raise ConflictError("another was first")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(memory._log, "commit", conflict)
+            patch.setattr(saving, "MAX_TRIES", 20)
+            with pytest.raises(ConflictError, match="save again"):
+                await memory.save()
+        assert len(tried) == 20
+
+
+class UnlistableFileSystem(IsolatedMemoryFileSystem):
+    """Raises an error of its own kind for every listing."""
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        raise KeyError("of its own kind")
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "I/O error")])
+async def test_a_listing_that_fails_is_typed(error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that can't be listed ends opening, saving and deleting in a DurabilityError with its errno."""
+    await session(tmp_path, "a")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    async def saved(place: Any) -> None:
+        async with memory_at(place) as memory:
+            memory.add("messages", "text")
+            monkeypatch.setattr(Disk, "list", fail)
+
+    for call in (saved, *(call for call in CALLS if call is not list_sessions)):
+        with pytest.raises(DurabilityError) as raised:
+            await call(tmp_path)
+        assert raised.value.errno == error.errno
+
+
+async def test_a_filesystem_that_raises_its_own_errors_is_typed() -> None:
+    """What a filesystem raises in a listing is a KaosmemError, whatever it was."""
+    filesystem = UnlistableFileSystem()
+    for call in CALLS:
+        with pytest.raises(KaosmemError):
+            await call(filesystem)

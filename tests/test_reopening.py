@@ -1,0 +1,153 @@
+"""Whatever a session accepts it can read back, whichever arguments it was opened with."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from enum import IntEnum, StrEnum
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from fsspec.implementations.dirfs import DirFileSystem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import (
+    BM25Ranker,
+    GraphRanker,
+    InvalidArgumentError,
+    KaosmemError,
+    LinearRanker,
+    RankBM25Ranker,
+    SectionSpec,
+    SessionMemory,
+)
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.stores import InMemoryFileStore, InMemoryLongTermMemory
+from kaosmem.tokens import EstimateCounter
+
+
+class Nowhere(tzinfo):
+    """A zone that says no offset, so that its times are naive."""
+
+    def utcoffset(self, _: datetime | None) -> timedelta | None:
+        return None
+
+
+class Odd(IntEnum):
+    ONE = 1
+
+
+class Name(StrEnum):
+    FIFO = "fifo"
+    QUERY = "query"
+
+
+class Counter:
+    """A counter of any name that gives any answer."""
+
+    additive = False
+
+    def __init__(self, name: Any, count: Any) -> None:
+        self.name, self.count = name, count
+
+    def __call__(self, _: str) -> Any:
+        return self.count
+
+    def count_many(self, texts: Any) -> Any:
+        return [self.count for _ in texts]
+
+
+offsets = st.integers(-86_399, 86_399).map(lambda seconds: timedelta(seconds=seconds))
+zones = st.sampled_from([None, UTC, Nowhere()]) | offsets.map(timezone)
+times = st.datetimes(timezones=zones) | st.sampled_from([0.0, None, date(2024, 1, 1), "2024-01-01"])
+clocks = st.none() | times.map(lambda time: lambda: time) | st.sampled_from([datetime.now, date.today, 5, "now"])
+counts = st.sampled_from([0, 3, True, -1, 2.0, None, "3", np.int64(3), np.float32(1), Odd.ONE, 2**62, 2**63, 10**40])
+names = st.sampled_from(["own", "", "estimate", "\ud800", "\0", None, 7, b"own"])
+counters = (
+    st.sampled_from([None, "estimate", "cl100k_base", "gpt-4o", "nothing", 5])
+    | counts.map(lambda count: lambda _: count)
+    | st.builds(Counter, names, counts)
+)
+rankers = st.sampled_from([None, LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), LinearRanker, "best"])
+numbers = st.sampled_from([0, 1, 50, True, 1.0, Odd.ONE, np.int64(5), 2**63, -1, None, "5", float("nan")])
+shares = st.sampled_from([0, 1, 0.5, True, np.float64(0.5), np.float32(0.5), float("inf"), 2, None])
+fields = {
+    "budget": numbers,
+    "priority": numbers,
+    "floor": shares,
+    "placement": st.sampled_from(["static", "history", "query", Name.QUERY, None, ["query"]]),
+    "eviction": st.sampled_from(["fifo", "lru", "priority", "none", "refuse", Name.FIFO, None, ["fifo"]]),
+    "retrieval_threshold": numbers,
+    "recent": numbers,
+    "low_water": shares,
+    "recall": shares,
+    "persistence": st.sampled_from(["stream", "snapshot"]),
+    "max_items": numbers,
+    "in_context": st.sampled_from([True, False, 1, None]),
+    "ranker": rankers,
+    "header": st.sampled_from([None, "", "Notes", "two\nlines", "\ud800", 5]),
+    "provenance": st.sampled_from([True, False, 0]),
+}
+specs = st.fixed_dictionaries({}, optional=fields)
+places = st.sampled_from(["folder", "objects", "folder of objects"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(places, clocks, counters, rankers, specs)
+def test_whatever_is_saved_reopens(place: str, clock: Any, counter: Any, ranker: Any, spec: dict[str, Any]) -> None:
+    """Arguments are refused by a typed error, or what was saved with them is read back as it was."""
+    with tempfile.TemporaryDirectory() as folder:
+        at: Any = folder
+        if place != "folder":
+            at = IsolatedMemoryFileSystem()
+            at = DirFileSystem(path="/sessions", fs=at) if place == "folder of objects" else at
+        asyncio.run(_saved_and_reopened(at, spec, clock=clock, counter=counter, ranker=ranker))
+
+
+async def _saved_and_reopened(place: Any, fields: dict[str, Any], **given: Any) -> None:
+    try:
+        specs = [SectionSpec("notes", **fields)]
+        async with SessionMemory.open(place, "s", sections=specs, **given) as memory:
+            for number in range(3):
+                memory.add("notes", f"note {number}", metadata={"number": number})
+            memory.remove(memory.add("notes", "removed").id)
+            held = list(memory["notes"])
+    except KaosmemError:
+        return
+    for read_only in (False, True):
+        async with SessionMemory.open(place, "s", sections=specs, read_only=read_only, **given) as memory:
+            assert list(memory["notes"]) == held
+            assert not memory.damage
+
+
+@pytest.mark.parametrize("clock", [datetime.now, datetime.utcnow, date.today, partial(datetime, 2024, 1, 1), 1_700])
+def test_a_time_without_a_zone_is_refused_at_once(clock: Any, tmp_path: Any) -> None:
+    """A clock without a zone is refused before anything is stored, by an error that says which clock to give."""
+
+    async def opened() -> None:
+        async with SessionMemory.open(tmp_path / "root", clock=clock):
+            pass
+
+    for make in (
+        partial(SessionMemory.test_mode, clock=clock),
+        partial(InMemoryLongTermMemory, clock=clock),
+        partial(InMemoryFileStore, clock=clock),
+        lambda: asyncio.run(opened()),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"use lambda: datetime\.now"):
+            make()
+    assert not (tmp_path / "root").exists()
+
+
+def test_a_clock_that_loses_its_zone_later_is_refused_then() -> None:
+    """Each time is checked when an item is made, and the refused item changes nothing."""
+    times = [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC), datetime(2024, 1, 3)]
+    memory = SessionMemory.test_mode(clock=lambda: times.pop(0), counter=EstimateCounter())
+    memory.add("findings", "kept")
+    with pytest.raises(InvalidArgumentError):
+        memory.add("findings", "refused")
+    assert [item.text for item in memory["findings"]] == ["kept"]
