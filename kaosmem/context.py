@@ -42,11 +42,15 @@ class HistoryRetention(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
-    """Where an agent's messages are kept, what shortens them, and how long they stay.
+    """Where an agent's messages are kept, how they are shortened, and how long they stay.
 
-    pipeline: one or several strategies; None is a sliding window of a hundred messages. A message of role summary that
-    one of them makes, with an id and the ids of its sources, is kept; whatever else one makes is made anew each time.
-    Raises InvalidArgumentError for what is no history, no strategy or no retention.
+    pipeline: one strategy or several. The default is a sliding window of a hundred messages. A summary with an id and
+        the ids of its sources is stored. Any other message that a strategy makes is made again for each window.
+    Raises InvalidArgumentError if an argument has another type.
+
+    >>> from kaosmem import SlidingWindowCompaction
+    >>> ContextConfig(InMemoryHistoryProvider(), SlidingWindowCompaction(40)).retention
+    <HistoryRetention.PERMANENT: 'permanent'>
     """
 
     history: HistoryProvider
@@ -84,14 +88,19 @@ class AgentContextProtocol(Protocol):
 
 
 class AgentContext:
-    """One agent's view of its sessions.
+    """The part of a conversation that one agent sees. The messages stay in a HistoryProvider.
 
-    What a model sums up is stored once, as one more message of the history, of which the ids of what it stands for are
-    the sources; the window is computed from the history alone. So nothing that is appended meanwhile is lost, and a
-    summary of messages that were cleared meanwhile, or summed up by somebody else, has no effect and is deleted.
+    A model's summary is stored once, as one more message that names its sources. The window is computed from the
+    history alone. So a message that is appended while the model answers is not lost. A summary whose sources were
+    cleared or summarised meanwhile has no effect and is deleted.
 
-    counter: None is the default one. rng: where ids come from; None is the system's.
-    Raises InvalidNameError, UnknownEncodingError, and InvalidArgumentError for what is no config.
+    counter: the default is o200k_base. rng: source of ids; the default is the system's.
+    Raises InvalidNameError, UnknownEncodingError, and InvalidArgumentError if `config` is no ContextConfig.
+
+    >>> context = AgentContext(ContextConfig.default(), "analyst")
+    >>> appended = await context.append([ChatMessage("user", "Who owns the deal?")], "room-7")
+    >>> [message.text for message in await context.get_prompt_window("room-7", budget=1_000)]
+    ['Who owns the deal?']
     """
 
     def __init__(

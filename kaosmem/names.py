@@ -59,6 +59,11 @@ def safe_id(text: str) -> str:
 
     A valid text is returned as it is; any other keeps what it can and ends in `+` and 16 hexadecimal digits
     of its SHA-256. Raises InvalidNameError for what is no text.
+
+    >>> safe_id("deal-42")
+    'deal-42'
+    >>> safe_id("Ann's room / 7")
+    'Ann-s-room-7+2c1429f84a1a431c'
     """
     if not isinstance(text, str):
         raise InvalidNameError(f"a {type(text).__name__} can't be made an id; give a str")

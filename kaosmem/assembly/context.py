@@ -56,12 +56,22 @@ _CHOSEN = Reason.RELEVANT, Reason.RECALLED
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One item's fate and the reason for it.
+    """What became of one item, and why.
 
-    rank: place in its section's order of want, from 1; None where it was not proposed.
-    score: the ranker's, None where the section was not ranked by the query. tokens: of the content alone.
+    rank: place in the order of its section, from 1. None if it was not offered.
+    score: given by the ranker. None if its section was not ranked.
+    tokens: of the content alone.
     same_as: id of the item that stands for it: the duplicate that is in, or the live item with its key.
-    signals: what each signal of the default ranker added to the logarithm of the score, beyond the average candidate.
+    signals: the part of each signal of the default ranker in the logarithm of the score, compared with the average
+        candidate. docs/glossary.md explains each signal.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> item = memory.add("findings", "Ann owns the deal.")
+    >>> context = await memory.assemble_context("Who owns the deal?", budget=100)
+    >>> decision = context.decision(item.id)
+    >>> decision.included, decision.why, decision.tokens
+    (True, 'newest', 5)
     """
 
     item_id: str
@@ -87,7 +97,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class SectionUse:
-    """What one section takes of a context: tokens as rendered, header, marks and framing included, and items."""
+    """Tokens that one section takes of a context, framing included, and its number of items."""
 
     used: int
     items: int
@@ -107,7 +117,7 @@ class SourceStatus(StrEnum):
 class SourceReport:
     """What one attached source did for a context.
 
-    proposed: how many units. error: the name of the type of what was raised, where it failed or did without.
+    proposed: number of units that it offered. error: type of the error that it raised, "" for none.
     """
 
     status: SourceStatus
@@ -121,12 +131,24 @@ class SourceReport:
 
 @dataclass(frozen=True)
 class Context:
-    """What an agent sees in one turn.
+    """The content that an agent sees in one turn.
 
-    text: for the format "text"; messages: for formats of messages; system: beside them, for "anthropic".
-    used: tokens of what is handed over, framing included; budget: what they were packed into, reserve taken off.
-    items: in the order in which they are shown. by_section: in order of declaration; with `frame`, the tokens that
-    belong to no section, they add up to `used`. sources: what each attached source that was asked did, by name.
+    text: for the format "text". messages: for formats of messages. system: beside the messages, for "anthropic".
+    used: tokens of the output, framing included. budget: the tokens that it was packed into, without the reserve.
+    items: in the order in which they are shown.
+    by_section: tokens and items by section, in order of declaration. With `frame`, the tokens of no section, they add
+        up to `used`.
+    sources: what each attached source did, by name.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> added = memory.add("role", "You are a careful analyst.")
+    >>> added = memory.add("messages", "Who owns the deal?")
+    >>> context = await memory.assemble_context(budget=100, format="openai")
+    >>> [message["role"] for message in context.messages]
+    ['system', 'user']
+    >>> context.used <= context.budget
+    True
     """
 
     format: str
@@ -189,7 +211,7 @@ class Context:
         return {decision.item_id: decision for decision in self.decisions}
 
     def shared_prefix(self, previous: Context) -> int:
-        """Return how many tokens at the front are those of `previous`: what a provider's prompt cache can reuse."""
+        """Return the number of leading tokens that equal those of `previous`. A prompt cache can reuse them."""
         check_instance(previous, Context, "previous")
         if self.rendered.text is not None and previous.rendered.text is not None:
             return self._counter(os.path.commonprefix([self.rendered.text, previous.rendered.text]))  # noqa: RUF071
@@ -203,7 +225,7 @@ class Context:
         return count_messages(shared, self.format, system=self.rendered.system or "", counter=self._counter)
 
     def explain(self, *, misses: int = 10) -> str:
-        """Return a report of at most 80 columns: the sums, what is in and why, the nearest `misses` that are not."""
+        """Return a report of at most 80 columns: the sums, each item with its reason, and the nearest `misses`."""
         from kaosmem.assembly.explanation import explanation
 
         return explanation(self, misses=misses)

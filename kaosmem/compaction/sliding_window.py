@@ -10,9 +10,14 @@ from kaosmem.types import ChatMessage
 
 
 class SlidingWindowCompaction:
-    """Keeps the longest tail that is, with the protected messages before it, at most `max_messages` long.
+    """Keeps the longest tail that is at most `max_messages` long, together with the protected messages before it.
 
-    Where the protected messages alone are more, they are all that is kept. Raises InvalidArgumentError.
+    If the protected messages alone are more, they are all that is kept. Raises InvalidArgumentError.
+
+    >>> from kaosmem import ChatMessage
+    >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
+    >>> [message.text for message in await SlidingWindowCompaction(3).compact(history)]
+    ['Question 0', 'Question 8', 'Question 9']
     """
 
     def __init__(self, max_messages: int = 100) -> None:

@@ -11,10 +11,16 @@ from kaosmem.types import ChatMessage
 
 
 class TruncationStrategy:
-    """Keeps the longest tail that is, with the protected messages before it, within all limits that are given.
+    """Keeps the longest tail that is within all given limits, together with the protected messages before it.
 
-    max_chars: of the messages' texts. Raises InvalidArgumentError; `compact` raises WindowTooSmallError, with the sums,
-    where the protected messages alone are beyond a limit.
+    max_chars: characters of all texts.
+    Raises InvalidArgumentError. `compact` raises WindowTooSmallError, with the sums, if the protected messages alone
+    exceed a limit.
+
+    >>> from kaosmem import ChatMessage
+    >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
+    >>> [message.text for message in await TruncationStrategy(max_chars=30).compact(history)]
+    ['Question 0', 'Question 8', 'Question 9']
     """
 
     def __init__(self, max_messages: int | None = None, max_chars: int | None = None) -> None:

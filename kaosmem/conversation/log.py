@@ -23,6 +23,15 @@ class EventLog(Sequence[Event]):
 
     events: those of a log that was read back, with their ids, ascending. clock: None is the computer's, in UTC.
     Raises InvalidArgumentError.
+
+    >>> from kaosmem import Action
+    >>> log = EventLog()
+    >>> log.append(Action("message", "Why does the client never give up?", source="user")).id
+    0
+    >>> [event.text for event in log.view]
+    ['Why does the client never give up?']
+    >>> EventLog.from_lines(log.lines())[0] == log[0]
+    True
     """
 
     def __init__(self, events: Iterable[Event] = (), *, clock: Callable[[], datetime] | None = None) -> None:

@@ -56,9 +56,13 @@ def parse_message(message: object, format: str) -> ChatMessage:  # noqa: A002
 
 
 def render_messages(messages: Iterable[ChatMessage], format: str) -> Rendered:  # noqa: A002
-    """Return messages as a provider takes them: the system's that they begin with are the system prompt.
+    """Return messages in a provider's format. Leading system messages become the system prompt.
 
-    Raises UnknownFormatError, and InvalidArgumentError for what is no list of ChatMessage.
+    Raises UnknownFormatError, and InvalidArgumentError for anything but a list of ChatMessage.
+
+    >>> messages = [ChatMessage("system", "Be brief."), ChatMessage("user", "Who owns the deal?")]
+    >>> render_messages(messages, "anthropic").messages
+    [{'role': 'user', 'content': 'Who owns the deal?'}]
     """
     history = check_listed(messages, ChatMessage, "messages")
     start = next((place for place, message in enumerate(history) if message.role != "system"), len(history))
@@ -74,12 +78,15 @@ def count_messages(
     system: str = "",
     counter: TokenCounter | str | None = None,
 ) -> int:
-    """Return the tokens of what is handed to a model, framing included; for "anthropic" an estimate.
+    """Return the tokens of a request, framing included. For "anthropic" this is an estimate.
 
-    messages: a text for the format "text", else a list of the provider's messages. system: what stands beside them,
-    for "anthropic".
+    messages: a text for the format "text", else a list of the provider's messages.
+    system: the system prompt beside the messages, for "anthropic".
     Raises UnknownFormatError, UnknownEncodingError, InvalidContentError for a system prompt in another format, and
     InvalidArgumentError for messages of another kind.
+
+    >>> count_messages([{"role": "user", "content": "Who owns the deal?"}], "openai")
+    12
     """
     if system and format != AnthropicFormat.name:
         raise InvalidContentError(f"format {shown(format)} has no system beside its messages; put it in front of them")

@@ -19,14 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BM25Ranker:
-    """Ranks by BM25 with our incremental index: the cost of a change does not grow with the section.
+    """Ranks by BM25 with an index that is updated, not rebuilt: the cost of a change does not grow with the section.
 
-    idf: "lucene" is never negative and ranks better; "okapi" gives exactly the scores of `rank_bm25.BM25Okapi`.
-    k1, b: how soon a term's repetition stops counting, and how much a long text is held back, 0 to 1.
-    epsilon: the share of the average idf that "okapi" gives terms in more than half of the entries.
-    analyze: text to terms. An index with another one than ours can't be stored.
+    idf: "lucene" is never negative and ranks better. "okapi" gives exactly the scores of `rank_bm25.BM25Okapi`.
+    k1: above 0; a larger value lets repetitions of a term count for longer.
+    b: 0 to 1; a larger value gives long texts less weight.
+    epsilon: share of the average idf that "okapi" gives to terms in more than half of the entries.
+    analyze: splits a text into terms. An index with another function than ours cannot be stored.
     Raises InvalidArgumentError for a parameter out of range.
     Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
+
+    >>> from kaosmem import SectionSpec, SessionMemory
+    >>> spec = SectionSpec("documents", ranker=BM25Ranker(), retrieval_threshold=0)
+    >>> memory = SessionMemory.test_mode(sections=(spec,))
+    >>> added = memory.add_many("documents", ["Notice is thirty days.", "The rent is 900 euros."])
+    >>> [item.text for item, score in memory.search("rent")]
+    ['The rent is 900 euros.']
     """
 
     idf: Literal["lucene", "okapi"] = "lucene"

@@ -17,13 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LinearRanker:
-    """Ranks by signals, each weighed and added up: an entry's score is e to the power of the sum.
+    """Ranks by a weighted sum of signals; a score is e to the power of the sum. This is the default ranker.
 
-    BM25 and the match of the whole source propose a few hundred entries; phrases, neighbours, what the entries say in
-    other words and the rest of the signals look at these alone, so that a query costs little more than by BM25.
-    weights: of the signals, see `kaosmem.evaluation.learn_weights`; None is those that come with kaosmem.
-    analyze: as of `BM25Ranker`.
-    Raises InvalidArgumentError for what are no weights.
+    BM25 and the match of the whole source choose a few hundred candidates. The other signals (phrases, neighbours,
+    latent meaning and more) look at these candidates alone.
+    weights: see `kaosmem.evaluation.learn_weights`. The default is the weights that come with kaosmem.
+    analyze: as for `BM25Ranker`.
+    Raises InvalidArgumentError for any other kind of weights.
+
+    >>> from kaosmem import SectionSpec, SessionMemory
+    >>> spec = SectionSpec("documents", ranker=LinearRanker(), retrieval_threshold=0)
+    >>> memory = SessionMemory.test_mode(sections=(spec,))
+    >>> added = memory.add_many("documents", ["Notice is thirty days.", "The rent is 900 euros."])
+    >>> [item.text for item, score in memory.search("How high is the rent?")]
+    ['The rent is 900 euros.']
     """
 
     _: KW_ONLY

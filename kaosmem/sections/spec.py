@@ -27,27 +27,35 @@ MAX_SECTIONS = 10_000
 
 @dataclass(frozen=True)
 class SectionSpec:
-    """What is fixed about a section.
+    """The fixed properties of a section.
 
-    budget: tokens that it may hold and take of a window; None is unbounded.
-    priority: higher is served first in a window and trimmed last.
-    floor: share of the window, 0 to 1, that it is sure of.
-    placement: `static` (the system message), `history` (a tail of messages) or `query` (the last block).
+    budget: tokens that the section may hold and take of a window. None is unbounded.
+    priority: sections with a higher priority are served first in a window and trimmed last.
+    floor: share of the window, 0 to 1, that is reserved for the section.
+    placement: `static` (the system message), `history` (the newest messages) or `query` (the last block).
     eviction: a name in `POLICIES`.
-    retrieval_threshold: with more items than this, the query chooses among them.
-    recent: newest units that come before what the query chooses.
-    low_water: share of its cap that a history keeps when its tail moves.
-    recall: share of its cap that earlier messages, and what was evicted, may take where they are worth it to the query.
-    persistence: `stream` (a record per change), `snapshot` (a record per save) or `none`.
-    explicit_only: written by the application alone, never by extraction.
-    in_context: whether it is ever shown.
-    compaction: shortens the section before it is shown, once its items as messages count more than its budget, which
-        `add` may exceed until then; what does not fit after it is evicted. What it replaced comes back under a larger
-        budget, if the section takes at most `low_water` of that with it.
-    header: shown instead of the name.
-    provenance: whether each item's trust is shown beside its source or role; the messages of a history, which are
-        handed over as they were said, show it only where they are recalled.
+    retrieval_threshold: with more items than this, the query ranks them. With fewer, the newest come first. 0 ranks
+        always.
+    recent: number of newest units that come before the ranked ones.
+    low_water: share of its cap that a history keeps when it is cut.
+    recall: share of its cap that earlier messages and evicted items may take if they match the query.
+    persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
+    explicit_only: the application alone writes the section, never an extraction.
+    in_context: whether the section is ever shown.
+    compaction: shortens the section before it is shown, once its items exceed its budget. Until then `add` evicts
+        nothing. What still does not fit is evicted. Replaced items come back under a larger budget, if the section with
+        them takes at most `low_water` of it.
+    header: the title in the context. The default is the name.
+    provenance: shows the trust of each item beside its source or role. A history shows it only for recalled messages.
     Raises InvalidNameError for the name, InvalidBudgetError for the budget, InvalidArgumentError for the rest.
+
+    >>> spec = SectionSpec("decisions", budget=4_000, priority=80)
+    >>> spec.placement, spec.eviction
+    ('query', 'fifo')
+    >>> from kaosmem import DEFAULT_SECTIONS, SessionMemory
+    >>> memory = SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, spec))
+    >>> memory["decisions"].budget
+    4000
     """
 
     name: str

@@ -239,7 +239,10 @@ class SessionMemory:
             await self.close()
 
     async def close(self) -> None:
-        """Wait for a snapshot being written and let go of the log; what is unsaved is lost, and changes are refused."""
+        """Wait for a running snapshot and release the log.
+
+        Unsaved changes are lost, and further changes are refused.
+        """
         await self._saver.close()
         for section in self._sections.values() if not self._read_only else ():
             section.freeze("was closed; open it again to change it")
@@ -260,7 +263,7 @@ class SessionMemory:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What opening and keeping the session brought to light: damage, sections without a spec, another counter."""
+        """What opening and keeping the session revealed: damage, sections without a spec, another counter."""
         lost = (error for section in self._sections.values() for error in section.lost)
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
         not_compacted = (each.notice for each in self._compactions if each.notice)
@@ -268,9 +271,10 @@ class SessionMemory:
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
-        """What is damaged of what is stored, as far as it was read, and what that costs; empty for a sound session.
+        """The damage of the stored session, as far as it was read; empty for a sound session.
 
-        Of a damaged session, opened read-only, all that is intact is there; `repair_session` rescues it into a new one.
+        A damaged session that is opened read-only holds all intact items. `repair_session` copies them into a new
+        session.
         """
         said = {*map(str, self._log.damage)}
         lost = (error for section in self._sections.values() for error in section.lost)
@@ -288,7 +292,7 @@ class SessionMemory:
 
     @property
     def used(self) -> int:
-        """Tokens that all sections hold."""
+        """Tokens in all sections."""
         return sum(section.used for section in self._sections.values())
 
     def get(self, item_id: str) -> Item | None:
@@ -376,7 +380,7 @@ class SessionMemory:
 
     @property
     def sources(self) -> Mapping[str, Source]:
-        """The attached sources by the names that they are shown under."""
+        """The attached sources by name."""
         return self._roster.sources
 
     async def attach(

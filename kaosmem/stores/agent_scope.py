@@ -17,14 +17,17 @@ current_parent_agent_id: ContextVar[str | None] = ContextVar("current_parent_age
 
 @contextmanager
 def agent_scope(agent_id: str, *, thread_id: str | None = None, label: str | None = None) -> Iterator[None]:
-    """Let an agent be at work inside the block, and whoever was before after it, also after an exception.
+    """Set the current agent and thread inside the block. The earlier ones are back after it, also after an exception.
 
-    The agent around it becomes its parent. Tasks that are started inside inherit the scope; what they set, and what is
-    set here after they have been started, stays where it is. Not for a block that yields: what is between the items of
-    a generator runs in the scope of whoever asks for them.
-    thread_id: the conversation, by default the one of the scope around this. label: what the agent is called, its id
-    by default.
+    The agent around the block becomes the parent. Tasks that are started inside inherit the scope. Do not put a `yield`
+    inside: a generator's code runs in the scope of its caller.
+    thread_id: the conversation. The default is that of the scope around the block.
+    label: the agent's name for people. The default is its id.
     Raises InvalidNameError for an id.
+
+    >>> with agent_scope("reader", thread_id="deal-42"):
+    ...     current_board_key()
+    ('deal-42', 'reader')
     """
     values = (
         (current_parent_agent_id, current_agent_id.get()),
@@ -41,7 +44,7 @@ def agent_scope(agent_id: str, *, thread_id: str | None = None, label: str | Non
 
 
 def current_board_key() -> tuple[str, str]:
-    """Return the conversation id and agent id of the board of whoever is at work. Raises UnknownScopeError."""
+    """Return the conversation id and the agent id of the current agent's board. Raises UnknownScopeError."""
     thread_id, agent_id = current_thread_id.get(), current_agent_id.get()
     if thread_id is None or agent_id is None:
         raise UnknownScopeError(

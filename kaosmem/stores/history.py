@@ -69,7 +69,13 @@ def check_message(message: object) -> ChatMessage:
 
 
 class InMemoryHistoryProvider:
-    """A HistoryProvider in this process."""
+    """A HistoryProvider in this process.
+
+    >>> history = InMemoryHistoryProvider()
+    >>> await history.append("analyst", ChatMessage("user", "Who owns the deal?"), session_id="room-7")
+    >>> await history.count_messages("analyst", session_id="room-7")
+    1
+    """
 
     def __init__(self) -> None:
         self._threads: dict[tuple[str, str], list[tuple[str, ChatMessage]]] = {}

@@ -47,10 +47,10 @@ class ShortTermMemory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a long-term memory found.
+    """One text that a long-term memory found.
 
-    score: how well it answers the query, higher is better; 0 where none was asked.
-    metadata: `timestamp`, when it was saved, in ISO 8601, and what else its store knows.
+    score: how well it matches the query, higher is better; 0 if there was no query.
+    metadata: `timestamp`, the time of saving in ISO 8601, and more if the store knows more.
     """
 
     content: str = field(repr=False)
@@ -93,7 +93,12 @@ class LongTermMemory(Protocol):
 
 
 class InMemoryShortTermMemory:
-    """A ShortTermMemory in this process."""
+    """A ShortTermMemory in this process.
+
+    >>> states = InMemoryShortTermMemory()
+    >>> await states.update_state("room-7", {"step": 2})
+    {'step': 2}
+    """
 
     def __init__(self) -> None:
         self._states: dict[str, dict[str, JSONValue]] = {}
@@ -123,9 +128,14 @@ def check_state(state: object) -> dict[str, JSONValue]:
 
 
 class InMemoryLongTermMemory:
-    """A LongTermMemory in this process, found by its words.
+    """A LongTermMemory in this process. It finds texts by their words.
 
-    ranker: orders the memories for a query. clock: gives times with a zone. rng: where ids come from.
+    ranker: orders the memories for a query. clock: returns times with a zone. rng: source of ids.
+
+    >>> facts = InMemoryLongTermMemory()
+    >>> fact_id = await facts.save("analyst", "The customer prefers calls.")
+    >>> [memory.content for memory in await facts.search("analyst", "customer")]
+    ['The customer prefers calls.']
     """
 
     def __init__(

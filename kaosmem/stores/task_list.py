@@ -103,8 +103,13 @@ class Task:
 class TaskList:
     """A board: the tasks of an agent in a conversation, in the order in which they were added.
 
-    max_retries: how often a failed task may be retried before it is abandoned.
+    max_retries: number of retries of a failed task before it is abandoned.
     Raises as Task, and DuplicateTaskError for two tasks with one id.
+
+    >>> board = TaskList("deal-42", "reader", (Task("read", "Read the contract"), Task("sum", "Sum it up")))
+    >>> print(board.replaced("read", lambda task: task.moved(TaskStatus.IN_PROGRESS)).render())
+    - [in_progress] read: Read the contract
+    - [planned] sum: Sum it up
     """
 
     conversation_id: str

@@ -72,7 +72,14 @@ class TaskStore(Protocol):
 
 
 class InMemoryTaskStore:
-    """A TaskStore in this process."""
+    """A TaskStore in this process.
+
+    >>> from kaosmem import Task
+    >>> store = InMemoryTaskStore()
+    >>> board = await store.create_task_list("deal-42", "reader", [Task("read", "Read the contract")])
+    >>> print((await store.update_status("deal-42", "reader", "read", "in_progress")).render())
+    - [in_progress] read: Read the contract
+    """
 
     def __init__(self) -> None:
         self._conversations: dict[str, dict[str, TaskList]] = {}

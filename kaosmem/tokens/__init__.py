@@ -40,6 +40,12 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
     An encoding is counted by toktok where the extra `fast` is installed, else by tiktoken, to the same numbers;
     give a `TiktokenCounter` or a `ToktokCounter` to choose. Raises UnknownEncodingError, and InvalidContentError
     for a counter whose name is no text.
+
+    >>> count = get_counter()
+    >>> count("Who owns the deal?")
+    5
+    >>> get_counter(len)("four")
+    4
     """
     if counter is None:
         counter = DEFAULT_ENCODING

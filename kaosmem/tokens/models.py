@@ -40,9 +40,13 @@ _MAKERS = re.compile(r".*/|(?:\w+\.)?(?:anthropic|meta)\.|meta-")
 
 
 def context_length(model: str) -> int:
-    """Return the tokens that a model reads and writes at once, by its name with or without maker, date and size.
+    """Return the number of tokens that a model reads and writes at once.
 
+    model: its name, with or without maker, date and size.
     Raises UnknownModelError.
+
+    >>> context_length("gpt-4o-2024-08-06")
+    128000
     """
     name = _MAKERS.sub("", model.lower()) if isinstance(model, str) else ""
     for known in sorted(_CONTEXT_LENGTHS, key=len, reverse=True):

@@ -22,7 +22,11 @@ _LONG_BLANK = re.compile(rf"(?<!{_BLANK}){_BLANK}{{{_LONG},}}")
 
 
 class TiktokenCounter:
-    """Counts exactly as OpenAI's tokenizer of that name does; text that looks like a special token is text."""
+    """Counts exactly as OpenAI's tokenizer of that name does. Text that looks like a special token counts as text.
+
+    >>> TiktokenCounter("cl100k_base")("Who owns the deal?")
+    5
+    """
 
     additive = True
 

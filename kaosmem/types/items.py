@@ -27,12 +27,17 @@ UNVERIFIED_SYSTEM = "unverified-system"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One unit of memory.
+    """One unit of memory. It never changes.
 
     tokens: of the content alone, as the session's counter counts it.
     created_at: aware, in UTC.
-    key: items of one section with the same key are versions of one thing, of which the newest is live.
+    key: items of one section with the same key are versions of one thing; the newest is live.
     sources: ids of the items that this one was derived from.
+
+    >>> from kaosmem import SessionMemory
+    >>> item = SessionMemory.test_mode().add("findings", "Ann owns the deal.", key="owner")
+    >>> item.section, item.text, item.tokens, item.key
+    ('findings', 'Ann owns the deal.', 5, 'owner')
     """
 
     id: str

@@ -12,11 +12,17 @@ from kaosmem.types.trust import Trust, trust_of
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation. A role outside system, user, assistant and tool is a user of that name.
+    """One message of a conversation.
 
-    id: "" for none; what shortens a conversation names messages by it. pinned: no strategy may leave it out.
-    sources: ids of the messages that it was derived from. trust: None is what `trust_of` says.
-    Raises InvalidContentError for a role that is no text, and for content that is neither a text nor blocks.
+    role: system, user, assistant or tool. Any other role is a user of that name.
+    id: the name by which summaries refer to the message; "" for none.
+    pinned: no strategy leaves the message out.
+    sources: ids of the messages that it was derived from.
+    trust: the default follows from the role (see `trust_of`).
+    Raises InvalidContentError if the role is no text, or the content is neither a text nor blocks.
+
+    >>> ChatMessage("user", "Who owns the deal?").text
+    'Who owns the deal?'
     """
 
     role: str
