@@ -11,9 +11,9 @@ from kaosmem.errors import KaosmemError, MissingExtraError
 
 
 def main() -> None:
-    """Run the command with the process's arguments; what goes wrong is one line on stderr.
+    """Run the command with the process's arguments. An error is one line on stderr.
 
-    Exit codes: 2 for a KaosmemError or a wrong argument, 130 for Ctrl-C, 1 for output that can't be written.
+    Exit codes: 2 for a KaosmemError or a wrong argument, 130 for Ctrl-C, 1 for output that cannot be written.
     """
     # asyncio puts its own handler in place of Python's alone, and that one waits until the next await.
     signal.signal(signal.SIGINT, _interrupt)

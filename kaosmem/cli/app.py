@@ -1,4 +1,4 @@
-"""What the `kaosmem` command can do."""
+"""The subcommands of `kaosmem`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 app = typer.Typer(
     name="kaosmem",
-    help="Decide what an LLM agent sees: pack what is worth most into a token budget.",
+    help="Decide what an LLM agent sees: pack the most valuable content into a token budget.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -49,7 +49,7 @@ app = typer.Typer(
 
 
 class FormatName(StrEnum):
-    """The formats that a context can be printed in."""
+    """Formats in which a context can be printed."""
 
     TEXT = "text"
     OPENAI = "openai"
@@ -57,16 +57,16 @@ class FormatName(StrEnum):
 
 
 class RankerName(StrEnum):
-    """What can order passages by a question."""
+    """Rankers that order passages by a question."""
 
     LINEAR = "linear"
     BM25 = "bm25"
     DENSE = "dense"
 
 
-Namespace = Annotated[str, typer.Option(help="The namespace that the session is in.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Counter = Annotated[str, typer.Option(help="What counts: o200k_base, cl100k_base or estimate.")]
+Namespace = Annotated[str, typer.Option(help="The namespace of the session.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+Counter = Annotated[str, typer.Option(help="The token counter: o200k_base, cl100k_base or estimate.")]
 SessionUrl = Annotated[str, typer.Argument(metavar="URL", help="The session: <root>/<session id>.", show_default=False)]
 
 
@@ -82,32 +82,32 @@ def main(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Decide what an LLM agent sees: pack what is worth most into a token budget."""
+    """Decide what an LLM agent sees: pack the most valuable content into a token budget."""
 
 
-@app.command(short_help="Print the context that answers a question, and why.")
+@app.command(short_help="Print the context for a question, with reasons.")
 def assemble(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder, or its URL.", show_default=False)],
-    query: Annotated[str, typer.Option("--query", "-q", help="The question that ranks.", show_default=False)],
+    query: Annotated[str, typer.Option("--query", "-q", help="The question to find passages for.", show_default=False)],
     budget: Annotated[
-        str, typer.Option("--budget", "-b", metavar="TOKENS", help="Tokens that the context may take.")
+        str, typer.Option("--budget", "-b", metavar="TOKENS", help="The maximum number of tokens in the context.")
     ] = "4000",
     session: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Keep what was read in a session: <root>/<session id>.", show_default=False),
+        typer.Option(metavar="URL", help="Keep the passages in this session: <root>/<session id>.", show_default=False),
     ] = None,
     namespace: Namespace = "default",
-    format: Annotated[FormatName, typer.Option(help="What the context is laid out for.")] = FormatName.TEXT,  # noqa: A002
+    format: Annotated[FormatName, typer.Option(help="The format of the context.")] = FormatName.TEXT,  # noqa: A002
     counter: Counter = "o200k_base",
     ranker: Annotated[
-        RankerName, typer.Option(help="What ranks; dense goes by meaning too, and takes the extra dense.")
+        RankerName, typer.Option(help="The ranker; dense also compares meaning and needs the extra dense.")
     ] = RankerName.LINEAR,
     as_json: AsJson = False,
 ) -> None:
-    """Read documents and print the context that answers a question within a budget, and why it is so.
+    """Read files and print the context for a question within a budget, then the reason for each passage.
 
-    Text, Markdown, reStructuredText, source code and JSONL are read; other files are named and skipped. With
-    --session, a second question reads only what has changed.
+    Reads text, Markdown, reStructuredText, source code and JSONL. Names the files that it skips. With --session, the
+    next question reads only changed files.
     """
     tokens = check_budget(_whole_number(budget))
     check_text(query, "query")
@@ -135,19 +135,19 @@ def assemble(
         print_context(context)
 
 
-@app.command(short_help="Print what a session holds, or one item of it.")
+@app.command(short_help="Print a session's sections, or one item.")
 def show(
     url: SessionUrl,
-    section: Annotated[str | None, typer.Option(help="Only this section.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many of each section's newest items.")] = 5,
+    section: Annotated[str | None, typer.Option(help="Print only this section.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Number of newest items to print of each section.")] = 5,
     item: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Only this item, in full, from the archive too.", show_default=False),
+        typer.Option(metavar="ID", help="Print only this item, in full. It may be archived.", show_default=False),
     ] = None,
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
-    """Print what a session holds: its sections and their newest items, or one item in full."""
+    """Print a session's sections with their newest items, or one item in full."""
     memory, found = _run(_stored(url, namespace, item))
     if found is not None:
         if as_json:
@@ -163,9 +163,9 @@ def show(
         print_session(memory, sections, limit=limit)
 
 
-@app.command(short_help="Print a session's figures by section.")
+@app.command(short_help="Print a session's sizes by section.")
 def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = False) -> None:
-    """Print a session's figures by section: items, tokens, archived, share of its budget."""
+    """Print items, tokens, archived items and the share of the budget for each section of a session."""
     memory, _ = _run(_stored(url, namespace))
     if as_json:
         write_json(stats_json(memory))
@@ -173,7 +173,7 @@ def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = F
         print_stats(memory)
 
 
-@app.command(short_help="Rescue a damaged session into a new one.")
+@app.command(short_help="Copy the intact items of a damaged session into a new one.")
 def repair(
     url: SessionUrl,
     into: Annotated[
@@ -182,9 +182,9 @@ def repair(
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
-    """Rescue a damaged session: put all that is intact into a new one beside it, and leave it as it is.
+    """Copy the intact items of a damaged session into a new session beside it. The damaged session stays as it is.
 
-    Prints what was rescued and what is missing. A sound session is left alone, and nothing is written.
+    Prints the rescued items and the missing parts. For a sound session, nothing is written.
     """
     root, session_id = split_url(url)
 
@@ -201,7 +201,7 @@ def repair(
         print_repair(report)
 
 
-@app.command(short_help="Measure what each budget buys.")
+@app.command(short_help="Measure how much evidence each budget holds.")
 def bench(
     items: Annotated[
         str,
@@ -215,30 +215,30 @@ def bench(
         str | None,
         typer.Argument(
             metavar="QUESTIONS",
-            help="A file of questions; without, <name>.questions.jsonl beside each <name>.items.jsonl.",
+            help="A file of questions. The default is <name>.questions.jsonl beside each <name>.items.jsonl.",
             show_default=False,
         ),
     ] = None,
     budgets: Annotated[
-        str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="Budgets to measure at.")
+        str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="The budgets to measure.")
     ] = "512,2048,8192",
     datasets: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Only these data sets of the folder.", show_default=False)
+        str, typer.Option(metavar="NAME,...", help="Measure only these data sets of the folder.", show_default=False)
     ] = "",
     assembler: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"Only this one: {', '.join((*ASSEMBLERS, DENSE))}, or your own as module:attribute; can be repeated.",
+            help=f"Measure only this one: {', '.join((*ASSEMBLERS, DENSE))}, or yours as module:attribute. Repeatable.",
             show_default=", ".join(STANDARD),
         ),
     ] = None,
-    by_category: Annotated[bool, typer.Option("--by-category", help="Print recall by category too.")] = False,
+    by_category: Annotated[bool, typer.Option("--by-category", help="Also print recall by category.")] = False,
     unscored: Annotated[
         list[str] | None,
         typer.Option(
             metavar="CATEGORY",
-            help="A category that is reported, but not in the mean recall; can be repeated; '' for none.",
+            help="A category to leave out of the mean recall. Repeatable; '' leaves out none.",
             show_default="adversarial",
         ),
     ] = None,
@@ -246,15 +246,15 @@ def bench(
         Path | None,
         typer.Option(metavar="FILE", help="Draw recall, fill and time to a .png, .svg or .pdf.", show_default=False),
     ] = None,
-    format: Annotated[FormatName, typer.Option(help="What kaosmem's contexts are laid out for.")] = FormatName.TEXT,  # noqa: A002
+    format: Annotated[FormatName, typer.Option(help="The format of kaosmem's contexts.")] = FormatName.TEXT,  # noqa: A002
     counter: Counter = "o200k_base",
     as_json: AsJson = False,
 ) -> None:
-    """Measure what each budget buys, on your own items and questions whose answers are known.
+    """Measure how much evidence each budget holds, on your own items and questions with known answers.
 
-    Items are JSON lines {id, session, timestamp, role, text}, oldest first; questions {id, query, evidence_ids,
-    category}. Recall is the mean share of a question's evidence that is in its context; fill the share of the budget
-    that is used; prefix the share of a context that the next one repeats at its front, which a prompt cache can reuse.
+    Items are JSON lines {id, session, timestamp, role, text}, oldest first. Questions are JSON lines {id, query,
+    evidence_ids, category}. Recall is the mean share of a question's evidence in its context. Fill is the used share of
+    the budget. Prefix is the share of a context that the next one repeats at its front: a prompt cache can reuse it.
     """
     sizes = check_budgets(map(_whole_number, budgets.split(",")))
     if plot is not None and not check_plot(plot).absolute().parent.is_dir():
