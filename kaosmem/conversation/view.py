@@ -24,6 +24,8 @@ class View(Sequence[Event]):
     - A condensation takes out what it forgets of what is there, and puts its summary in. A call, the others of its
       answer and their results go together. Of a loop of signed reasoning that lost a part, the rest goes as far as the
       next answer that brings reasoning of its own.
+    - A summary hides each earlier summary whose condensation forgot no event but those that its own forgets. So a
+      record may name all events since the beginning again, and only the newest summary shows.
     - A result without a call, or a second one, is left out. So is a call while its whole answer has no result, but for
       its words. A call whose answer has others with results stays: the model is told that there was none.
     - Null actions, requests to recall and states of the agent are left out.
@@ -36,6 +38,7 @@ class View(Sequence[Event]):
     def __init__(self, events: Iterable[Event] = (), unhandled_condensation_request: bool = False) -> None:
         self._begin(())
         self._summaries: dict[int, Summary] = {}
+        self._replaced: dict[int, Collection[int]] = {}  # by the id of a summary: ids that its condensation found
         self._revisions: list[int] = []
         self._cuts: list[int] | None = None
         self._kept: list[int] | None = None
@@ -138,12 +141,20 @@ class View(Sequence[Event]):
                 self._open.add(answer)
             else:
                 self._open.discard(answer)
+        elif isinstance(event, Summary):
+            self._replaced.setdefault(event.id, event.sources)
         self._places.setdefault(event.id, []).append(ordinal)
         self._entries.append(event)
 
     def _condense(self, record: Condensation) -> None:
         self._ordinals()  # makes its landmarks known
-        lost = self._lost(record.forgets)
+        places, forgets = self._places, record.forgets
+        ids = forgets if len(forgets) < len(places) else places.keys()
+        found = {each for each in ids if each in forgets and each in places}
+        if record.shows_summary:
+            found.update(self._covered(forgets))
+            self._replaced[record.id] = found
+        lost = self._lost(found)
         forgotten = [self._entries[ordinal] for ordinal in sorted(lost)]
         if lost:
             self._take_out(lost)
@@ -151,11 +162,25 @@ class View(Sequence[Event]):
             summary = self._summaries[record.id] = _summary(record, forgotten)
             self._put_in(summary, record.summary_offset or 0)
 
-    def _lost(self, forgotten: Collection[int]) -> set[int]:
-        """Return the ordinals of what goes when events are forgotten."""
-        answers, places = self._answers, self._places
-        ids = forgotten if len(forgotten) < len(places) else places.keys()
-        lost = {answers.first(place) for each in ids if each in forgotten for place in places.get(each, ())}
+    def _covered(self, forgotten: Collection[int]) -> list[int]:
+        """Return the ids of the summaries in place of nothing but forgotten events, or summaries of such."""
+        return [each for each in self._replaced if each in self._places and self._is_covered(each, forgotten)]
+
+    def _is_covered(self, summary_id: int, forgotten: Collection[int]) -> bool:
+        known = {summary_id}
+        summaries = [summary_id]
+        while summaries:
+            missing = set(self._replaced[summaries.pop()]).difference(forgotten)
+            if not missing <= self._replaced.keys():
+                return False
+            summaries += missing - known
+            known |= missing
+        return bool(self._replaced[summary_id])
+
+    def _lost(self, found: Iterable[int]) -> set[int]:
+        """Return the ordinals of what goes when events of these ids are forgotten."""
+        answers = self._answers
+        lost = {answers.first(place) for each in found for place in self._places[each]}
         return {member for first in lost | self._cut_off(lost) for member in answers.members(first)}
 
     def _cut_off(self, lost: Collection[int]) -> set[int]:

@@ -80,6 +80,30 @@ def test_v11_a_summary_has_the_id_of_its_condensation() -> None:
     assert view[1].sources == (2,)
 
 
+def test_a_summary_hides_the_earlier_one_that_it_covers() -> None:
+    """A condensation may name all events since the beginning again; its offset counts without the earlier summary."""
+    first = forget(1, 2, summary="A", at=1)
+    again = forget(1, 2, 3, 5, summary="B", at=1)
+    log = logged(*messages(0, 1, 2, 3), first, *messages(5, 6), again)
+    assert shown(log.view) == ["e0", "<B>", "e6"]
+    assert log.view[1].sources == (4, 3, 5)
+    log.append(forget(1, 2, 3, 5, 6, summary="C", at=1))  # "B" stands for "A" too
+    assert shown(log.view) == ["e0", "<C>"]
+    assert shown(View(log.view)) == ["e0", "<C>"]
+
+
+def test_a_summary_of_other_events_stays() -> None:
+    """So does one if a later condensation covers a part of it, or shows no summary."""
+    log = logged(*messages(0, 1, 2, 3), forget(0, 1, summary="A", at=0))
+    log.append(forget(1, 2, summary="B", at=1))
+    assert shown(log.view) == ["<A>", "<B>", "e3"]
+    log.append(forget(0, 1, 2, 3))
+    assert shown(log.view) == ["<A>", "<B>"]
+    log.append(forget(summary="of nothing", at=0))
+    log.append(forget(0, 1, summary="C", at=0))
+    assert shown(log.view) == ["<C>", "<of nothing>", "<B>"]
+
+
 def test_v12_an_offset_counts_after_forgetting() -> None:
     assert shown(view_of(*messages(0, 1, 2), forget(0, 1, summary="S", at=1), *messages(3, 4))) == [
         *("e2", "<S>", "e3", "e4")

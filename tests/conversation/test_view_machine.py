@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kaosmem import Action, Condensation, CondensationRequest, Event, Observation, Summary, View, get_counter
 from kaosmem.compaction import Outline
@@ -28,6 +28,7 @@ class PlainView:
     def __init__(self) -> None:
         self.entries: list[Event] = []
         self.asked = False
+        self.replaced: dict[int, set[int]] = {}
 
     def groups(self, signed: Collection[int] = ()) -> PlainUnits:
         plain = PlainUnits()
@@ -68,9 +69,23 @@ class PlainView:
         shown = [o for o in entries if not self.pending(o, groups) or self.entries[o].has_words]
         return [place for place, ordinal in enumerate(shown) if self.pending(ordinal, groups)]
 
+    def covers(self, forgotten: Collection[int], summary: Summary) -> bool:
+        """Say whether a summary stands for nothing but forgotten events, once each summary is taken for its own."""
+        left = self.replaced[summary.id]
+        while opened := {each for each in left if each not in forgotten and each in self.replaced}:
+            left = (left - opened).union(*(self.replaced[each] for each in opened))
+        return bool(self.replaced[summary.id]) and left <= set(forgotten)
+
     def condense(self, record: Condensation) -> None:
         low, high = record.forgotten_range or (0, -1)
         forgotten = {*(record.forgotten_ids or ()), *range(low, high + 1)}
+        if record.summary is not None:
+            self.replaced[record.id] = forgotten & {event.id for event in self.entries}
+            covered = {
+                event.id for event in self.entries if isinstance(event, Summary) and self.covers(forgotten, event)
+            }
+            self.replaced[record.id] |= covered
+            forgotten = forgotten | covered
         answers = self.groups()
         loops = self.groups([o for o in range(len(self.entries)) if not self.pending(o, answers)])
         lost: set[int] = set()
@@ -137,6 +152,15 @@ class ViewMachine(RuleBasedStateMachine):
     def append_unread(self, runs: list[list[Event]]) -> None:
         for run in runs:
             self.append(run)
+
+    @precondition(lambda self: len(self.view))
+    @rule(data=st.data(), again=st.booleans(), at=st.integers(0, 3))
+    def condense(self, data: st.DataObject, again: bool, at: int) -> None:
+        """Append a condensation of some that are shown, and again of those that the newest one forgot."""
+        ids = data.draw(st.lists(st.sampled_from([event.id for event in self.view]), min_size=1, max_size=3))
+        newest = [event.forgotten_ids for event in self.log if isinstance(event, Condensation) and event.forgotten_ids]
+        before = newest[-1] if again and newest else ()
+        self.append([Condensation((*before, *ids), summary="again", summary_offset=at)])
 
     @invariant()
     def agrees(self) -> None:
