@@ -8,9 +8,12 @@ from typing import ClassVar
 from kaosmem.conversation.event import Event, EventSource, check_kind, checked_content, said_blocks
 from kaosmem.conversation.kinds import HIDDEN_KINDS, OBSERVATION_KINDS, SPOKEN_KINDS
 from kaosmem.errors import InvalidContentError
+from kaosmem.formats.payload import plainest
+from kaosmem.names import shown_name
 from kaosmem.types import (
     ChatMessage,
     Content,
+    ContentBlock,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
@@ -105,6 +108,31 @@ class Action(Event):
             content = _labelled(self.kind, content)
         trust = Trust.TOOL if self.source is EventSource.ENVIRONMENT and self.role != "system" else None
         return ChatMessage(self.role, content, id=self.name, trust=trust)
+
+
+def actions_of(reply: ChatMessage, *, response: str) -> list[Action]:
+    """Return an assistant's message as actions, one for each tool call; the other blocks stand before their call.
+
+    response: the id that ties the calls together.
+    Raises InvalidContentError for a message of another role and for blocks that no action holds.
+    """
+    if reply.role != "assistant":
+        raise InvalidContentError(
+            f"a reply has the role 'assistant', not {shown_name(reply.role)}; append an Action or an Observation"
+        )
+    calls = [place for place, block in enumerate(reply.blocks) if isinstance(block, ToolUseBlock)]
+    if not calls:
+        return [Action("message", reply.content, pinned=reply.pinned)]
+    last = calls[-1]
+    actions = []
+    said: list[ContentBlock] = []
+    for block in (*reply.blocks[:last], *reply.blocks[last + 1 :], reply.blocks[last]):
+        if isinstance(block, ToolUseBlock):
+            actions.append(Action("tool_call", plainest(said), block, response, pinned=reply.pinned))
+            said = []
+        else:
+            said.append(block)
+    return actions
 
 
 def _labelled(label: str, content: Content) -> Content:

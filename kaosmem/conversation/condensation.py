@@ -18,7 +18,7 @@ class Condensation(Event):
 
     forgotten_ids or forgotten_range (first and last id, both included), not both. An id that stands for nothing that
     the view shows changes nothing. summary_offset: where in the view the summary goes, counted after forgetting; both
-    or neither. metadata: how it came about, for whoever reads the log.
+    or neither. metadata: how it came about, for whoever reads the log. pinned: its summary stays in every view.
     Raises InvalidContentError.
     """
 

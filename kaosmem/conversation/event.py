@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self, TypeVar
@@ -42,12 +42,17 @@ class EventSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened. id, timestamp: given by the log that takes it; the timestamp is aware."""
+    """One thing that happened.
+
+    id, timestamp: given by the log that takes it; the timestamp is aware.
+    pinned: the event stays in every view. No condenser and no condensation removes it.
+    """
 
     type: ClassVar[str] = "event"
     id: int = UNLOGGED
     timestamp: datetime | None = None
     source: EventSource = EventSource.ENVIRONMENT
+    pinned: bool = False
     _message: ChatMessage | None = field(default=None, init=False, repr=False, compare=False)
     _size: tuple[TokenCounter, int] | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -56,6 +61,8 @@ class Event:
             raise InvalidContentError("an event's id is no whole number from 0 up; leave it out, the log gives it")
         if self.timestamp is not None and not (isinstance(self.timestamp, datetime) and self.timestamp.tzinfo):
             raise InvalidContentError("an event's timestamp is no aware datetime; give one with tzinfo=UTC")
+        if type(self.pinned) is not bool:
+            raise InvalidContentError(f"pinned is {shown_name(self.pinned)}; give True or False")
         if type(self.source) is not EventSource:
             object.__setattr__(self, "source", _source(self.source))
 
@@ -89,6 +96,8 @@ class Event:
         message = self._message
         if message is None:
             message = self._made_message()
+            if self.pinned:
+                message = replace(message, pinned=True)
             object.__setattr__(self, "_message", message)
         return message
 

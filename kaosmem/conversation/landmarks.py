@@ -40,11 +40,11 @@ class Landmarks:
     def kept(self) -> set[int]:
         """Return what no condenser forgets.
 
-        That is system messages, the first and the newest user message, what was said with calls that have no result,
-        what users said since the agent last spoke to them, with what it said, and the newest list of tasks.
+        These are pinned events, system messages, the first and the newest user message, words said with calls that have
+        no result, what users said since the agent last spoke to them, with what it said, and the newest list of tasks.
         """
         users, spoken, asked = (self._found[name] for name in ("user", "spoken", "asked"))
-        kept = {*self._found["system"], *users[:1], *users[-1:], *self._found["open"]}
+        kept = {*self._found["pinned"], *self._found["system"], *users[:1], *users[-1:], *self._found["open"]}
         unanswered = asked[bisect_left(asked, spoken[-1]) if spoken else 0 :]
         if unanswered:
             kept.update(spoken[-1:], unanswered)
@@ -63,6 +63,8 @@ class Landmarks:
 def _names(event: Event, *, is_open: bool) -> Iterator[str]:
     """Yield what an entry is: "turn" ends a loop, "signed" begins one."""
     call = None
+    if event.pinned:
+        yield "pinned"
     if isinstance(event, Action):
         call = event.call
         if event.source is EventSource.USER:

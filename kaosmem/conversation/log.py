@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TypeVar, overload
 
+from kaosmem.conversation.action import Action, actions_of
 from kaosmem.conversation.event import UNLOGGED, Event
 from kaosmem.conversation.stored import check_event, event_json, event_of
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, InvalidContentError, UnknownItemError
-from kaosmem.types import json_text
+from kaosmem.formats import parse_message
+from kaosmem.types import ChatMessage, json_text
 
 E = TypeVar("E", bound=Event)
 
@@ -75,6 +77,26 @@ class EventLog(Sequence[Event]):
             self._view.append(taken)
         return taken
 
+    def append_reply(self, reply: object, *, format: str | None = None) -> list[Action]:  # noqa: A002
+        """Append a model's reply and return its events: an action for each tool call, or one for the words alone.
+
+        reply: a reply or an assistant's message of a provider, as a dict or an object of its package; or a ChatMessage.
+        format: the provider's format, "anthropic" or "openai"; a ChatMessage needs none.
+        Raises UnknownFormatError, InvalidArgumentError for a missing format, and InvalidContentError for a reply that
+        cannot be kept. Then nothing is appended.
+
+        >>> log = EventLog()
+        >>> call = {"type": "tool_use", "id": "call-1", "name": "find", "input": {"path": "src"}}
+        >>> log.append_reply({"role": "assistant", "content": [call]}, format="anthropic")
+        [<Action 0 tool_call, agent, 0 characters>]
+        """
+        if not isinstance(reply, ChatMessage):
+            if format is None:
+                raise InvalidArgumentError("a reply needs its format; give format='anthropic' or format='openai'")
+            reply = parse_message(reply, format)
+        # Providers' ids of replies may be missing or repeat; those of a log do not.
+        return [self.append(action) for action in actions_of(reply, response=f"reply-{self.next_id}")]
+
     def get(self, event_id: int) -> Event:
         """Return an event. Raises UnknownItemError."""
         place = bisect_left(self._events, event_id, key=lambda event: event.id)
@@ -103,6 +125,13 @@ class EventLog(Sequence[Event]):
     def __getitem__(self, position: slice) -> list[Event]: ...
     def __getitem__(self, position: int | slice) -> Event | list[Event]:
         return self._events[position]
+
+
+def view_of(history: Iterable[Event]) -> View:
+    """Return the view of a log, a view as it is, or the view of other events. Raises InvalidArgumentError."""
+    if isinstance(history, EventLog):
+        return history.view
+    return history if isinstance(history, View) else View(history)
 
 
 def _event_of_line(number: int, line: str | bytes) -> Event:

@@ -10,9 +10,9 @@ from kaosmem.arguments import check_count
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.call_names import with_distinct_calls
 from kaosmem.conversation.event import UNLOGGED, Event, EventSource, said_blocks
+from kaosmem.conversation.log import view_of
 from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
 from kaosmem.conversation.prompts import PromptTemplates
-from kaosmem.conversation.view import View
 from kaosmem.conversation.wording import Wording
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, Trust
@@ -46,21 +46,28 @@ class ConversationMemory:
     def process_events(
         self,
         condensed_history: Iterable[Event],
-        initial_user_action: Action,
+        initial_user_action: Action | None = None,
         max_message_chars: int | None = None,
         vision_is_active: bool = False,
     ) -> list[ChatMessage]:
-        """Return the messages of a view, or of events.
+        """Return the messages of a log, a view or events.
 
-        The system message comes first, then the user's first one: it is put there, unless the history has it or begins
-        with another of the user's. Each call is directly followed by its result, in the order of the calls; a result
-        that others of its answer have and it has not is stated as missing. Messages of the user that follow each
-        other, and summaries between them, are one message of several parts.
-        max_message_chars: of what came back; what is longer is cut in the middle. vision_is_active: without it, an
-        image is a text that stands for it.
+        The system message comes first. Each call is directly followed by its result, in the order of the calls. If
+        other calls of an answer have results, a missing result is stated. Messages of the user that follow each other,
+        and summaries between them, are one message of several parts.
+        initial_user_action: a message that stands after the system message, unless the history has it or begins with
+        another message of the user. A log needs none: its views keep the first message of the user.
+        max_message_chars: a longer result is cut in the middle. vision_is_active: if it is False, a text stands for
+        each image.
         Raises InvalidArgumentError.
+
+        >>> from kaosmem import Action, ConversationMemory, EventLog
+        >>> log = EventLog()
+        >>> _ = log.append(Action("message", "Why does the client never give up?", source="user"))
+        >>> [message.role for message in ConversationMemory().process_events(log)]
+        ['system', 'user']
         """
-        if not _is_users(initial_user_action):
+        if initial_user_action is not None and not _is_users(initial_user_action):
             raise InvalidArgumentError(
                 "initial_user_action is no message of a user's that says something; give "
                 "Action('message', text, source='user')"
@@ -70,7 +77,7 @@ class ConversationMemory:
         wording = Wording(
             self._prompts, max_chars=max_message_chars, vision=vision_is_active, never=self._config.disabled_knowledge
         )
-        events = self._begun(View.of(condensed_history), initial_user_action)
+        events = self._begun(view_of(condensed_history), initial_user_action)
         messages = repair(_answers(with_distinct_calls(events), wording))
         after_system = int(messages[0].role == "system") if messages else 0
         messages[after_system:after_system] = self._remembered()
@@ -78,8 +85,8 @@ class ConversationMemory:
             messages = list(self._told(messages))
         return list(self._merged(messages))
 
-    def _begun(self, history: Iterable[Event], initial: Action) -> list[Event]:
-        """Return the history with a system message and the user's first one in front."""
+    def _begun(self, history: Iterable[Event], initial: Action | None) -> list[Event]:
+        """Return the history with a system message and the initial message, if there is one, in front."""
         events = list(history)
         system = next((event for event in events if _is_system(event) and event.text.strip()), None)
         if system is None:
@@ -87,7 +94,7 @@ class ConversationMemory:
         rest = [event for event in events if event is not system]
         first = next((place for place, event in enumerate(rest) if not _is_system(event)), len(rest))
         begins = first < len(rest) and _is_users(rest[first])
-        if not begins and not any(_is_same(event, initial) for event in rest):
+        if initial is not None and not begins and not any(_is_same(event, initial) for event in rest):
             rest.insert(first, initial)
         return [system, *rest]
 
@@ -136,7 +143,8 @@ class ConversationMemory:
             else:
                 blocks += said_blocks(message.content)
         trust = min(message.authority for message in messages)
-        return ChatMessage("user", tuple(blocks), sources=_names(messages), trust=trust)
+        pinned = any(message.pinned for message in messages)
+        return ChatMessage("user", tuple(blocks), sources=_names(messages), trust=trust, pinned=pinned)
 
 
 def _answers(events: Iterable[Event], wording: Wording) -> list[ChatMessage]:
@@ -163,7 +171,8 @@ def _answers(events: Iterable[Event], wording: Wording) -> list[ChatMessage]:
 
 def _answer(messages: Sequence[ChatMessage]) -> ChatMessage:
     blocks = tuple(block for message in messages for block in message.blocks)
-    return ChatMessage("assistant", blocks, sources=_names(messages))
+    pinned = any(message.pinned for message in messages)
+    return ChatMessage("assistant", blocks, sources=_names(messages), pinned=pinned)
 
 
 def _names(messages: Iterable[ChatMessage]) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "timestamp": datetime.fromisoformat,
     "recalled": lambda recalled: [Knowledge(**each) for each in recalled],
 }
+_LEFT_OUT = frozenset({"content", "response", "call_id", "recalled", "metadata", "pinned"})
+"""Fields that are not stored if they are empty or False."""
 _SUMMARY = ("summary", "summary_offset")
 
 
@@ -47,7 +49,7 @@ def event_json(event: Event) -> dict[str, JSONValue]:
     stored: dict[str, JSONValue] = {"type": event.type}
     for name in _FIELDS[event.type]:
         value = getattr(event, name)
-        if value is not None and (value or name not in ("content", "response", "call_id", "recalled", "metadata")):
+        if value is not None and (value or name not in _LEFT_OUT):
             stored[name] = _TO_JSON[name](value) if name in _TO_JSON else value
     return stored
 

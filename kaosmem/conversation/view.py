@@ -7,13 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
 
+from kaosmem.arguments import check_several
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
 from kaosmem.conversation.event import Event
 from kaosmem.conversation.landmarks import Landmarks
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.names import shown
 from kaosmem.types import Trust
 from kaosmem.units import Units, cut_points
 
+_REMEDY = "give actions, observations and condensations; EventLog.append_reply takes the messages of a provider"
 _GONE = Event()
 """What stands where an entry was that is forgotten, so that those after it keep their ordinals."""
 
@@ -24,6 +28,7 @@ class View(Sequence[Event]):
     - A condensation takes out what it forgets of what is there, and puts its summary in. A call, the others of its
       answer and their results go together. Of a loop of signed reasoning that lost a part, the rest goes as far as the
       next answer that brings reasoning of its own.
+    - A pinned event stays, with its whole answer, whatever a condensation names.
     - A summary hides each earlier summary whose condensation forgot no event but those that its own forgets. So a
       record may name all events since the beginning again, and only the newest summary shows.
     - A result without a call, or a second one, is left out. So is a call while its whole answer has no result, but for
@@ -43,7 +48,11 @@ class View(Sequence[Event]):
         self._cuts: list[int] | None = None
         self._kept: list[int] | None = None
         self.unhandled_condensation_request = False
-        for event in events:
+        for place, event in enumerate(check_several(events, "events")):
+            if not isinstance(event, Event):
+                raise InvalidArgumentError(
+                    f"position {place} of the events holds a value of type {type(event).__name__}; {_REMEDY}"
+                )
             self.append(event)
         self.unhandled_condensation_request |= unhandled_condensation_request
 
@@ -51,11 +60,6 @@ class View(Sequence[Event]):
     def from_events(cls, events: Iterable[Event]) -> View:
         """Return the view of a log, or of the events of a view."""
         return cls(events)
-
-    @classmethod
-    def of(cls, events: Iterable[Event]) -> View:
-        """Return a view as it is, and the view of any other events."""
-        return events if isinstance(events, View) else cls(events)
 
     def append(self, event: Event) -> None:
         """Take in the next event of the log."""
@@ -84,8 +88,8 @@ class View(Sequence[Event]):
     def kept(self) -> Sequence[int]:
         """The positions of what no condenser forgets, ascending, beside what belongs together with it.
 
-        They are those of the system prompt, the first and the newest user message, calls without a result, what users
-        said since the agent last spoke to them, with what it said, and the newest list of tasks.
+        These are pinned events, the system prompt, the first and the newest user message, calls without a result, what
+        users said since the agent last spoke to them, with what it said, and the newest list of tasks.
         """
         if self._kept is None:
             shown = self._ordinals()
@@ -181,7 +185,14 @@ class View(Sequence[Event]):
         """Return the ordinals of what goes when events of these ids are forgotten."""
         answers = self._answers
         lost = {answers.first(place) for each in found for place in self._places[each]}
-        return {member for first in lost | self._cut_off(lost) for member in answers.members(first)}
+        lost = self._unpinned(lost)
+        lost |= self._unpinned(self._cut_off(lost))
+        return {member for first in lost for member in answers.members(first)}
+
+    def _unpinned(self, answers: Iterable[int]) -> set[int]:
+        """Return the answers, by their first ordinals, in which no event is pinned."""
+        members, entries = self._answers.members, self._entries
+        return {first for first in answers if not any(entries[ordinal].pinned for ordinal in members(first))}
 
     def _cut_off(self, lost: Collection[int]) -> set[int]:
         """Return what follows lost answers in their loops of signed reasoning, as far as it brings none of its own.
@@ -304,7 +315,12 @@ class View(Sequence[Event]):
     @overload
     def __getitem__(self, position: slice) -> list[Event]: ...
     def __getitem__(self, position: int | slice) -> Event | list[Event]:
-        ordinals = self._ordinals()[position]
+        try:
+            ordinals = self._ordinals()[position]
+        except TypeError:
+            raise InvalidArgumentError(
+                f"{shown(position)} is no position in a view; give a whole number or a slice, or an id to EventLog.get"
+            ) from None
         return self._at(ordinals) if isinstance(ordinals, int) else list(map(self._at, ordinals))
 
     def __repr__(self) -> str:
@@ -317,6 +333,7 @@ def _summary(record: Condensation, forgotten: Sequence[Event]) -> Summary:
         sources=tuple(event.id for event in forgotten),
         trust=min((event.message.authority for event in forgotten), default=Trust.MODEL),
         id=record.id,
+        pinned=record.pinned,
         timestamp=record.timestamp,
         source=record.source,
     )

@@ -28,11 +28,12 @@ _MESSAGE = "an openai message"
 def parse_message(message: object) -> ChatMessage:
     """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
 
+    A whole reply is taken for the message of its only choice.
     A developer's message is a system message; a named user's role is the name, unless that is a role of the API's.
     `reasoning_content`, as compatible servers give it, is reasoning without a seal. A refusal is text, audio of the
     assistant its transcript. Raises InvalidContentError for what is no message and for what could not be kept.
     """
-    given = mapping_of(message, _MESSAGE)
+    given = _message_of(mapping_of(message, _MESSAGE))
     role = given.get("role")
     if not isinstance(role, str) or not role:
         raise InvalidContentError(f"{_MESSAGE} needs a role, such as 'user'; this one has {shown_name(role)}")
@@ -50,6 +51,16 @@ def parse_message(message: object) -> ChatMessage:
         *(_parse_call(call) for call in (parts_of(calls, "tool_calls") if calls else ())),
     ]
     return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
+
+
+def _message_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+    """Return the message of a reply, and a message as it is."""
+    if "role" in given or "choices" not in given:
+        return given
+    choices = parts_of(given["choices"], "an openai reply")
+    if len(choices) != 1:
+        raise InvalidContentError(f"an openai reply has {len(choices)} choices; give the message of one")
+    return mapping_of(choices[0].get("message"), _MESSAGE)
 
 
 def _role(role: str, name: JSONValue) -> str:

@@ -138,7 +138,8 @@ SUMMARIES = st.one_of(
     st.just({}), st.builds(lambda text, at: {"summary": text, "summary_offset": at}, st.sampled_from("st"), NUMBERS)
 )
 CONDENSATIONS = st.builds(lambda forgotten, summary: Condensation(**forgotten, **summary), FORGOTTEN, SUMMARIES)
-EVENTS = st.one_of(CALLS, CALLS, RESULTS, RESULTS, WORDS, REST, CONDENSATIONS)
+PINNED = st.one_of(CALLS, RESULTS, WORDS, CONDENSATIONS).map(lambda event: event.changed(pinned=True))
+EVENTS = st.one_of(CALLS, CALLS, RESULTS, RESULTS, WORDS, REST, CONDENSATIONS, PINNED)
 PAIRS = st.builds(lambda action, answer: [action, answer.changed(call_id=action.call.id)], CALLS, RESULTS)
 RUNS = st.one_of(EVENTS.map(lambda event: [event]), PAIRS)
 STANDING = st.builds(

@@ -69,6 +69,7 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
             view = await shown_of(condenser, log)
             left = set(ids(view))
             assert protected(before) <= left
+            assert {event.id for event in before if event.pinned} <= left
             for unit in ViewOutline(before).units:
                 assert len({before[place].id for place in unit} & left) in (0, len(unit))
             assert ids(View.from_events(view)) == ids(view)

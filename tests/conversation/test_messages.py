@@ -278,3 +278,40 @@ def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:
     first, second = (ConversationMemory().process_events(view, FIRST) for _ in range(2))
     assert all(message is again for message, again in zip(first, second, strict=True))
     assert [message.id for message in first] == [str(number) for number in range(9)]
+
+
+def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
+    """It need not be given again: a log, its view and its events are enough."""
+    log = logged(user("U1"), agent("a"), user("U2"), agent("b"), Condensation((1, 2), summary="S", summary_offset=1))
+    memory = ConversationMemory()
+    expected = memory.process_events(log.view, log[0])
+    assert lines(expected)[1] == "user: U1 | [summary of what came before]\nS"
+    assert memory.process_events(log) == memory.process_events(log.view) == memory.process_events(list(log)) == expected
+    assert [message.role for message in memory.process_events([])] == ["system"]
+
+
+@pytest.mark.parametrize(
+    ("history", "says"),
+    [
+        ([object()], "position 0 of the events holds a value of type object; give actions"),
+        (
+            [user(), agent(), ChatMessage("user", "hi")],
+            "position 2 of the events holds a value of type ChatMessage; .*append_reply",
+        ),
+        ([user(), {"role": "user", "content": "hi"}], "position 1 of the events holds a value of type dict"),
+        (None, "events is a NoneType"),
+        ("hello", "events is a str"),
+    ],
+)
+def test_a_history_of_other_than_events_is_refused_by_position(history: object, says: str) -> None:
+    for refuses in (ConversationMemory().process_events, View, View.from_events):
+        with pytest.raises(InvalidArgumentError, match=says):
+            refuses(history)
+
+
+def test_pinned_events_are_pinned_messages() -> None:
+    """So is the message that several of them become, and what shortens messages keeps it."""
+    pinned = user("U2").changed(pinned=True)
+    (message,) = told(system(), user("U1"), pinned)[1:]
+    assert message.pinned
+    assert not any(message.pinned for message in told(system(), user("U1"), agent("a")))

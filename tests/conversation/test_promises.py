@@ -82,9 +82,12 @@ FEW = st.lists(
 
 @given(st.one_of(LOGS, FEW.map(lambda events: logged(*events))), st.data())
 def test_forgetting_whole_units_costs_no_other_event(log: EventLog, data: st.DataObject) -> None:
-    """What is left of a view is what a record did not forget, where that is not a part of what belongs together."""
+    """What is left of a view is what a record did not forget, where that is not a part of what belongs together.
+
+    No unit of these holds a pinned event.
+    """
     view = View.from_events(log)
-    units = ViewOutline(view).units
+    units = [unit for unit in ViewOutline(view).units if not any(view[place].pinned for place in unit)]
     forgotten = {place for unit in data.draw(st.lists(st.sampled_from(units))) for place in unit} if units else set()
     left = [event for place, event in enumerate(view) if place not in forgotten]
     record = Condensation(tuple(view[place].id for place in forgotten))
@@ -164,3 +167,15 @@ def test_nothing_gains_authority(log: EventLog) -> None:
     for message in ConversationMemory().process_events(log, FIRST):
         if message.role in ("tool", "environment", "knowledge", "workspace", "browser_output", "error", "result"):
             assert message.authority <= Trust.TOOL
+
+
+@given(st.one_of(LOGS, FEW.map(lambda events: logged(*events))), st.data())
+def test_a_pinned_event_stays_whatever_is_forgotten(log: EventLog, data: st.DataObject) -> None:
+    """What a view shows of pinned events it goes on showing, after a record of any of its events, and read back."""
+    pinned = [event.id for event in log.view if event.pinned]
+    forgotten = data.draw(st.lists(st.sampled_from(range(len(log)))) if len(log) else st.just([]))
+    log.append(Condensation(tuple(forgotten), summary="S", summary_offset=0))
+    again = EventLog.from_lines(log.lines())
+    for view in (log.view, again.view):
+        assert [event.id for event in view if event.pinned and event.id in pinned] == pinned
+    assert {event.id for event in again if event.pinned} == {event.id for event in log if event.pinned}

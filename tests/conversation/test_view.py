@@ -283,6 +283,13 @@ def test_a_slice_is_a_list_and_an_index_an_event() -> None:
     assert isinstance(view[:], list)
 
 
+@pytest.mark.parametrize("position", ["x", None, 1.0, (0, 1)])
+def test_a_position_that_is_none_is_refused(position: object) -> None:
+    view = view_of(*messages(0, 1))
+    with pytest.raises(InvalidArgumentError, match="no position in a view; give a whole number or a slice"):
+        view[position]
+
+
 def test_a_view_takes_the_events_of_another_and_its_flag() -> None:
     """What a condenser makes of a view is a view again."""
     view = view_of(user("U"), call("1"), result("1"), forget(0, summary="S", at=0), REQUEST)

@@ -89,8 +89,9 @@ class PlainView:
         answers = self.groups()
         loops = self.groups([o for o in range(len(self.entries)) if not self.pending(o, answers)])
         lost: set[int] = set()
+        pinned = {other for o, e in enumerate(self.entries) if e.pinned for other in answers.group_of(o)}
         for ordinal, event in enumerate(self.entries):
-            if event.id in forgotten:
+            if event.id in forgotten and ordinal not in pinned:
                 lost |= answers.group_of(ordinal)
         for loop in loops.groups:
             broken = False
@@ -100,7 +101,7 @@ class PlainView:
                 elif any(self.entries[ordinal].link.loop for ordinal in answer):
                     broken = False
                 elif broken:
-                    lost.update(answer)
+                    lost.update(set(answer) - pinned)
         before = [event.id for event in self.shown() if event.id not in {self.entries[o].id for o in lost}]
         gone = [self.entries[ordinal] for ordinal in sorted(lost)]
         self.entries = [event for ordinal, event in enumerate(self.entries) if ordinal not in lost]
@@ -109,7 +110,8 @@ class PlainView:
             place = ids.index(before[record.summary_offset]) if record.summary_offset < len(before) else len(ids)
             trust = {"trust": min(event.message.authority for event in gone)} if gone else {}
             summary = Summary(record.summary, tuple(event.id for event in gone), **trust, id=record.id)
-            self.entries.insert(place, replace(summary, timestamp=record.timestamp, source=record.source))
+            given = {"timestamp": record.timestamp, "source": record.source, "pinned": record.pinned}
+            self.entries.insert(place, replace(summary, **given))
 
 
 def kept_of(events: Sequence[Event], said_with_open_calls: Collection[int]) -> set[int]:

@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.event import Event
-from kaosmem.conversation.log import EventLog
+from kaosmem.conversation.log import EventLog, view_of
 from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError
 
@@ -19,8 +19,8 @@ MAX_IN_A_ROW = 10
 class Condenser(ABC):
     """Makes a view shorter: returns another view, or a record that makes it shorter once the log has it.
 
-    Nothing is deleted, and what belongs together is left out together. The system prompt, the user's open instructions
-    and the list of tasks stay. A view that is given stays as it is.
+    Nothing is deleted, and what belongs together is left out together. Pinned events, the system prompt, the user's
+    open instructions and the list of tasks stay. A view that is given stays as it is.
     """
 
     @abstractmethod
@@ -39,7 +39,7 @@ class Condenser(ABC):
         Raises NoCondensationError where it has to be shorter and can't be, also where a record frees nothing, and where
         `MAX_IN_A_ROW` of them were appended and it still has to be.
         """
-        view = state.view if isinstance(state, EventLog) else View.of(state)
+        view = view_of(state)
         entries = tuple(view)  # as they are now, whatever is appended while a model thinks
         condensed = await self.condense(view, limit=limit)
         if isinstance(condensed, View):
@@ -70,7 +70,7 @@ class Condenser(ABC):
 def check_progress(record: Condensation, entries: Sequence[Event]) -> None:
     """Raise NoCondensationError for a record that leaves a view of as many entries and as much text as it had."""
     forgets = record.forgets
-    forgotten = [event for event in entries if event.id in forgets]
+    forgotten = [event for event in entries if event.id in forgets and not event.pinned]
     freed = len(forgotten) - (record.summary is not None)
     freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
     if freed < 0 or (freed == 0 and freed_chars <= 0):
