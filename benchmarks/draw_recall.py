@@ -1,4 +1,4 @@
-"""Draw the table of `docs/retrieval.md` that says what a budget buys: `python -m benchmarks.draw_recall`."""
+"""Draw the table of recall in `docs/retrieval.md`: `python -m benchmarks.draw_recall`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURE = DOCS / "recall.svg"
-SHOWN = ("recency", "top 50 by BM25", "rank-bm25", "kaosmem, `BM25Ranker`", "**kaosmem**")
+SHOWN = ("the newest items", "the best 50 by BM25", "rank-bm25", "kaosmem, `BM25Ranker`", "**kaosmem**")
 OURS, OTHERS = "#0072B2", "#777777"
 
 
 def recalls() -> tuple[list[int], dict[str, list[float]]]:
-    """Return the budgets, in tokens, and each line of the table that is shown, a recall for each budget."""
+    """Return the budgets in tokens, and the recall at each budget for each drawn line of the table."""
     table = re.search(r"(?m)^\| tokens \|.*\n(?:\|.*\n)+", (DOCS / "retrieval.md").read_text())
     assert table
     head, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in table[0].splitlines())
@@ -23,7 +23,7 @@ def recalls() -> tuple[list[int], dict[str, list[float]]]:
 
 
 def draw(path: Path = PICTURE) -> None:
-    """Draw a line for each, with its name at its end."""
+    """Draw a line for each way of packing, with its name at its end."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -34,13 +34,16 @@ def draw(path: Path = PICTURE) -> None:
         for name, values in lines.items():
             colour = OURS if name.startswith("kaosmem") else OTHERS
             axes.plot(budgets, values, color=colour, marker="o", markersize=4, linewidth=2)
-            axes.annotate(f"  {name}: {values[-1]:.3f}", (budgets[-1], values[-1]), color=colour, va="center")
+            end = budgets[-1], values[-1]
+            axes.annotate(
+                f"{name}: {values[-1]:.3f}", end, (8, 0), textcoords="offset points", color=colour, va="center"
+            )
         axes.set_xscale("log", base=2)
         axes.set_xticks(budgets, [f"{each:,}" for each in budgets])
         axes.set_xlim(right=budgets[-1] * 9)
         axes.set_ylim(0, 1)
-        axes.set_xlabel("tokens of the budget", loc="left")
-        axes.set_ylabel("share of the evidence in it")
+        axes.set_xlabel("budget in tokens", loc="left")
+        axes.set_ylabel("evidence in the context")
         axes.spines[["top", "right"]].set_visible(False)
         figure.savefig(path, metadata={"Date": None}, facecolor="white")
 

@@ -88,7 +88,9 @@ def main(
 @app.command(short_help="Print the context for a question, with reasons.")
 def assemble(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder, or its URL.", show_default=False)],
-    query: Annotated[str, typer.Option("--query", "-q", help="The question to find passages for.", show_default=False)],
+    query: Annotated[
+        str, typer.Option("--query", "-q", help="The question that ranks the passages.", show_default=False)
+    ],
     budget: Annotated[
         str, typer.Option("--budget", "-b", metavar="TOKENS", help="The maximum number of tokens in the context.")
     ] = "4000",
