@@ -1,4 +1,4 @@
-"""What answers for us outside the process."""
+"""Protocols of the models that answer outside the process."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class LLMClient(Protocol):
     ) -> ChatMessage:
         """Return the model's answer to messages.
 
-        tools: what it may call, each a mapping with `name`, `description` and `parameters` (a JSON schema). Of several
-        none, of one alone that one, has to be called.
-        Raises whatever its provider raises; a refusal is raised too, or an answer without text and calls.
+        tools: mappings with `name`, `description` and `parameters` (a JSON schema). The model must call a single tool;
+            of several tools, it may call any or none.
+        Raises the provider's errors. A refusal, and an answer without text and calls, are errors too.
         """
         ...

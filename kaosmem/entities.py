@@ -1,4 +1,4 @@
-"""Entities and relationships: what a graph is made of, and the line that each is shown as."""
+"""Entities and relationships of a graph, and the line of text that shows each."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ _DIGEST_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A thing that has a name.
+    """A thing with a name.
 
-    id: what relationships refer to: 1 to 256 characters without control characters.
-    name: what it is called, the id if empty. aliases: what it is called too. type: its kind.
+    id: the name in relationships, 1 to 256 characters without control characters.
+    name: the name for people; the default is the id. aliases: further names. type: its kind.
     Raises InvalidNameError for the id, InvalidContentError for the rest.
+
+    >>> Entity("acme", "Acme Corp", "company", "supplier of bolts", aliases=("Acme",)).line
+    'Acme Corp (company), also Acme: supplier of bolts'
     """
 
     id: str
@@ -80,11 +83,14 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """What one entity has to do with another; source, target and type tell it from all others.
+    """A relation from one entity to another. Source, target and type identify it.
 
-    source, target: ids of entities. type: what the source does to the target, such as `supplies`; both ids and the
-    type are 1 to 256 characters without control characters.
+    source, target: ids of entities. type: the relation, such as `supplies`. All three are 1 to 256 characters without
+        control characters.
     Raises InvalidNameError for these, InvalidContentError for the description.
+
+    >>> Relationship("acme", "beta", "supplies", "since 2019").line("Acme", "Beta Ltd")
+    'Acme -[supplies]-> Beta Ltd: since 2019'
     """
 
     source: str

@@ -66,15 +66,15 @@ class InvalidBudgetError(KaosmemError, ValueError):
 
 
 class InvalidFilterError(KaosmemError, ValueError):
-    """A filter on metadata is not one that can be asked."""
+    """A filter on metadata has an unknown form."""
 
 
 class InvalidArgumentError(KaosmemError, ValueError):
-    """An argument is not of the kind that is asked for, or a number is out of its range."""
+    """An argument has the wrong type, or a number is out of its range."""
 
 
 class InvalidTransitionError(KaosmemError, ValueError):
-    """A task's status does not lead to the one that was asked for."""
+    """The chart of states does not allow this change of a task."""
 
 
 class UnknownSectionError(KaosmemError, KeyError):
@@ -98,7 +98,7 @@ class UnknownFormatError(KaosmemError, ValueError):
 
 
 class UnknownModelError(KaosmemError, ValueError):
-    """How much a model of this name can read is not known."""
+    """The context length of this model is not known."""
 
 
 class UnknownAssemblerError(KaosmemError, ValueError):
@@ -106,15 +106,15 @@ class UnknownAssemblerError(KaosmemError, ValueError):
 
 
 class UnknownTaskError(KaosmemError, KeyError):
-    """No board has this key, or no task on it this id."""
+    """No board has this key, or no task of the board has this id."""
 
 
 class UnknownBlobError(KaosmemError, FileNotFoundError):
-    """No bytes are stored under this key, or their time has come."""
+    """No bytes are stored under this key, or they have expired."""
 
 
 class UnknownScopeError(KaosmemError, LookupError):
-    """No scope of an agent in a thread has been entered."""
+    """The code runs outside `agent_scope`."""
 
 
 class DuplicateItemError(KaosmemError, ValueError):
@@ -122,7 +122,7 @@ class DuplicateItemError(KaosmemError, ValueError):
 
 
 class DuplicateTaskError(KaosmemError, ValueError):
-    """A board already has this key, or a task on it this id."""
+    """A board already has this key, or one of its tasks has this id."""
 
 
 class SectionFullError(KaosmemError, OverflowError):
@@ -134,10 +134,20 @@ class ItemTooLargeError(KaosmemError, ValueError):
 
 
 class WindowTooSmallError(KaosmemError, ValueError):
-    """The window cannot hold what must be shown.
+    """The required items do not fit into the window.
 
-    need: tokens by section, "(frame)" for what belongs to none, empty when the sums are not known. Of a history that
-    is compacted, what its messages take by what protects them, in the unit of the limit.
+    need: tokens by section, with "(frame)" for tokens of no section; empty if the sums are not known. For a history
+        that is
+        compacted: the size of its protected messages, in the unit of the limit.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> item = memory.add("findings", "The customer wants to leave by March.", pinned=True)
+    >>> try:
+    ...     context = await memory.assemble_context("When?", budget=5)
+    ... except WindowTooSmallError as error:
+    ...     print(error.need["findings"])
+    13
     """
 
     def __init__(self, message: str, *, need: Mapping[str, int] | None = None) -> None:
@@ -154,9 +164,9 @@ class NotOpenedError(KaosmemError, TypeError, AttributeError):
 
 
 class ConflictError(KaosmemError, RuntimeError):
-    """Another writer has committed to the session since it was read, and both changed the same.
+    """Another writer changed the same item or section since the session was read.
 
-    versions: of each item that both changed, ours and theirs, None for one that was taken out.
+    versions: for each item that both changed, our version and theirs; None for a removed item.
     """
 
     def __init__(self, message: str, *, versions: Iterable[tuple[object, object]] = ()) -> None:
@@ -165,9 +175,9 @@ class ConflictError(KaosmemError, RuntimeError):
 
 
 class CorruptionError(KaosmemError, ValueError):
-    """Stored bytes are not what was written.
+    """Stored bytes differ from the written ones.
 
-    file, byte, seq: where, as far as known.
+    file, byte, seq: the place, as far as it is known.
     """
 
     def __init__(
@@ -182,7 +192,7 @@ class UnsupportedVersionError(KaosmemError, ValueError):
 
 
 class UnusableDumpError(KaosmemError, ValueError):
-    """A stored index is of another ranker, version or analysis, or is damaged: make it anew."""
+    """A stored index belongs to another ranker, version or analysis, or is damaged. Build it again."""
 
 
 class DurabilityError(KaosmemError, OSError):
@@ -190,13 +200,13 @@ class DurabilityError(KaosmemError, OSError):
 
 
 class SummaryError(KaosmemError, RuntimeError):
-    """A model failed, and its error is the cause of this one, or its answers were no summaries. Nothing has changed."""
+    """A model failed, or none of its answers was a summary. Nothing has changed. The cause is the model's error."""
 
 
 class ForgetIncompleteError(KaosmemError, RuntimeError):
-    """What was to be forgotten is forgotten, but for sources that hold it and can't.
+    """The items are erased, except from sources that cannot delete them.
 
-    sources: the names of those.
+    sources: the names of these sources.
     """
 
     def __init__(self, message: str, *, sources: Iterable[str] = ()) -> None:
@@ -205,9 +215,9 @@ class ForgetIncompleteError(KaosmemError, RuntimeError):
 
 
 class SourceUnavailableError(KaosmemError, RuntimeError):
-    """A source failed, by the error that is the cause of this one, or gave no answer in its time.
+    """A source raised an error, which is the cause of this one, or gave no answer in time.
 
-    source: its name. late: whether it was the time.
+    source: its name. late: whether it exceeded its time.
     """
 
     def __init__(self, message: str, *, source: str = "", late: bool = False) -> None:
@@ -216,11 +226,11 @@ class SourceUnavailableError(KaosmemError, RuntimeError):
 
 
 class NoCondensationError(KaosmemError, RuntimeError):
-    """A conversation can't be shortened: nothing may be left out, no summary could be made, or none helps."""
+    """A conversation cannot be shortened: everything is protected, or no summary could be made or helps."""
 
 
 class NothingToIngestError(KaosmemError, FileNotFoundError):
-    """A path does not exist, or holds no file of a kind that can be read."""
+    """A path does not exist, or holds no readable file."""
 
 
 class TestIsolationError(KaosmemError, RuntimeError):

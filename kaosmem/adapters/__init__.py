@@ -1,4 +1,4 @@
-"""Stores as sources of what a session shows, one file a kind as in `kaosmem.stores`."""
+"""Stores as sources of a session's contexts; one file for each kind of store."""
 
 from kaosmem.adapters.blob import BlobHandle, BlobSource
 from kaosmem.adapters.conversation import ConversationSource

@@ -1,4 +1,4 @@
-"""Large artefacts as a source: a handle with a preview is shown, and fetching it brings the whole."""
+"""Large artefacts as a source: the context shows a handle with a preview, and `fetch` returns the whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PREVIEW_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class BlobHandle:
-    """What is shown of an artefact: its key, media type, size in bytes, and how its text begins."""
+    """The shown part of an artefact: its key, media type, size in bytes and the beginning of its text."""
 
     key: str
     content_type: str
@@ -41,25 +41,35 @@ class BlobHandle:
 
     @classmethod
     def of(cls, key: str, data: bytes, *, content_type: str) -> BlobHandle:
-        """Return the handle of bytes; they have a preview where they are text in UTF-8."""
+        """Return the handle of some bytes. It has a preview if they are text in UTF-8."""
         text = _text_of(data[: 8 * PREVIEW_CHARS], is_cut=len(data) > 8 * PREVIEW_CHARS) or ""
         preview = text[:PREVIEW_CHARS].rstrip()
         return cls(key, content_type, len(data), preview + ("…" if preview and len(text) > PREVIEW_CHARS else ""))
 
     @property
     def text(self) -> str:
-        """Return it as it is shown."""
+        """Return the handle as the context shows it."""
         title = f"{visible(self.key)} ({visible(self.content_type)}, {self.size:,} bytes)"
         return f"{title}: {self.preview}" if self.preview else title
 
 
 class BlobSource(StoreSource):
-    """Artefacts as handles: the newest first or, past the spec's threshold, those whose handles answer the query.
+    """Artefacts as handles: the newest first, or, above the spec's threshold, those whose handles match the query.
 
-    `memory.fetch(id)` brings text whole, an image as an ImageBlock, and of other bytes the handle with a URL.
-    handles: of what is stored already; a store can't be asked what it holds. Keep `handles`, which `upload` adds to,
-        to have them again in another process. Each has the metadata `key`, `content_type` and `size`.
+    `memory.fetch(id)` returns a text whole, an image as an ImageBlock, and for other bytes the handle with a URL.
+    handles: the handles of artefacts that are stored already; a store cannot list them. `upload` adds to them. Keep
+        them to use the artefacts in another process. Each has the metadata `key`, `content_type` and `size`.
     Raises InvalidArgumentError for the store and the spec.
+
+    >>> from kaosmem import InMemoryFileStore, SessionMemory
+    >>> source = BlobSource(InMemoryFileStore())
+    >>> handle = await source.upload("report.txt", b"The rent is 900 euros.", content_type="text/plain")
+    >>> memory = SessionMemory.test_mode()
+    >>> name = await memory.attach(source)
+    >>> print((await memory.assemble_context("rent", budget=200)).text)
+    ## files
+    [*] report.txt (text/plain, 22 bytes): The rent is 900 euros.
+    <BLANKLINE>
     """
 
     def __init__(
@@ -81,7 +91,7 @@ class BlobSource(StoreSource):
         return tuple(self._shelf.handles.values())
 
     async def upload(self, key: str, data: Bytes, *, content_type: str) -> BlobHandle:
-        """Store bytes, as the store does but for good, and show their handle."""
+        """Store bytes without an expiry, and show their handle."""
         await self._store.upload(key, data, content_type=content_type)
         handle = BlobHandle.of(key, bytes(data), content_type=content_type)
         self._shelf.put(handle, self._handle(handle))

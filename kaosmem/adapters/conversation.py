@@ -25,16 +25,17 @@ CONVERSATION = SectionSpec(
 
 
 class ConversationSource(StoreSource):
-    """The view of a log, condensed so that it fits, as the turns of a conversation.
+    """The view of a log as a history, condensed so that it fits.
 
-    What must be shown is what no condenser forgets: the system prompt, the user's open instructions, the list of tasks,
-    calls without a result; and the newest entry. An event is the item `<name>/<its id>`; a summary has the id of its
-    condensation and names what it stands for. `memory.fetch(id)` brings any event of the log in full. The source can't
-    forget: a log deletes nothing. The first context counts the whole view; after that, one costs the same however long
-    the view is, unless its condenser looks at all of it each time, as those do that append no records.
-    condenser: None leaves it to the window, which shows a contiguous tail; so does one that fails, and the context
-        says so. share: the part of its cap that the view is condensed to, as others take of the window too. counter: of
-        tokens, the session's.
+    Required are the newest entry and all entries that no condenser forgets: the system prompt, the user's open
+    instructions, the task list, and calls without a result.
+    An event is the item `<name>/<event id>`. A summary has the id of its condensation and names its sources.
+    `memory.fetch(id)` returns any event of the log in full. The source cannot forget: a log deletes nothing.
+    The first context counts the whole view. A later one costs the same for a view of any length, unless its condenser
+    reads the whole view each time, as condensers without records do.
+    condenser: if it is None, or fails, the window shows the newest events; the context names a failure.
+    share: the part of its cap that the view is condensed to; the rest of the window is for other sections.
+    counter: the default is the session's.
     Raises InvalidArgumentError.
     """
 
@@ -84,7 +85,7 @@ class ConversationSource(StoreSource):
         return Proposal(tuple(candidates), total=offsets[-1], taken=len(view), error=error)
 
     async def get(self, item_id: str) -> Item | None:
-        """Return any event of the log in full, condensed or not, or a summary; None for what no model sees."""
+        """Return any event of the log in full, or a summary; None for events that no model sees."""
         local = self._local(item_id) or ""
         if not (local.isascii() and local.isdigit()):
             return None

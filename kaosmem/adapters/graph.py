@@ -1,4 +1,4 @@
-"""A graph store as a source: what is around the entities that the query names."""
+"""A graph store as a source: the neighbourhood of the entities that the query names."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _ENTITY, _RELATIONSHIP = "entity:", "relationship:"
 
 
 class GraphSource(StoreSource):
-    """Entities and relationships as lines, ranked as those of a session's own graph.
+    """Entities and relationships as lines, ranked like those of a session's own graph.
 
-    A store can't be asked what a name stands for, so the source has to be told what a query may name: `entities`
-    that are stored already, and those that `add` stores.
+    A store cannot be asked for the meaning of a name. So the source must know the entities that a query may name:
+    `entities`, which are stored already, and those that `add` stores.
     depth: hops from a named entity to the furthest.
     Raises InvalidNameError and InvalidContentError for an entity, InvalidArgumentError for the rest.
     """
@@ -62,7 +62,7 @@ class GraphSource(StoreSource):
         self._note(checked)
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return what is around the entities that the query names, nearest and best first."""
+        """Return the neighbourhood of the entities that the query names, nearest and best first."""
         named = self._mentions.entities_in(query)[:MAX_NAMED]
         parts = await asyncio.gather(*(self._store.get_neighbors(each, depth=self._depth) for each in named))
         items = [*{item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)}.values()]

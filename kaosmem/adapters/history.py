@@ -22,20 +22,23 @@ HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction
 
 
 class HistorySource(StoreSource):
-    """The newest messages of an agent's thread, as the turns of a conversation.
+    """The newest messages of an agent's thread, as a history.
 
-    It reads back from the end only half as much again as may be shown, so a window costs the same however long the
-    thread is, and what is older is as if it were not there, a pinned message or the call of a late result too; but for
-    the newest user message. As it is not known how many tokens that is, the history is cut by the positions of its
-    messages: at the same place in every process, and up to twice as often as a section's. Earlier messages are not
-    recalled. A context's query is the caller's to give: what the thread's user said last is not taken for it.
-    A message is the item `<name>/<its id>` or, where it has none that is its own, `<name>/#<its position>`.
-    pipeline: what shortens the messages that were read, or one strategy; the first user message is to it the first of
-    those. What it made has a `~` before its id: a message that it changed names the one that was there as its source,
-    and is fetched as that. It is run for each context; once it has made a summary, with an id and the ids of its
-    sources, on what it left and what has been appended since, as long as the thread only grows. So a model is asked
-    when there is more to sum up, and by each process anew, as nothing is stored. Where it cuts anew each turn, as a
-    sliding window does, no prefix holds. Where it raises, the messages are shown as they are, and the context says so.
+    The source reads back from the end of the thread, only half as much again as fits. So a context costs the same for a
+    thread of any length. Older messages are as if they were not there, even a pinned one, except the newest user
+    message.
+    The history is cut by the positions of its messages: at the same place in every process, and up to twice as often as
+        a
+    section's history. Earlier messages are not recalled. The query must be given by the caller.
+    A message is the item `<name>/<message id>`, or `<name>/#<position>` if it has no id of its own.
+
+    pipeline: shortens the messages that were read; one strategy or a pipeline. The first user message is, for the
+        pipeline, the first of these. An item that the pipeline made has a `~` before its id. A changed message names
+        the original as its source, and `fetch` returns the original. The pipeline runs for each context. Once it has
+        made a summary with an id and sources, it continues from the summary as long as the thread only grows. Nothing
+        of this is stored, so each process asks the model anew. A pipeline that cuts anew each turn, such as a sliding
+        window, changes the prefix each turn. If the pipeline raises, the messages are shown as they are, and the
+        context says so.
     Raises InvalidNameError for an id, InvalidArgumentError for the provider, the pipeline and the spec.
     """
 
@@ -64,7 +67,7 @@ class HistorySource(StoreSource):
         return other
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return first what must be shown: the newest user message and unit, pinned ones; then the newest units."""
+        """Return the required messages first (newest user message and unit, pins), then the newest units."""
         room = 3 * cap // 2
         excerpt = read = await self._reader.newest(room)
         error = ""
@@ -100,7 +103,7 @@ class HistorySource(StoreSource):
             )
 
     async def get(self, item_id: str) -> Item | None:
-        """Return a message in full, or None; by its own id it is looked for in the whole thread, newest first."""
+        """Return a message in full, or None. A message's own id is searched in the whole thread, newest first."""
         if (local := self._local(item_id)) is None:
             return None
         for each, item in self._shown.values():

@@ -1,4 +1,4 @@
-"""What agents keep beside their messages, as sources: facts that answer the query, and the state of now."""
+"""Short-term and long-term memories as sources: facts for the query, and a session's state."""
 
 from __future__ import annotations
 
@@ -18,9 +18,19 @@ STATE = SectionSpec("state", 4_000, 75, eviction="none")
 
 
 class FactSource(StoreSource):
-    """What an agent's long-term memory finds for the query, best first.
+    """The facts of an agent's long-term memory that match the query, best first.
 
     Raises InvalidNameError for an id, InvalidArgumentError for the store and the spec.
+
+    >>> from kaosmem import InMemoryLongTermMemory, SessionMemory
+    >>> facts = InMemoryLongTermMemory()
+    >>> fact_id = await facts.save("analyst", "The customer prefers calls.")
+    >>> memory = SessionMemory.test_mode()
+    >>> name = await memory.attach(FactSource(facts, "analyst"))
+    >>> print((await memory.assemble_context("How to reach the customer?", budget=200)).text)
+    ## facts
+    [*] The customer prefers calls.
+    <BLANKLINE>
     """
 
     def __init__(
@@ -37,7 +47,7 @@ class FactSource(StoreSource):
         self._agent_id, self._namespace = check_id(agent_id, "agent id"), check_id(namespace, "namespace")
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return what the memory finds; nothing for no query."""
+        """Return the facts that match the query; none without a query."""
         if not query.strip() or not cap:
             return Proposal(())
 
@@ -65,10 +75,20 @@ class FactSource(StoreSource):
 
 
 class StateSource(StoreSource):
-    """A session's state as lines `key: value`, in order of the keys, each with the metadata `key`.
+    """A session's state as lines `key: value`, ordered by key, each with the metadata `key`.
 
-    It can't forget: a ShortTermMemory has no step that takes out one key and leaves the others.
+    The source cannot forget: a ShortTermMemory cannot delete one key alone.
     Raises InvalidNameError for the id, InvalidArgumentError for the store and the spec.
+
+    >>> from kaosmem import InMemoryShortTermMemory, SessionMemory
+    >>> states = InMemoryShortTermMemory()
+    >>> await states.set_state("room-7", {"step": 2})
+    >>> memory = SessionMemory.test_mode()
+    >>> name = await memory.attach(StateSource(states, "room-7"))
+    >>> print((await memory.assemble_context("next?", budget=200)).text)
+    ## state
+    [*] step: 2
+    <BLANKLINE>
     """
 
     def __init__(

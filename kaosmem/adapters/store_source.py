@@ -1,4 +1,4 @@
-"""What all sources over stores have in common: ids under their name, little trust, and how much they propose."""
+"""Common parts of all sources over stores: ids under the source's name, low trust, and the size of a proposal."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ _BYTES_A_TOKEN = 4
 
 
 class StoreSource:
-    """The items of a store, each under `<name of the source>/<its id in the store>`.
+    """The items of a store, each under `<name of the source>/<id in the store>`.
 
-    spec: how it is budgeted and shown, in the block of what depends on the query: what others wrote is no system
-        message, and no turn of a conversation. trust: of all that comes from the store.
+    spec: budget and title of the source. It has the placement `query`: a store's content is neither a system message
+        nor a turn of the conversation.
+    trust: of all items from the store.
     Raises InvalidArgumentError for another placement.
     """
 
@@ -58,7 +59,7 @@ class StoreSource:
         return self._spec
 
     def named(self: S, name: str) -> S:
-        """Return the source under another name; what one of the two takes in, the other has."""
+        """Return the source under another name. Both share one store and its entries."""
         other = copy.copy(self)
         other._spec = renamed(self._spec, name)
         return other
@@ -106,7 +107,7 @@ def _is_id(text: str) -> bool:
 
 
 def passing(found: Iterable[Scored], wanted: MetadataFilter | None) -> list[Scored]:
-    """Return what passes a filter; all where it has none of the filter's fields."""
+    """Return the items that pass a filter. If no item has a field of the filter, all items pass."""
     listed = list(found)
     if wanted is None or all(wanted.fields.isdisjoint(item.metadata) for item, _ in listed):
         return listed
@@ -114,7 +115,7 @@ def passing(found: Iterable[Scored], wanted: MetadataFilter | None) -> list[Scor
 
 
 def proposed(found: Iterable[Scored], *, cap: int) -> Proposal:
-    """Return a proposal of what was found, best first, up to twice `cap` tokens."""
+    """Return a proposal of the found items, best first, up to twice `cap` tokens."""
     kept, left, told = [], 2 * cap, Told()
     for item, score in found:
         if left <= 0:

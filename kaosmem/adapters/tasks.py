@@ -1,4 +1,4 @@
-"""A board of tasks as a source: what is to do comes first."""
+"""A task board as a source, open tasks first."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TASKS = SectionSpec("tasks", 4_000, 75, eviction="none")
 
 
 class TaskSource(StoreSource):
-    """A board, a task a line under its status: the open ones first, otherwise in the board's order.
+    """A board, one task a line with its status: open tasks first, otherwise in the board's order.
 
-    store: None is the one that all agents of the process share. conversation_id, agent_id: whose board it is; both
-        None for that of whoever is at work (see `agent_scope`).
-    A task has the metadata `status` and `retry_count`. The source can't forget: a TaskStore deletes nothing.
-    Raises InvalidNameError for an id, InvalidArgumentError for one without the other, the store and the spec.
+    store: the default is the store that all agents of the process share.
+    conversation_id, agent_id: the board; both None for the current agent's board (see `agent_scope`).
+    A task has the metadata `status` and `retry_count`. The source cannot forget: a TaskStore deletes nothing.
+    Raises InvalidNameError for an id, InvalidArgumentError for one id without the other, the store and the spec.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ class _Known:
 
 
 class ThreadReader:
-    """Reads one thread of a provider's."""
+    """Reads one thread of a provider, from its end."""
 
     def __init__(self, provider: HistoryProvider, agent_id: str, session_id: str) -> None:
         self._provider, self._agent_id, self._session_id = provider, agent_id, session_id

@@ -18,10 +18,10 @@ VECTORS = SectionSpec("vectors", None, 50, 0.2, eviction="none", header="documen
 
 
 class VectorSource(StoreSource):
-    """The documents of a collection, by their cosine with the query's embedding, which is their score.
+    """The documents of a collection that are nearest to the query. The score is the cosine of the embeddings.
 
-    Size does not count: cosines of texts differ too little to be divided by it.
-    embedding_client: embeds the query as the documents were.
+    Size does not count: cosines of texts differ too little to be divided by size.
+    embedding_client: embeds the query in the same way as the documents.
     Raises InvalidNameError for the collection, InvalidArgumentError for the rest.
     """
 
@@ -40,7 +40,7 @@ class VectorSource(StoreSource):
         self._collection = check_id(collection, "collection")
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return the nearest documents; nothing for a query that means nothing."""
+        """Return the nearest documents; none for a query without meaning."""
         if not query.strip() or not cap:
             return Proposal(())
         embeddings = await self._client.embed([query])
