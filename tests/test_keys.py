@@ -157,9 +157,9 @@ def test_what_would_be_one_unit_with_its_older_version_is_refused(memory: Sessio
     assert [item.id for item in memory["messages"]] == ["call"]
     memory.add("messages", [ThinkingBlock("hm", "seal"), ToolUseBlock("b", "look")], role="assistant")
     memory.add("messages", [ToolResultBlock("b", "found")], role="tool", key="page")
-    with pytest.raises(InvalidContentError, match="has the key of"):
-        memory.add("messages", [TextBlock("found")], role="assistant", key="page")
     assert "call" not in memory
+    memory.add("messages", [TextBlock("found")], role="assistant", key="page", id="answer")
+    assert [item.id for item in memory["messages"]] == ["answer"]
 
 
 async def test_it_lasts(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class PlainSection:
     taken: int = 0
     total: int = 0
     clock: int = 0
-    loop: int | None = None
+    asking: int | None = None  # position of the item whose calls wait
 
     @property
     def used(self) -> int:
@@ -96,17 +96,12 @@ class PlainSection:
             made = [place for place, name in waiting if name == call and place < position]
             if made:
                 groups.add(next(row.group for row in self.rows if row.position == max(made)))
-        in_loop = self.loop is not None and position > self.unit(self.loop)[-1].position
-        if in_loop and item.role in ("assistant", "tool") and (groups or not only_results(item)):
-            groups.add(self.loop)
         return groups
 
     def join(self, row: Row, groups: set[int]) -> None:
         for other in self.rows:
             if other.group in groups:
                 other.group = row.group
-        if self.loop in groups:
-            self.loop = row.group
 
     def own(self, item: Item) -> set[int]:
         """Return the groups that an item, new or updated, would be one with."""
@@ -134,7 +129,7 @@ class PlainSection:
         of_own = [row.item for row in self.rows if row.group in own and row is not old]
         priority = max(each.priority for each in [*of_own, item])
         units = [self.unit(group) for group in {row.group for row in self.rows if row not in superseded} - own]
-        units = [u for u in units if not any(r.item.pinned for r in u) and not self.open_calls(u[0].group)]
+        units = [u for u in units if not any(r.item.pinned for r in u) and not self.waits(u, item)]
         chosen: list[Row] = list(superseded)
         for unit in sorted(units, key=ORDER[spec.eviction]) if spec.eviction in ORDER else []:
             if excess <= 0 and surplus <= 0:
@@ -146,12 +141,18 @@ class PlainSection:
             surplus -= len(unit)
         return chosen if excess <= 0 and surplus <= 0 else None
 
+    def waits(self, unit: list[Row], newcomer: Item | None = None) -> bool:
+        """Return whether a unit has a call without a result, and nobody has spoken since, the newcomer included."""
+        spoken = newcomer is not None and speaks(newcomer) and self.row(newcomer.id) is None
+        asks = any(row.position == self.asking for row in unit)
+        return asks and not spoken and bool(self.open_calls(unit[0].group))
+
     def drop(self, rows: list[Row]) -> None:
         for row in rows:
             self.rows.remove(row)
             self.archived.append(row.item)
-        if self.loop is not None and not self.unit(self.loop):
-            self.loop = None
+        if self.asking in [row.position for row in rows]:
+            self.asking = None
 
     def compact(self, replaced: list[Row], items: list[tuple[Row, Item]], *, recalls: bool) -> None:
         """Let items take the places of rows; what leaves in whole units, and stands for none, is archived last."""
@@ -201,14 +202,10 @@ class PlainSection:
     def add(self, item: Item) -> None:
         row = Row(item, self.taken, self.total, group=self.taken, last_use=self.clock)
         groups = self.partners(item, row.position)
-        waiting = {call for each in self.rows for _, call in self.open_calls(each.group)}
-        answers = set(results_of(item)) & (set(calls_of(item)) | waiting)
         self.rows.append(row)
         self.join(row, groups)
-        if item.role == "assistant" and calls_of(item) and is_signed(item):
-            self.loop = row.group
-        if item.role == "user" and not answers and not only_results(item):
-            self.loop = None
+        if speaks(item):
+            self.asking = row.position if calls_of(item) else None
         self.taken += 1
         self.total += item.tokens
 
@@ -242,12 +239,12 @@ def only_results(item: Item) -> bool:
     return bool(results_of(item)) and len(results_of(item)) == len(item.content)
 
 
-def is_signed(item: Item) -> bool:
-    return any(isinstance(block, ThinkingBlock) and block.signature for block in item.content)
+def speaks(item: Item) -> bool:
+    return bool(calls_of(item)) or (item.role in ("user", "assistant") and not only_results(item))
 
 
 def links(item: Item) -> tuple[object, ...]:
-    return item.role, calls_of(item), results_of(item), is_signed(item), only_results(item)
+    return item.role, calls_of(item), results_of(item), only_results(item)
 
 
 TEXTS = st.sampled_from(["alpha", "beta gamma", "delta"])
@@ -342,7 +339,7 @@ class SectionMachine(RuleBasedStateMachine):
             assert all(each in rows for each in unit)
             if row not in superseded:
                 assert not any(each.item.pinned for each in unit)
-                assert not self.plain.open_calls(row.group)
+                assert not self.plain.waits(unit, item)
         return rows
 
     def seen(self) -> object:
@@ -445,7 +442,7 @@ class SectionMachine(RuleBasedStateMachine):
         kept = data.draw(st.lists(st.sampled_from(self.plain.rows), max_size=2)) if self.plain.rows else []
         stay = {row.group for row in (*self.plain.rows[-1:], *kept)}
         units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows} - stay]
-        units = [u for u in units if not any(row.item.pinned for row in u) and not self.plain.open_calls(u[0].group)]
+        units = [u for u in units if not any(row.item.pinned for row in u) and not self.plain.waits(u)]
         chosen: list[Row] = []
         for unit in sorted(units, key=ORDER[self.policy]) if self.policy in ORDER else []:
             if sum(row.item.tokens for row in chosen) < tokens:

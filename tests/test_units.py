@@ -18,8 +18,8 @@ SYSTEM = Link(role="system")
 ASSISTANT = Link(role="assistant")
 
 
-def call(*ids: str, loop: bool = False, batch: str | None = None) -> Link:
-    return Link(calls=ids, loop=loop, batch=batch, role="assistant")
+def call(*ids: str, batch: str | None = None) -> Link:
+    return Link(calls=ids, batch=batch, role="assistant")
 
 
 def result(*ids: str, batch: str | None = None) -> Link:
@@ -39,7 +39,6 @@ LINKS = st.builds(
     calls=st.one_of(st.just(()), CALL_IDS),
     answers=st.one_of(st.just(()), CALL_IDS),
     batch=st.sampled_from([None, None, None, "p", "q"]),
-    loop=st.booleans(),
     role=st.sampled_from(["user", "assistant", "assistant", "tool", "tool", "system", "planner"]),
     mixed=st.booleans(),
 )
@@ -78,7 +77,7 @@ class PlainUnits:
     def __init__(self) -> None:
         self.links: dict[int, Link] = {}
         self.groups: list[set[int]] = []
-        self.loop: set[int] | None = None
+        self.asking: int | None = None
 
     def group_of(self, ordinal: int) -> set[int]:
         return next(group for group in self.groups if ordinal in group)
@@ -94,9 +93,6 @@ class PlainUnits:
             partners += [max(callers)] if callers else []
         if link.batch is not None:
             partners += [other for other, its in self.links.items() if its.batch == link.batch and other != ordinal]
-        in_loop = self.loop and ordinal > max(self.loop) and link.role in ("assistant", "tool")
-        if in_loop and (partners or not says_nothing(link)):
-            partners.append(max(self.loop))
         return partners
 
     def place(self, ordinal: int, link: Link, partners: list[int]) -> set[int]:
@@ -104,27 +100,24 @@ class PlainUnits:
         merged = {ordinal}.union(*(self.group_of(partner) for partner in partners))
         if any(ordinal in group for group in self.groups):
             merged |= self.group_of(ordinal)
-        if self.loop and self.loop & merged:
-            self.loop = merged
         self.groups = [group for group in self.groups if not group & merged] + [merged]
         return merged
 
     def add(self, ordinal: int, link: Link) -> None:
         partners = self.partners(ordinal, link)
-        answers_something = set(link.answers) & (set(link.calls) | self.waiting())
-        group = self.place(ordinal, link, partners)
-        if link.role == "assistant" and link.loop and link.calls:
-            self.loop = group
-        if link.role in ("user", "planner") and not answers_something and not says_nothing(link):
-            self.loop = None
+        self.place(ordinal, link, partners)
+        if link.calls:
+            self.asking = ordinal
+        elif link.role not in ("tool", "system") and not says_nothing(link):
+            self.asking = None
 
     def remove(self, ordinals: set[int]) -> None:
         for ordinal in ordinals:
             self.group_of(ordinal).discard(ordinal)
             del self.links[ordinal]
         self.groups = [group for group in self.groups if group]
-        if self.loop is not None and not self.loop:
-            self.loop = None
+        if self.asking in ordinals:
+            self.asking = None
 
 
 class UnitsMachine(RuleBasedStateMachine):
@@ -170,7 +163,7 @@ class UnitsMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         entries = [(o, self.plain.links[o], self.units.first(o)) for o in sorted(self.plain.links)]
-        self.units = Units.restore(entries, loop=self.units.loop)
+        self.units = Units.restore(entries, asking=self.units.asking)
 
     @invariant()
     def agrees(self) -> None:
@@ -182,10 +175,11 @@ class UnitsMachine(RuleBasedStateMachine):
                 assert self.units.first(ordinal) == min(group)
                 assert self.units.last(ordinal) == max(group)
                 assert self.units.is_open(ordinal) == bool(open_calls(links))
+                assert self.units.is_waiting(ordinal) == (bool(open_calls(links)) and self.plain.asking in group)
                 assert self.units.is_orphan(ordinal) == all(
                     says_nothing(link) and not answered[other] for other, link in links.items()
                 )
-        assert self.units.loop == (min(self.plain.loop) if self.plain.loop else None)
+        assert self.units.asking == self.plain.asking
 
 
 UnitsMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=25, deadline=None)
@@ -218,15 +212,15 @@ def test_a_history_may_be_cut_exactly_where_no_unit_has_members_on_both_sides(li
             [0, 1, 5, 6, 8],
         ),
         (
-            [USER, call("1", loop=True), result("1"), call("2"), result("2"), call("3"), result("3"), USER],
-            [0, 1, 7, 8],
+            [USER, call("1"), result("1"), call("2"), result("2"), call("3"), result("3"), USER],
+            [0, 1, 3, 5, 7, 8],
         ),
         ([call("1", batch="p"), result("1"), call("2", batch="p"), result("2")], [0, 4]),
     ],
-    ids=["empty", "pair", "parallel batch", "late result", "signed loop", "interleaved batch"],
+    ids=["empty", "pair", "parallel batch", "late result", "tool loop", "interleaved batch"],
 )
 def test_cut_points_of_typical_histories(links: list[Link], cuts: list[int]) -> None:
-    """A pair, a batch, what arrives inside an open call, and a signed loop are never cut."""
+    """A pair, a batch and all that arrives inside an open call are never cut; a loop is cut between its rounds."""
     assert cut_points(links) == cuts
 
 
@@ -266,12 +260,20 @@ def test_units_that_merge_match_their_calls_and_results_anew() -> None:
     assert not units.is_open(0)
 
 
-def test_a_loop_ends_when_somebody_else_speaks_and_outlives_system_messages() -> None:
-    """A user's or another agent's message ends a loop; a system message stands beside it."""
-    for speaker, members in ((USER, (0, 1)), (Link(role="planner"), (0, 1)), (SYSTEM, (0, 1, 3))):
-        units = grouped(call("1", loop=True), result("1"), speaker, ASSISTANT)
-        assert units.members(0) == members
-        assert units.members(2) == (2,)
+def test_a_call_waits_until_another_entry_speaks() -> None:
+    """Results and system messages leave it waiting; a user, an agent or the assistant's next answer abandons it."""
+    for after, waits in ((SYSTEM, True), (result("?"), True), (USER, False), (ASSISTANT, False), (call("2"), False)):
+        units = grouped(call("1"), after)
+        assert units.is_waiting(0) == waits, after
+        assert units.is_open(0)
+
+
+def test_a_late_result_joins_an_abandoned_call() -> None:
+    """It answers the call, whatever was said meanwhile."""
+    units = grouped(call("1"), USER, call("2"), result("1"))
+    assert units.members(0) == (0, 3)
+    assert not units.is_open(0)
+    assert units.is_waiting(2)
 
 
 def test_plain_entries_that_stand_alone_are_not_stored() -> None:
@@ -284,10 +286,9 @@ def test_plain_entries_that_stand_alone_are_not_stored() -> None:
 
 
 def test_a_link_is_read_off_the_content_blocks() -> None:
-    """Calls, results and signed reasoning make the link; unsigned reasoning does not open a loop."""
+    """Calls and results make the link; thinking ties a message to no other one."""
     blocks = (ThinkingBlock("hm", "seal"), ToolUseBlock("1", "find"), ToolUseBlock("2", "read"))
-    assert Link.of(ChatMessage("assistant", blocks)) == call("1", "2", loop=True)
-    assert not Link.of(ChatMessage("assistant", (ThinkingBlock("hm"), *blocks[1:]))).loop
+    assert Link.of(ChatMessage("assistant", blocks)) == call("1", "2")
     assert Link.of(ChatMessage("tool", (ToolResultBlock("1", "x"),))) == result("1")
     assert Link.of(ChatMessage("user", (ToolResultBlock("1"), TextBlock("and?")))).mixed
     item = Item("i", "s", "user", "plain", 1, datetime(2026, 1, 1, tzinfo=UTC))

@@ -96,7 +96,7 @@ class ThreadReader:
 class _Newest:
     """The newest messages of a thread while they are read, newest first, and the newest user message.
 
-    They weigh `room`; what is near goes on to the calls of the results among them and to where somebody else speaks.
+    They weigh `room`. Reading goes on to the calls of the results among them, if these are near.
     """
 
     def __init__(self, room: int) -> None:
@@ -118,8 +118,7 @@ class _Newest:
         self.placed.append(placed)
         self.weight += weight(placed.message)
         self._uncalled = self._uncalled.union(link.answers).difference(link.calls)
-        is_within_turn = link.is_results or link.role in ("assistant", "tool", "system")
-        self._is_done = self.weight >= self._room and not (is_near and (self._uncalled or is_within_turn))
+        self._is_done = self.weight >= self._room and not (is_near and self._uncalled)
 
     def oldest_first(self) -> list[Placed]:
         """Return what was taken."""

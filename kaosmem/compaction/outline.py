@@ -1,4 +1,4 @@
-"""What a history is made of, as all that shorten it need it."""
+"""The units of a history, the protected ones among them, and the size of each message."""
 
 from __future__ import annotations
 
@@ -60,7 +60,11 @@ class Outline:
 
     @cached_property
     def protected(self) -> Mapping[int, str]:
-        """What no strategy may leave out, whole units of it: what protects each position."""
+        """The positions that no strategy may leave out, in whole units, each with the reason.
+
+        They are system and pinned messages, the first and the newest user message, and the newest unit. Calls without
+        a result are protected until another message than a result follows; after that they are abandoned.
+        """
         reasons = {place: "system messages" for place, message in enumerate(self.messages) if message.role == "system"}
         for place, message in enumerate(self.messages):
             if message.pinned:
@@ -72,12 +76,21 @@ class Outline:
             reasons.setdefault(place, "the newest user message")
         for unit in self.units:
             reason = next((reasons[place] for place in unit if place in reasons), None)
-            if reason is None and self._held.is_open(unit[0]):
+            if reason is None and self._held.is_waiting(unit[0]):
                 reason = "calls without a result"
+            if reason is None and self.newest in unit:
+                reason = "the newest messages"
             if reason:
                 for place in unit:
                     reasons.setdefault(place, reason)
         return dict(sorted(reasons.items()))
+
+    @cached_property
+    def newest(self) -> int | None:
+        """The position of the newest message. Orphans, and system messages after another message, are passed over."""
+        places = [place for place in range(len(self.messages)) if place not in self.orphans]
+        said = (place for place in reversed(places) if self.links[place].role != "system")
+        return next(said, places[-1] if places else None)
 
     @cached_property
     def questions(self) -> tuple[int, ...]:
@@ -118,33 +131,44 @@ class Outline:
         """What the messages take together."""
         return sum(self.sizes) + REPLY_TOKENS if self.messages else 0
 
-    def tail(self, weights: Sequence[int], room: int) -> list[int] | None:
-        """Return the positions of the longest tail with what is protected before it, None where that alone is too much.
+    def tail(self, weights: Sequence[int], room: int, kept: Mapping[int, str] | None = None) -> list[int] | None:
+        """Return the positions of the longest tail with the kept messages before it, None if these are too much.
 
-        weights: of each position, 0 or more; what is returned weighs at most `room`. The tail begins at one of `cuts`;
-        whatever is left out, orphans are too, since their calls may be.
+        weights: of each position, 0 or more; the positions returned weigh at most `room`.
+        kept: positions with reasons; None is `protected`. The tail begins at a cut beside them. Orphans are left out
+        once anything is, since their calls may be.
         """
+        kept = self.protected if kept is None else kept
         weight = sum(weights)
         if weight <= room:
             return list(range(len(self.messages)))
-        weight -= sum(weights[place] for place in self.orphans if place not in self.protected)
-        cuts = set(self.cuts)
+        weight -= sum(weights[place] for place in self.orphans if place not in kept)
+        cuts = set(self.cuts_beside(kept))
         for start in range(len(self.messages) + 1):
             if weight <= room and start in cuts:
-                return self.shown_from(start)
-            if start < len(weights) and start not in self.protected and start not in self.orphans:
+                return self.shown_from(start, kept)
+            if start < len(weights) and start not in kept and start not in self.orphans:
                 weight -= weights[start]
         return None
 
-    def tail_within(self, weights: Sequence[int], most: int, *, limit: str, frame: int = 0) -> list[int]:
-        """Return the positions of what `tail` leaves. Raises WindowTooSmallError, with the sums, where it is nothing.
+    def tail_within(
+        self,
+        weights: Sequence[int],
+        most: int,
+        *,
+        limit: str,
+        frame: int = 0,
+        kept: Mapping[int, str] | None = None,
+    ) -> list[int]:
+        """Return the positions that `tail` returns. Raises WindowTooSmallError with the sums if there are none.
 
-        limit: the name of `most`, for the error. frame: what of it any messages at all take beside their weights.
+        limit: the name of `most`, for the error. frame: the part of it that messages take beside their weights.
         """
-        kept = self.tail(weights, max(0, most - frame))
-        if kept is not None:
-            return kept
-        need = self.protected_sums(weights) | ({"(frame)": frame} if frame else {})
+        kept = self.protected if kept is None else kept
+        tail = self.tail(weights, max(0, most - frame), kept)
+        if tail is not None:
+            return tail
+        need = self._sums(weights, kept) | ({"(frame)": frame} if frame else {})
         least = sum(need.values())
         sums = ", ".join(f"{reason} {weight}" for reason, weight in need.items())
         raise WindowTooSmallError(
@@ -153,21 +177,26 @@ class Outline:
             need=need,
         )
 
-    def shown_from(self, start: int) -> list[int]:
-        """Return the positions of what is protected and of all else from `start` on but orphans."""
+    def shown_from(self, start: int, kept: Container[int] | None = None) -> list[int]:
+        """Return the positions of kept messages, and of all others from `start` on but orphans.
+
+        kept: None is `protected`.
+        """
+        kept = self.protected if kept is None else kept
         return [
             place
             for place in range(len(self.messages))
-            if place in self.protected or (place >= start and place not in self.orphans)
+            if place in kept or (place >= start and place not in self.orphans)
         ]
 
     def at(self, positions: Iterable[int]) -> list[ChatMessage]:
         """Return the messages at positions."""
         return [self.messages[place] for place in positions]
 
-    def protected_sums(self, weights: Sequence[int]) -> dict[str, int]:
-        """Return what the protected messages weigh, by what protects them."""
+    @staticmethod
+    def _sums(weights: Sequence[int], kept: Mapping[int, str]) -> dict[str, int]:
+        """Return the weights of kept messages by the reason why they are kept."""
         sums: Counter[str] = Counter()
-        for place, reason in self.protected.items():
+        for place, reason in kept.items():
             sums[reason] += weights[place]
         return dict(sums)

@@ -12,10 +12,10 @@ from kaosmem.types import ChatMessage
 class CompactionStrategy(Protocol):
     """Makes a history shorter. `kaosmem.testing.CompactionContract` tests what each one promises.
 
-    What comes out is never more tokens than what went in. Whole units are left out (a call with its results, a signed
-    reasoning loop), so that no result loses its call and no call its result. What `Outline.protected` holds stays:
-    system messages, pinned ones, the first and the newest user message, calls without a result. The same history gives
-    the same list, and the list given again gives itself again, where a strategy says nothing else.
+    The result never takes more tokens than the history. Only whole units are left out: an assistant's answer with its
+    thinking, its calls and their results. The messages of `Outline.protected` stay: system and pinned messages, the
+    first and the newest user message, the newest unit, and calls whose results are awaited. The same history gives the
+    same list. A strategy leaves its own result as it is, unless it says otherwise.
     """
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:

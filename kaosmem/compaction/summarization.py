@@ -84,20 +84,9 @@ class SummarizationCompaction:
         """
         beyond = sum(outline.sizes) - self.recent_token_budget
         before = [0, *accumulate(outline.sizes)]
-        newest = _newest(outline)
+        newest = next((unit[0] for unit in outline.units if outline.newest in unit), 0)
         cuts = [cut for cut in outline.cuts if cut <= newest]
         start = next((cut for cut in cuts if before[cut] >= beyond), cuts[-1])
         old = [place for place in range(start) if place not in outline.protected]
         first = next((index for index, place in enumerate(old) if place not in outline.orphans), len(old))
         return old[first:]
-
-
-def _newest(outline: Outline) -> int:
-    """Return where the newest unit begins; system messages and orphans are put among others without being said."""
-    said = (
-        place
-        for place in range(len(outline.messages) - 1, -1, -1)
-        if outline.messages[place].role != "system" and place not in outline.orphans
-    )
-    newest = next(said, 0)
-    return next((unit[0] for unit in outline.units if newest in unit), 0)

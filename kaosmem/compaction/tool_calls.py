@@ -13,8 +13,8 @@ from kaosmem.types import ChatMessage, ThinkingBlock, ToolResultBlock, ToolUseBl
 class SelectiveToolCallCompactionStrategy:
     """Leaves out tool calls with their results and the thinking that led to them, but for the newest groups of them.
 
-    A group is a unit with a call: a call and its results, a parallel batch, a whole loop of signed thinking. Protected
-    groups stay, and so does what else is said in a group that is left out: texts of the assistant beside the calls.
+    A group is a unit with a call: a call and its results, or a parallel batch of them. Protected groups stay. Texts of
+    the assistant beside the calls of a group stay too.
     Raises InvalidArgumentError.
     """
 
@@ -44,7 +44,7 @@ class SelectiveToolCallCompactionStrategy:
 
 
 def _said(message: ChatMessage) -> list[ChatMessage]:
-    """Return what a message says beside calls, results and thinking, as no more trusted than it was with them."""
+    """Return a message without its calls, results and thinking. Its trust stays."""
     if isinstance(message.content, str):
         return [] if message.role == "tool" else [message]
     said = tuple(

@@ -86,15 +86,10 @@ class Action(Event):
 
     @property
     def link(self) -> Link:
-        """Return what ties it to other events: its call, the model's answer, signed reasoning."""
-        if self.call is None and isinstance(self.content, str):
-            return Link(role=self.role)
-        sealed = not isinstance(self.content, str) and any(
-            isinstance(block, ThinkingBlock) and block.is_sealed for block in self.content
-        )
+        """Return the ties to other events: the call, and the answer of the model that it is part of."""
         if self.call is None:
-            return Link(role=self.role, loop=sealed)
-        return Link(calls=(self.call.id,), batch=self.response or None, loop=sealed, role=self.role)
+            return Link(role=self.role)
+        return Link(calls=(self.call.id,), batch=self.response or None, role=self.role)
 
     def without_call(self) -> Action:
         """Return a copy that only says what it says beside its call."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from sys import maxsize
 
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.event import Event, EventSource
@@ -37,31 +36,27 @@ class Landmarks:
         for ordinals in self._found.values():
             del ordinals[bisect_left(ordinals, ordinal) :]
 
+    @property
+    def open(self) -> list[int]:
+        """The ordinals of what is said with calls that have no result."""
+        return self._found["open"]
+
     def kept(self) -> set[int]:
         """Return what no condenser forgets.
 
-        These are pinned events, system messages, the first and the newest user message, words said with calls that have
-        no result, what users said since the agent last spoke to them, with what it said, and the newest list of tasks.
+        These are pinned events, system messages, the first and the newest user message, what users said since the agent
+        last spoke to them, with what it said, and the newest list of tasks.
         """
         users, spoken, asked = (self._found[name] for name in ("user", "spoken", "asked"))
-        kept = {*self._found["pinned"], *self._found["system"], *users[:1], *users[-1:], *self._found["open"]}
+        kept = {*self._found["pinned"], *self._found["system"], *users[:1], *users[-1:]}
         unanswered = asked[bisect_left(asked, spoken[-1]) if spoken else 0 :]
         if unanswered:
             kept.update(spoken[-1:], unanswered)
         return kept.union(*(self._found[name][-1:] for name in STANDING_LISTS))
 
-    def loop(self, ordinal: int) -> tuple[int, int]:
-        """Return the first and the last ordinal of the loop of signed reasoning around an entry, or of it alone."""
-        signed, turns = self._found["signed"], self._found["turn"]
-        place = bisect_left(turns, ordinal)
-        begin = bisect_right(signed, turns[place - 1]) if place else 0
-        if turns[place : place + 1] == [ordinal] or not signed[begin : begin + 1] or signed[begin] > ordinal:
-            return ordinal, ordinal
-        return signed[begin], turns[place] - 1 if place < len(turns) else maxsize
-
 
 def _names(event: Event, *, is_open: bool) -> Iterator[str]:
-    """Yield what an entry is: "turn" ends a loop, "signed" begins one."""
+    """Yield the names under which an entry is found."""
     call = None
     if event.pinned:
         yield "pinned"
@@ -69,17 +64,12 @@ def _names(event: Event, *, is_open: bool) -> Iterator[str]:
         call = event.call
         if event.source is EventSource.USER:
             yield "asked"
-        if call is not None:
-            if event.link.loop:
-                yield "signed"
-        elif event.role in ("system", "user"):
+        if call is None and event.role in ("system", "user"):
             yield event.role
-        elif event.role == "assistant" and event.kind == "message":
+        elif call is None and event.role == "assistant" and event.kind == "message":
             yield "spoken"
     if is_open:
-        yield "open"  # and no "turn": once it has its result, it may be part of a loop
-    elif not event.is_tied and event.link.role not in ("assistant", "tool", "system"):
-        yield "turn"
+        yield "open"
     for name in {getattr(event, "kind", ""), call.name if call else ""}:
         if name in STANDING_LISTS:
             yield name

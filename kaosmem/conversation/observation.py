@@ -90,8 +90,8 @@ class Observation(Event):
 
     @property
     def link(self) -> Link:
-        """Return what ties it to other events: the call that it answers."""
-        return Link(answers=(self.call_id,), role="tool") if self.call_id else Link(role=self.role)
+        """Return the ties to other events: the call that it answers."""
+        return Link(answers=(self.call_id,) if self.call_id else (), role="tool")
 
     def _made_message(self) -> ChatMessage:
         content: Content = self.content

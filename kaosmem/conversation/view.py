@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import overload
 
 from kaosmem.arguments import check_several
@@ -26,8 +25,7 @@ class View(Sequence[Event]):
     """Events in order, as a model may see them. A slice of it is a list.
 
     - A condensation takes out what it forgets of what is there, and puts its summary in. A call, the others of its
-      answer and their results go together. Of a loop of signed reasoning that lost a part, the rest goes as far as the
-      next answer that brings reasoning of its own.
+      answer and their results go together.
     - A pinned event stays, with its whole answer, whatever a condensation names.
     - A summary hides each earlier summary whose condensation forgot no event but those that its own forgets. So a
       record may name all events since the beginning again, and only the newest summary shows.
@@ -88,12 +86,14 @@ class View(Sequence[Event]):
     def kept(self) -> Sequence[int]:
         """The positions of what no condenser forgets, ascending, beside what belongs together with it.
 
-        These are pinned events, the system prompt, the first and the newest user message, calls without a result, what
-        users said since the agent last spoke to them, with what it said, and the newest list of tasks.
+        These are pinned events, the system prompt, the first and the newest user message, calls whose results are
+        awaited, what users said since the agent last spoke to them, with what it said, and the newest list of tasks. A
+        call without a result is abandoned once the agent or a user speaks again.
         """
         if self._kept is None:
-            shown = self._ordinals()
-            self._kept = [bisect_left(shown, each) for each in sorted(self._landmarks.kept() | self._open)]
+            shown, answer = self._ordinals(), self._answers.first
+            waiting = {each for each in (*self._open, *self._landmarks.open) if answer(each) == answer(self._spoke)}
+            self._kept = [bisect_left(shown, each) for each in sorted(self._landmarks.kept() | waiting)]
         return self._kept
 
     @property
@@ -124,6 +124,7 @@ class View(Sequence[Event]):
         self._shown: list[int] = []  # ordinals of what is shown, known as far as `_known`
         self._landmarks = Landmarks()  # of what is known to be shown
         self._known = 0
+        self._spoke = -1  # ordinal of the newest action that calls or says something
         for event in entries:
             self._add(event)
 
@@ -133,7 +134,7 @@ class View(Sequence[Event]):
             link = event.link
             if link.answers and not self._answers.joins(ordinal, link):
                 return
-            self._answers.add(ordinal, replace(link, loop=False) if link.loop else link)
+            self._answers.add(ordinal, link)
             answer = self._answers.first(ordinal)
             if link.answers and answer not in self._answered:
                 self._answered.add(answer)
@@ -147,6 +148,8 @@ class View(Sequence[Event]):
                 self._open.discard(answer)
         elif isinstance(event, Summary):
             self._replaced.setdefault(event.id, event.sources)
+        if _speaks(event):
+            self._spoke = ordinal
         self._places.setdefault(event.id, []).append(ordinal)
         self._entries.append(event)
 
@@ -184,49 +187,13 @@ class View(Sequence[Event]):
     def _lost(self, found: Iterable[int]) -> set[int]:
         """Return the ordinals of what goes when events of these ids are forgotten."""
         answers = self._answers
-        lost = {answers.first(place) for each in found for place in self._places[each]}
-        lost = self._unpinned(lost)
-        lost |= self._unpinned(self._cut_off(lost))
+        lost = self._unpinned({answers.first(place) for each in found for place in self._places[each]})
         return {member for first in lost for member in answers.members(first)}
 
     def _unpinned(self, answers: Iterable[int]) -> set[int]:
         """Return the answers, by their first ordinals, in which no event is pinned."""
         members, entries = self._answers.members, self._entries
         return {first for first in answers if not any(entries[ordinal].pinned for ordinal in members(first))}
-
-    def _cut_off(self, lost: Collection[int]) -> set[int]:
-        """Return what follows lost answers in their loops of signed reasoning, as far as it brings none of its own.
-
-        What belongs together is named by its first ordinal, here and in `lost`.
-        """
-        cut_off: set[int] = set()
-        stop = 0
-        for first in sorted(lost):
-            if first >= stop:
-                start, stop = self._whole(range(len(self._entries)), first, self._answers.last(first) + 1)
-                cut_off.update(self._unsigned_after(lost, range(start, stop)))
-        return cut_off
-
-    def _unsigned_after(self, lost: Collection[int], ordinals: Iterable[int]) -> Iterator[int]:
-        """Yield what `_cut_off` returns of a part of the entries."""
-        first = self._answers.first
-        entries = [(ordinal, self._entries[ordinal]) for ordinal in ordinals if self._entries[ordinal] is not _GONE]
-        signed = {first(ordinal) for ordinal, event in entries if event.is_tied and event.link.loop}
-        loops = Units()
-        for ordinal, event in entries:
-            # A call that is not shown begins no loop: what comes after it is not seen to belong to it either.
-            loops.add(ordinal, replace(event.link, loop=False) if ordinal in self._pending else event.link)
-        broken: set[int] = set()  # loops that lost a part since they last brought reasoning
-        for ordinal, _ in entries:
-            loop = loops.first(ordinal)
-            if first(ordinal) < ordinal:
-                continue
-            if ordinal in lost:
-                broken.add(loop)
-            elif ordinal in signed:
-                broken.discard(loop)
-            elif loop in broken:
-                yield ordinal
 
     def _take_out(self, lost: set[int]) -> None:
         """Leave out entries: whole answers."""
@@ -244,6 +211,8 @@ class View(Sequence[Event]):
             if not places:
                 del self._places[self._entries[ordinal].id]
             self._entries[ordinal] = _GONE
+        while self._spoke >= 0 and not _speaks(self._entries[self._spoke]):
+            self._spoke -= 1
 
     def _put_in(self, summary: Summary, offset: int) -> None:
         """Take in a summary before what is shown at a position, in the place of something forgotten if it can be."""
@@ -266,10 +235,10 @@ class View(Sequence[Event]):
         """Return where in `ordinals` a part of them begins and ends with all that belongs together with any of it."""
         begin = end = start
         while start < begin or end < stop:
-            reaches = [*map(self._reach, ordinals[start:begin]), *map(self._reach, ordinals[end:stop])]
+            new = [*ordinals[start:begin], *ordinals[end:stop]]
             begin, end = start, stop
-            start = min(start, bisect_left(ordinals, min(first for first, _ in reaches)))
-            stop = max(stop, bisect_right(ordinals, max(last for _, last in reaches)))
+            start = min(start, bisect_left(ordinals, min(map(self._answers.first, new))))
+            stop = max(stop, bisect_right(ordinals, max(map(self._answers.last, new))))
         return start, stop
 
     def _ordinals(self) -> list[int]:
@@ -296,11 +265,6 @@ class View(Sequence[Event]):
         self._words.setdefault(ordinal, action.without_call())
         return True
 
-    def _reach(self, ordinal: int) -> tuple[int, int]:
-        """Return the first and the last ordinal of what belongs together with an entry, or more."""
-        first, last = self._landmarks.loop(ordinal)
-        return min(first, self._answers.first(ordinal)), max(last, self._answers.last(ordinal))
-
     def _at(self, ordinal: int) -> Event:
         return self._words[ordinal] if ordinal in self._pending else self._entries[ordinal]
 
@@ -325,6 +289,11 @@ class View(Sequence[Event]):
 
     def __repr__(self) -> str:
         return f"<View of {len(self):,} events>"
+
+
+def _speaks(event: Event) -> bool:
+    """Say whether somebody calls or says something with an event."""
+    return isinstance(event, Action) and event.role != "system"
 
 
 def _summary(record: Condensation, forgotten: Sequence[Event]) -> Summary:

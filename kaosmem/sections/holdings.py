@@ -150,6 +150,23 @@ class Holdings:
             parts = [self._standing(first) for first in own]
         return combined([*parts, Holding(item, self.total).standing(ordinal)]), own
 
+    def choose_victims(
+        self, newcomer: Standing, *, own: Collection[int], tokens: int, items: int, speaks: bool = False
+    ) -> list[int] | None:
+        """Return the first ordinals of the units to evict, or None if they cannot make the room.
+
+        newcomer, own, tokens, items: as for the queue.
+        speaks: the newcomer is a new entry that speaks. Calls that wait are abandoned by it, and may leave for it.
+        """
+        asked = self.units.asking
+        if speaks and asked is not None:
+            self.units.asking = None
+            self.queue.push(self.units.first(asked))
+        try:
+            return self.queue.choose_victims(newcomer, own=own, tokens=tokens, items=items)
+        finally:
+            self.units.asking = asked
+
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item, new or a new version, would be in one unit with."""
         ordinal = self._ordinals.get(item.id, self.taken)
@@ -159,6 +176,7 @@ class Holdings:
     def put(self, item: Item) -> int:
         """Take a new item in and return its ordinal."""
         ordinal = self.taken
+        asked = self.units.asking
         joined = self.units.add(ordinal, Link.of(item))
         self._held[ordinal] = Holding(item, self.total, last_use=self.clock)
         self._ordinals[item.id] = ordinal
@@ -173,6 +191,8 @@ class Holdings:
                 self._shared.pop(first, None)
             self._shared[self.units.first(ordinal)] = combined(parts)
         self.queue.push(self.units.first(ordinal))
+        if asked is not None and asked != self.units.asking:
+            self.queue.push(self.units.first(asked))  # nobody waits for its results any more
         return ordinal
 
     def replace(self, item: Item, ordinal: int | None = None) -> int:
@@ -210,7 +230,7 @@ class Holdings:
         for ordinal, (first, _) in sorted(items.items()):
             firsts[ordinal] = firsts.setdefault(first, ordinal)  # where the first is gone, another begins the unit
         places = [(at, Link.of(holding.stored), firsts[at]) for at, holding in self._held.items()]
-        self.units = Units.restore(places, loop=self.units.loop)
+        self.units = Units.restore(places, asking=self.units.asking)
         self._reckon_all()
 
     def begin_anew(self) -> None:
@@ -327,7 +347,7 @@ class Holdings:
     def state(self) -> dict[str, JSONValue]:
         """Return what must survive beside the entries, as JSON values."""
         counts = {"taken": self.taken, "total": self.total, "updates": self.updates, "clock": self.clock}
-        return counts | {"loop": self.units.loop}
+        return counts | {"asking": self.units.asking}
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile."""
@@ -352,7 +372,7 @@ class Holdings:
         held, ordinals, tokens = holdings._held, holdings._ordinals, holdings._tokens
         last = -1
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
-        are_plain = state["loop"] is None
+        are_plain = True
         for entry in entries:
             if isinstance(entry, UnreadItem):
                 ordinal, offset = entry.place
@@ -376,10 +396,13 @@ class Holdings:
                 firsts[ordinal] = entry["unit"]
             are_plain = are_plain and type(item.content) is str
         holdings.used = sum(tokens.values())
+        asking = state["asking"]
+        if asking is not None and not (type(asking) is int and asking in held):
+            raise InvalidContentError("a stored section waits for the results of an item that it has not")
         if firsts or not are_plain:
             links = ((ordinal, Link.of(holding.stored)) for ordinal, holding in held.items())
             places = [(ordinal, link, firsts.get(ordinal, ordinal)) for ordinal, link in links]
-            holdings.units = Units.restore(places, loop=state["loop"])
+            holdings.units = Units.restore(places, asking=asking)
             holdings._reckon_all()
         return holdings
 
@@ -402,7 +425,7 @@ class Holdings:
         return self._held[ordinal].standing(ordinal)
 
     def _evictable(self, first: int) -> Standing | None:
-        if first not in self._held or self.units.first(first) != first or self.units.is_open(first):
+        if first not in self._held or self.units.first(first) != first or self.units.is_waiting(first):
             return None
         standing = self._standing(first)
         return None if standing.pinned else standing

@@ -11,6 +11,7 @@ from kaosmem.names import shown
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import MAX_INTEGER, Item
+from kaosmem.units import Link
 
 
 def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int) -> list[str]:
@@ -34,7 +35,7 @@ def choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iter
     surplus = 0 if spec.max_items is None else len(held) - spec.max_items
     newcomer = Standing(held.taken, held.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
     own = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
-    victims = held.queue.choose_victims(newcomer, own=own, tokens=tokens, items=surplus)
+    victims = held.choose_victims(newcomer, own=own, tokens=tokens, items=surplus)
     return None if victims is None else _ids(held, victims)
 
 
@@ -72,7 +73,8 @@ def _choose_victims(
     if excess <= 0 and surplus <= 0:
         return []
     newcomer, own = held.prospect(item)
-    victims = held.queue.choose_victims(newcomer, own={*own, *leaving}, tokens=excess, items=surplus)
+    speaks = item.id not in held and Link.of(item).speaks
+    victims = held.choose_victims(newcomer, own={*own, *leaving}, tokens=excess, items=surplus, speaks=speaks)
     if victims is None:
         raise SectionFullError(
             f"section {spec.name!r} is full: item {shown(item.id)} needs "

@@ -99,8 +99,8 @@ class Remains:
             placed += version.position is not None
             archive.put(version)
         archive.drain()  # the log has them
-        loop = self._group(entries)
-        state: dict[str, JSONValue] = {"taken": self.taken, "total": self.total, "clock": self.clock, "loop": loop}
+        asking = self._group(entries)
+        state: dict[str, JSONValue] = {"taken": self.taken, "total": self.total, "clock": self.clock, "asking": asking}
         state |= {"archived": len(archive), "evicted": self.evicted + placed, "returned": sorted(self.returned)}
         return Section.restore(self.spec, state, entries, archive=archive, ranker=ranker)
 
@@ -204,20 +204,20 @@ class Remains:
         return entries
 
     def _group(self, entries: Sequence[dict[str, Any]]) -> int | None:
-        """Enter the unit of each entry, and return the loop that is open."""
+        """Enter the unit of each entry, and return the one that waits for results."""
         items = [(entry["position"], Item.from_dict(entry, self.spec.name)) for entry in entries]
-        firsts, loop = _grouped(items)
+        firsts, asking = _grouped(items)
         for entry in entries:
             entry["unit"] = firsts[entry["position"]]
-        return loop
+        return asking
 
 
 def _grouped(items: Sequence[tuple[int, Item]]) -> tuple[dict[int, int], int | None]:
-    """Return the first position of each item's unit by its own, ascending, and that of the loop that is open."""
+    """Return the first position of each item's unit by its own, ascending, and the position that waits for results."""
     units = Units()
     for position, item in items:
         units.add(position, Link.of(item))
-    return {position: units.first(position) for position, _ in items}, units.loop
+    return {position: units.first(position) for position, _ in items}, units.asking
 
 
 def _without_place(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What ties one entry of a history to others: its calls and results, its batch, its signed reasoning."""
+"""The ties of one entry of a history to others: its calls, its results and its batch."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kaosmem.memos import register_memo
-from kaosmem.types import ChatMessage, Item, ThinkingBlock, ToolResultBlock, ToolUseBlock, UnreadItem
+from kaosmem.types import ChatMessage, Item, ToolResultBlock, ToolUseBlock, UnreadItem
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What ties one entry of a history to others.
+    """The ties of one entry of a history to others.
 
-    calls, answers: ids of the tool calls that the entry makes, and of those whose results it holds.
-    batch: entries with the same one stay together.
-    loop: the entry carries reasoning that the provider signs.
-    mixed: the entry holds something beside its results, which must not be lost with them.
+    calls: ids of the tool calls that the entry makes.
+    answers: ids of the tool calls whose results the entry holds.
+    batch: entries with the same batch stay together.
+    mixed: the entry holds words beside its results. They must not be lost with the results.
     """
 
     calls: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     batch: str | None = None
-    loop: bool = False
     role: str = ""
     mixed: bool = False
 
     @classmethod
     def of(cls, message: ChatMessage | Item) -> Link:
-        """Return the link that a message's content blocks make."""
+        """Return the ties that the content blocks of a message make."""
         if isinstance(message, UnreadItem) or isinstance(message.content, str):
             return _plain_link(message.role)
         blocks = message.content
@@ -36,7 +35,6 @@ class Link:
         return cls(
             calls=tuple(block.id for block in blocks if isinstance(block, ToolUseBlock)),
             answers=answers,
-            loop=any(isinstance(block, ThinkingBlock) and block.is_sealed for block in blocks),
             role=message.role,
             mixed=0 < len(answers) < len(blocks),
         )
@@ -50,6 +48,14 @@ class Link:
     def is_results(self) -> bool:
         """Return whether the entry holds tool results and nothing else."""
         return bool(self.answers) and not self.calls and not self.mixed
+
+    @property
+    def speaks(self) -> bool:
+        """Return whether the entry is more than a tool's result, a summary or a system message.
+
+        Calls that are still open are abandoned once another entry speaks.
+        """
+        return bool(self.calls) or (self.role not in ("tool", "system", "summary") and not self.is_results)
 
 
 @lru_cache(maxsize=128)

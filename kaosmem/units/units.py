@@ -1,4 +1,4 @@
-"""What belongs together in a history: a call and its results, a parallel batch, a signed reasoning loop."""
+"""The units of a history: a call with its results, or a parallel batch of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kaosmem.units.waiting_calls import WaitingCalls
 
 
 class _Unit:
-    """Entries that stay together. What `Units._match` reckons from `links` is kept beside them."""
+    """Entries that stay together, with sums that `Units._match` computes from their links."""
 
     __slots__ = ("batches", "first", "last", "links", "orphans", "unanswered", "unmatched")
 
@@ -23,29 +23,40 @@ class _Unit:
 
 
 class Units:
-    """Entries of a growing history, named by ascending ordinals, grouped into what stays together.
+    """Entries of a growing history, named by ascending ordinals, grouped into units.
 
-    An entry's place is decided once, when it comes, and entries that share a unit never part: taking some out
-    only opens calls or orphans results among those that stay. Plain entries that stand alone are not stored.
+    A unit is an assistant's answer with its thinking, its calls and their results. Its entries never part: the place
+    of an entry is decided when it comes, and removals only open calls or orphan results among the rest. A result joins
+    the latest unanswered call with its id. Plain entries that stand alone are not stored.
 
-    A result joins the latest unanswered call with its id. An assistant entry that calls under signed reasoning
-    begins a loop; assistant and tool entries join it until somebody else speaks.
+    asking: the entry whose calls wait for results. It is None once another entry speaks: a call that is still open then
+    is abandoned, although a late result still joins it.
+
+    >>> units = Units()
+    >>> for ordinal, link in enumerate([Link(role="user"), Link(("c1",), role="assistant")]):
+    ...     _ = units.add(ordinal, link)
+    >>> units.is_waiting(1)
+    True
+    >>> units.add(2, Link(answers=("c1",), role="tool"))
+    {1}
+    >>> units.members(2)
+    (1, 2)
     """
 
     def __init__(self) -> None:
         self._units: dict[int, _Unit] = {}
         self._waiting = WaitingCalls()
         self._batches: dict[str | None, _Unit] = {}
-        self._loop: _Unit | None = None
+        self.asking: int | None = None
 
     @classmethod
-    def restore(cls, entries: Iterable[tuple[int, Link, int]], *, loop: int | None) -> Units:
-        """Return units as they were, deciding nothing again.
+    def restore(cls, entries: Iterable[tuple[int, Link, int]], *, asking: int | None) -> Units:
+        """Return units as they were, without deciding anything again.
 
-        entries: ordinal, link and the first ordinal of its unit, ascending. loop: first ordinal of the open loop.
+        entries: ordinal, link and the first ordinal of the unit, ascending.
         """
         entries = list(entries)
-        leaders = {first for ordinal, _, first in entries if first != ordinal} | {loop}
+        leaders = {first for ordinal, _, first in entries if first != ordinal}
         units = cls()
         for ordinal, link, first in entries:
             unit = units._units.get(first)
@@ -56,17 +67,12 @@ class Units:
                 units._units[ordinal] = _Unit(ordinal, link)
         for unit in dict.fromkeys(units._units.values()):
             units._match(unit)
-        units._loop = None if loop is None else units._units[loop]
+        units.asking = asking
         return units
 
     def several(self) -> list[int]:
         """Return the first ordinals of the units of several entries."""
         return list({unit.first: None for unit in self._units.values() if len(unit.links) > 1})
-
-    @property
-    def loop(self) -> int | None:
-        """Return the first ordinal of the loop that the next entry may join."""
-        return None if self._loop is None else self._loop.first
 
     def joins(self, ordinal: int, link: Link) -> set[int]:
         """Return the first ordinals of the units that an entry, new or given another link, would join."""
@@ -74,27 +80,23 @@ class Units:
 
     def add(self, ordinal: int, link: Link) -> set[int]:
         """Place the next entry, its ordinal above all others; return the first ordinals of the units that it joined."""
-        if self._loop is None and link.is_plain:
+        if link.speaks:
+            self.asking = ordinal if link.calls else None
+        if link.is_plain:
             return set()
         joined = self._joined(ordinal, link)
         firsts = {unit.first for unit in joined}
-        answered: dict[str, int] = {}
-        if joined or not link.is_plain:
-            unit = self._merged([*joined, _Unit(ordinal, link)])
-            self._units[ordinal] = unit
-            if link.batch is not None:
-                self._batches[link.batch] = unit
-            answered = self._waiting.enter(ordinal, link)
-            unit.unanswered += len(set(link.calls)) - len(answered)
-            unit.unmatched += len(set(link.answers)) - len(answered)
-            if link.is_results and not answered:
-                unit.orphans.add(ordinal)
-            if len(joined) > 1 and unit.unmatched:  # results of the one may meet calls of the other
-                self._match(unit)
-            if link.loop and link.calls and link.role == "assistant":
-                self._loop = unit
-        if link.role not in ("assistant", "tool", "system") and not answered and not link.is_results:
-            self._loop = None
+        unit = self._merged([*joined, _Unit(ordinal, link)])
+        self._units[ordinal] = unit
+        if link.batch is not None:
+            self._batches[link.batch] = unit
+        answered = self._waiting.enter(ordinal, link)
+        unit.unanswered += len(set(link.calls)) - len(answered)
+        unit.unmatched += len(set(link.answers)) - len(answered)
+        if link.is_results and not answered:
+            unit.orphans.add(ordinal)
+        if len(joined) > 1 and unit.unmatched:  # results of the one may meet calls of the other
+            self._match(unit)
         return firsts
 
     def replace(self, ordinal: int, link: Link) -> None:
@@ -119,6 +121,8 @@ class Units:
         touched: dict[_Unit, None] = {}
         for ordinal in ordinals:
             unit = self._units.pop(ordinal, None)
+            if ordinal == self.asking:
+                self.asking = None
             if unit is not None:
                 self._waiting.remove(ordinal, unit.links.pop(ordinal))
                 touched[unit] = None
@@ -159,6 +163,10 @@ class Units:
         unit = self._units.get(ordinal)
         return unit is not None and unit.unanswered > 0
 
+    def is_waiting(self, ordinal: int) -> bool:
+        """Return whether an entry's unit has a call without a result, and no other entry has spoken since."""
+        return self.is_open(ordinal) and self.asking in self._units[ordinal].links
+
     def is_orphan(self, ordinal: int) -> bool:
         """Return whether an entry's unit is nothing but results whose calls are missing or already answered."""
         unit = self._units.get(ordinal)
@@ -175,10 +183,6 @@ class Units:
                 joined[self._units[caller]] = None
         if link.batch in self._batches:
             joined[self._batches[link.batch]] = None
-        loop = self._loop
-        is_orphan = link.is_results and not joined  # stays out, so that it can be left out alone
-        if loop is not None and ordinal > loop.last and link.role in ("assistant", "tool") and not is_orphan:
-            joined[loop] = None
         return list(joined)
 
     def _merged(self, units: list[_Unit]) -> _Unit:
@@ -194,8 +198,6 @@ class Units:
                 kept.batches |= unit.batches
                 self._units |= dict.fromkeys(unit.links, kept)
                 self._batches |= dict.fromkeys(unit.batches, kept)
-                if unit is self._loop:
-                    self._loop = kept
         return kept
 
     def _match(self, unit: _Unit) -> None:
@@ -218,5 +220,3 @@ class Units:
         self._batches |= dict.fromkeys(unit.batches, unit)
         if unit.links:
             unit.first, unit.last = min(unit.links), max(unit.links)
-        elif unit is self._loop:
-            self._loop = None

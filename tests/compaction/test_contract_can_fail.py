@@ -103,6 +103,12 @@ class ForgetsTheFirstQuestion:
         return [message for message in history if message is not (said[0] if len(said) > 1 else None)]
 
 
+class ForgetsTheNewest:
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        kept = [message.role == "critic" and not message.pinned for message in history[-1:]]
+        return list(history)[:-1] if any(kept) else list(history)
+
+
 class EatsItsHistory:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         left = list(history)
@@ -141,13 +147,14 @@ FAULTS = {
     Newest: "it_keeps_what_is_protected",
     NoOrphans: "it_opens_no_call",
     NoCalls: "it_orphans_no_result",
-    NoThinking: "it_leaves_loops_whole",
+    NoThinking: "it_leaves_answers_whole",
     NotesWhatItDid: "it_takes_no_more_tokens",
     SummaryAsSystem: "it_gives_nothing_authority",
     TrustsWhatItChanges: "it_gives_nothing_authority",
     NewestFirst: "it_keeps_the_order",
     ForgetsPins: "it_keeps_what_is_protected",
     ForgetsTheFirstQuestion: "it_keeps_what_is_protected",
+    ForgetsTheNewest: "it_keeps_the_newest",
     EatsItsHistory: "the history was changed",
     ReturnsItsHistory: "the history itself was returned",
     Changes: "the same history gave something else",

@@ -14,6 +14,9 @@ from kaosmem.testing import CompactionContract
 
 
 class TestSlidingWindow(CompactionContract):
+    refusals = (WindowTooSmallError,)
+    gives_way = True
+
     def make(self) -> SlidingWindowCompaction:
         return SlidingWindowCompaction(6)
 

@@ -74,16 +74,33 @@ def test_a_window_begins_with_a_whole_unit() -> None:
     assert compacted(SlidingWindowCompaction(7), history) == [history[0], *history[-6:]]
 
 
-def test_a_window_of_protected_messages_alone_may_be_longer() -> None:
+def test_a_window_is_refused_where_pinned_messages_and_the_newest_unit_are_too_many() -> None:
+    """The error names the limit and the sums."""
     pinned = [ChatMessage("assistant", str(number), pinned=True) for number in range(5)]
-    history = [*pinned, *talk(5)]
-    left = compacted(SlidingWindowCompaction(3), history)
-    assert left == [*pinned, history[5], history[13]]
+    with pytest.raises(
+        WindowTooSmallError, match=r"max_messages is 3, .* 6 \(pinned messages 5, .* 1\); raise it by 3"
+    ):
+        compacted(SlidingWindowCompaction(3), [*pinned, *talk(5)])
+    batch = [*talk(2), *(group("a")[:1]), *(group("a")[1:])]
+    with pytest.raises(WindowTooSmallError, match="the newest messages 2"):
+        compacted(SlidingWindowCompaction(1), batch)
+    assert compacted(SlidingWindowCompaction(2), batch) == batch[-2:]
+
+
+@pytest.mark.parametrize("most", range(1, 12))
+def test_a_window_is_no_longer_than_it_may_be_and_has_the_newest(most: int) -> None:
+    """Users' messages give way first, then system messages, so that a small window still has the newest message."""
+    history = [ChatMessage("system", "Be brief."), ChatMessage("system", "Be kind."), *talk(5)]
+    left = compacted(SlidingWindowCompaction(most), history)
+    assert len(left) == most
+    assert left[-1] is history[-1]
+    assert left[: min(most - 1, 2)] == history[: min(most - 1, 2)]
+    assert (history[2] in left) == (most >= 5)
 
 
 def test_a_window_may_begin_inside_what_is_kept_anyway() -> None:
-    """A unit that is protected, for a call without a result, stays wherever the window begins."""
-    calls = ChatMessage("assistant", (ToolUseBlock("late", "f"), ToolUseBlock("never", "f")))
+    """A unit that is protected, for a pinned call, stays wherever the window begins."""
+    calls = ChatMessage("assistant", (ToolUseBlock("late", "f"),), pinned=True)
     late = ChatMessage("tool", (ToolResultBlock("late", "found"),))
     history = [calls, *talk(20), late, *talk(2)]
     assert compacted(SlidingWindowCompaction(10), history) == [calls, history[1], *history[-8:]]
@@ -102,7 +119,8 @@ def test_a_truncation_is_within_all_its_limits() -> None:
 def test_a_truncation_says_what_is_protected_and_too_much() -> None:
     """By what protects it, with the limit, and what it takes."""
     open_call = ChatMessage("assistant", (ToolUseBlock("c", "search"),))
-    history = [ChatMessage("system", "s" * 10), *talk(2), open_call, ChatMessage("critic", "x" * 20, pinned=True)]
+    pinned = ChatMessage("critic", "x" * 20, pinned=True)
+    history = [ChatMessage("system", "s" * 10), pinned, *talk(2), open_call]
     with pytest.raises(
         WindowTooSmallError, match=r"max_chars is 20, .* take 52 .*system messages 10.* by 32"
     ) as raised:
@@ -233,12 +251,15 @@ def test_a_second_result_goes_with_its_group() -> None:
     assert compacted(SelectiveToolCallCompactionStrategy(0), history) == [*talk(1), *talk(1), *talk(1)]
 
 
-def test_open_and_pinned_groups_stay_however_old_they_are() -> None:
+def test_pinned_awaited_and_newest_groups_stay() -> None:
+    """A call that lost its result goes like any other once somebody has spoken."""
     open_call = ChatMessage("assistant", (ToolUseBlock("open", "f"), ToolUseBlock("done", "f")))
     half = ChatMessage("tool", (ToolResultBlock("done", "found"),))
     pinned = ChatMessage("tool", (ToolResultBlock("p", "found"),), pinned=True)
-    history = [*talk(1), open_call, half, ChatMessage("assistant", (ToolUseBlock("p", "f"),)), pinned, *talk(2)]
+    history = [*talk(1), ChatMessage("assistant", (ToolUseBlock("p", "f"),)), pinned, *talk(2), open_call, half]
     assert compacted(SelectiveToolCallCompactionStrategy(0), history) == history
+    assert compacted(SelectiveToolCallCompactionStrategy(0), [*history, *talk(1)]) == [*history[:-2], *talk(1)]
+    assert compacted(SelectiveToolCallCompactionStrategy(0), [*talk(1), *group("a")]) == [*talk(1), *group("a")]
 
 
 def test_what_a_user_says_beside_a_result_is_trusted_no_more_without_it() -> None:
@@ -274,7 +295,7 @@ def test_strategies_run_until_it_fits() -> None:
 
 def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
     history = talk(50)
-    for budget in (20, 50, 100, 300):
+    for budget in (24, 50, 100, 300):
         left = compacted(TokenBudgetComposedStrategy([ToolResultCompactionStrategy()], budget), history)
         assert tokens_of(left) <= budget
         assert is_tail(history, left)

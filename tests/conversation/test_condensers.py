@@ -432,7 +432,7 @@ async def test_x03_a_reset_never_forgets_the_open_instruction() -> None:
 
 @pytest.mark.parametrize("asked", [(), (REQUEST,)])
 async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[Event, ...]) -> None:
-    """At the size limit the loop, which is one unit, stays whole; where it has to go, its newest results are quoted."""
+    """A loop of signed answers is condensed like any other history: its oldest rounds go first."""
     pairs = [
         result(event.call_id, f"in the {word} end") if isinstance(event, Observation) else event
         for word, event in zip([*["very"] * 110, *"abcdefghij"], loop(60), strict=True)
@@ -441,7 +441,7 @@ async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[Event, ..
     log = logged(system("S"), user("U1"), *pairs, *asked)
     view = await condenser.condensed_view(log)
     assert shown(view)[:2] == ["S", "U1"]
-    assert len(view) == (3 if asked else 122)
+    assert len(view) < 62
     assert all(any(f"in the {word} end" in event.text for event in view) for word in "bdfhj")
 
 

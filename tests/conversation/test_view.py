@@ -10,11 +10,11 @@ from kaosmem import (
     CondensationRequest,
     InvalidContentError,
     Observation,
-    ThinkingBlock,
     Trust,
     View,
     get_counter,
 )
+from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.offsets import Offsets
 from kaosmem.conversation.stored import event_of
 from kaosmem.errors import InvalidArgumentError
@@ -154,13 +154,8 @@ def test_i06_what_comes_while_a_call_is_open_stays_with_it() -> None:
     assert view_of(*events).cut_points == [0, 1, 6, 7, 9]
 
 
-def test_i07_a_loop_of_signed_reasoning_is_not_parted() -> None:
-    assert view_of(user(), *loop(3), user()).cut_points == [0, 1, 7, 8]
-
-
-def test_reasoning_without_a_seal_begins_no_loop() -> None:
-    unsealed = [Action("tool_call", [ThinkingBlock("hm")], call(name).call) for name in "ab"]
-    assert view_of(unsealed[0], result("a"), unsealed[1], result("b")).cut_points == [0, 2, 4]
+def test_i07_a_loop_of_signed_reasoning_may_be_cut_between_its_rounds() -> None:
+    assert view_of(user(), *loop(3, reasons="all"), user()).cut_points == [0, 1, 3, 5, 7, 8]
 
 
 def test_i10_the_next_cut_is_at_or_after_a_position() -> None:
@@ -212,13 +207,9 @@ def test_e07_an_answer_is_forgotten_whole() -> None:
     assert shown(view) == ["U"]
 
 
-def test_e09_what_follows_reasoning_that_was_forgotten_goes_too() -> None:
-    assert shown(view_of(*loop(2), forget(0))) == []
-
-
-def test_what_follows_reasoning_goes_too_though_something_between_was_forgotten_before() -> None:
-    between = [call("1", reasons=True), result("1"), system(), call("2"), result("2")]
-    assert shown(view_of(*between, forget(2), forget(0))) == []
+def test_e09_a_round_that_is_forgotten_takes_no_other_with_it() -> None:
+    """Its thinking is bound to its own answer."""
+    assert shown(view_of(*loop(2, reasons="all"), forget(0))) == ["A2", "O2"]
 
 
 def test_e10_calls_without_reasoning_stand_alone() -> None:
@@ -254,26 +245,22 @@ def test_words_beside_a_call_without_a_result_stay() -> None:
     assert shown(view) == ["A1", "O1"]
 
 
-def test_a_loop_goes_on_from_the_next_reasoning_after_what_it_lost() -> None:
-    """A hard cut may keep the newest of a loop, where these bring signed reasoning of their own."""
+def test_a_loop_goes_on_from_any_round() -> None:
+    """A cut may keep the newest rounds of a loop."""
     assert shown(view_of(*loop(4, reasons="all"), forget(0, 1, 2, 3))) == ["A3", "O3", "A4", "O4"]
-    assert shown(view_of(*loop(2), *loop(2, first=3), forget(0, 1))) == ["A3", "O3", "A4", "O4"]
-    assert shown(view_of(*loop(4), forget(2, 3))) == ["A1", "O1"]
-    assert shown(view_of(*loop(2), user("U"), *loop(2, first=3), forget(2))) == [
-        "A1",
-        "O1",
-        "U",
-        "A3",
-        "O3",
-        "A4",
-        "O4",
-    ]
+    assert shown(view_of(*loop(4, reasons="all"), forget(2, 3))) == ["A1", "O1", "A3", "O3", "A4", "O4"]
 
 
-def test_a_call_under_way_takes_nothing_with_what_is_forgotten() -> None:
-    """It is not shown, so that what follows is not seen to belong to its reasoning."""
-    view = view_of(user("U"), call("1", reasons=True), agent("a"), call("2"), result("2"), agent("b"), forget(2))
-    assert shown(view) == ["U", "A2", "O2", "b"]
+def test_a_call_without_a_result_is_kept_until_somebody_speaks() -> None:
+    """Its words, or its answer's other results, stay while the call is the newest of what was said."""
+    half = [call("1", "r"), call("2", "r"), result("1")]
+    for events, kept in (
+        ([user(), agent(), call("1", says="I look")], {0, 2}),
+        ([user(), agent(), call("1", says="I look"), agent()], {0}),
+        ([user(), agent(), *half], {0, 2, 3, 4}),
+        ([user(), agent(), *half, call("3"), result("3")], {0}),
+    ):
+        assert ViewOutline(view_of(*events)).kept == kept, events
 
 
 def test_a_slice_is_a_list_and_an_index_an_event() -> None:

@@ -16,7 +16,7 @@ from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.offsets import Offsets
 from kaosmem.tokens import count_content
 from tests.conversation.logs import ANY_RUNS, logged
-from tests.test_units import PlainUnits
+from tests.test_units import PlainUnits, open_calls
 
 HIDDEN = "null", "recall_request", "agent_state"
 LISTS = "task_list", "task_tracker", "todo_write", "workspace"
@@ -30,11 +30,10 @@ class PlainView:
         self.asked = False
         self.replaced: dict[int, set[int]] = {}
 
-    def groups(self, signed: Collection[int] = ()) -> PlainUnits:
+    def groups(self) -> PlainUnits:
         plain = PlainUnits()
         for ordinal, event in enumerate(self.entries):
-            role = event.link.role if event.link.role in ("assistant", "tool", "system") else "user"
-            plain.add(ordinal, replace(event.link, role=role, loop=event.link.loop and ordinal in signed))
+            plain.add(ordinal, event.link)
         return plain
 
     def append(self, event: Event) -> None:
@@ -62,12 +61,16 @@ class PlainView:
             if not self.pending(ordinal, groups) or event.has_words
         ]
 
-    def said_with_open_calls(self) -> list[int]:
-        """Return the positions of what is shown of calls whose whole answer has no result."""
+    def waiting(self) -> list[int]:
+        """Return the positions of the newest answer, if it is the newest of what was said and lacks a result."""
         groups = self.groups()
         entries = range(len(self.entries))
+        said = [o for o in entries if isinstance(self.entries[o], Action) and self.entries[o].role != "system"]
+        answer = groups.group_of(said[-1]) if said else set()
+        if not open_calls({ordinal: self.entries[ordinal].link for ordinal in answer}):
+            return []
         shown = [o for o in entries if not self.pending(o, groups) or self.entries[o].has_words]
-        return [place for place, ordinal in enumerate(shown) if self.pending(ordinal, groups)]
+        return [place for place, ordinal in enumerate(shown) if ordinal in answer]
 
     def covers(self, forgotten: Collection[int], summary: Summary) -> bool:
         """Say whether a summary stands for nothing but forgotten events, once each summary is taken for its own."""
@@ -87,21 +90,11 @@ class PlainView:
             self.replaced[record.id] |= covered
             forgotten = forgotten | covered
         answers = self.groups()
-        loops = self.groups([o for o in range(len(self.entries)) if not self.pending(o, answers)])
         lost: set[int] = set()
         pinned = {other for o, e in enumerate(self.entries) if e.pinned for other in answers.group_of(o)}
         for ordinal, event in enumerate(self.entries):
             if event.id in forgotten and ordinal not in pinned:
                 lost |= answers.group_of(ordinal)
-        for loop in loops.groups:
-            broken = False
-            for answer in sorted({tuple(sorted(answers.group_of(ordinal))) for ordinal in loop}):
-                if answer[0] in lost:
-                    broken = True
-                elif any(self.entries[ordinal].link.loop for ordinal in answer):
-                    broken = False
-                elif broken:
-                    lost.update(set(answer) - pinned)
         before = [event.id for event in self.shown() if event.id not in {self.entries[o].id for o in lost}]
         gone = [self.entries[ordinal] for ordinal in sorted(lost)]
         self.entries = [event for ordinal, event in enumerate(self.entries) if ordinal not in lost]
@@ -114,14 +107,19 @@ class PlainView:
             self.entries.insert(place, replace(summary, **given))
 
 
-def kept_of(events: Sequence[Event], said_with_open_calls: Collection[int]) -> set[int]:
+def kept_of(events: Sequence[Event], waiting: Collection[int]) -> set[int]:
     """Return the positions of what no condenser forgets, by a look at all events."""
     outline = Outline((event.message for event in events), links=(event.link for event in events))
     spoken = [place for place, event in enumerate(events) if is_spoken(event)][-1:]
     asked = [place for place, event in enumerate(events) if isinstance(event, Action) and event.source == "user"]
     unanswered = [place for place in asked if not spoken or place > spoken[0]]
     newest = {name: place for place, event in enumerate(events) for name in names_of(event) if name in LISTS}
-    kept = {*outline.protected, *said_with_open_calls, *unanswered, *newest.values(), *(spoken if unanswered else [])}
+    protected = [
+        place
+        for place, why in outline.protected.items()
+        if why not in ("calls without a result", "the newest messages")
+    ]
+    kept = {*protected, *waiting, *unanswered, *newest.values(), *(spoken if unanswered else [])}
     return {place for unit in outline.units if kept.intersection(unit) for place in unit}
 
 
@@ -171,7 +169,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert self.view.cut_points == again.cut_points
         assert self.view.unhandled_condensation_request == again.unhandled_condensation_request == self.plain.asked
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
-        assert ViewOutline(self.view).kept == kept_of(self.plain.shown(), self.plain.said_with_open_calls())
+        assert ViewOutline(self.view).kept == kept_of(self.plain.shown(), self.plain.waiting())
 
     @invariant()
     def offsets_are_those_of_what_is_shown(self) -> None:
