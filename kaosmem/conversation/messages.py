@@ -8,7 +8,7 @@ from itertools import groupby
 
 from kaosmem.arguments import check_count
 from kaosmem.conversation.action import Action
-from kaosmem.conversation.call_names import with_distinct_calls
+from kaosmem.conversation.answers import answered
 from kaosmem.conversation.event import UNLOGGED, Event, EventSource, said_blocks
 from kaosmem.conversation.log import view_of
 from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
@@ -16,7 +16,6 @@ from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.conversation.wording import Wording
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, Trust
-from kaosmem.units import repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class ConversationMemory:
             self._prompts, max_chars=max_message_chars, vision=vision_is_active, never=self._config.disabled_knowledge
         )
         events = self._begun(view_of(condensed_history), initial_user_action)
-        messages = repair(_answers(with_distinct_calls(events), wording))
+        messages = list(answered(events, wording))
         after_system = int(messages[0].role == "system") if messages else 0
         messages[after_system:after_system] = self._remembered()
         if not self._config.function_calling:
@@ -145,34 +144,6 @@ class ConversationMemory:
         trust = min(message.authority for message in messages)
         pinned = any(message.pinned for message in messages)
         return ChatMessage("user", tuple(blocks), sources=_names(messages), trust=trust, pinned=pinned)
-
-
-def _answers(events: Iterable[Event], wording: Wording) -> list[ChatMessage]:
-    """Return events as messages, the calls of an answer as one at the place of its first."""
-    messages: list[ChatMessage] = []
-    places: dict[str, int] = {}
-    several: dict[int, list[ChatMessage]] = {}
-    for event in events:
-        message = wording.message(event)
-        response = event.response if isinstance(event, Action) and event.call is not None else ""
-        if message is None:
-            continue
-        if response in places:
-            place = places[response]
-            several.setdefault(place, [messages[place]]).append(message)
-        else:
-            if response:
-                places[response] = len(messages)
-            messages.append(message)
-    for place, group in several.items():
-        messages[place] = _answer(group)
-    return messages
-
-
-def _answer(messages: Sequence[ChatMessage]) -> ChatMessage:
-    blocks = tuple(block for message in messages for block in message.blocks)
-    pinned = any(message.pinned for message in messages)
-    return ChatMessage("assistant", blocks, sources=_names(messages), pinned=pinned)
 
 
 def _names(messages: Iterable[ChatMessage]) -> tuple[str, ...]:

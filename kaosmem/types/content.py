@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from kaosmem.errors import InvalidContentError
 from kaosmem.types.json_values import JSONValue, check_text
@@ -102,6 +102,7 @@ class DocumentBlock:
 
 
 ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock
+_BLOCK_TYPES = frozenset(get_args(ContentBlock))  # a look-up takes a fifth of `isinstance` of a union
 Content: TypeAlias = str | tuple[ContentBlock, ...]
 
 
@@ -129,7 +130,7 @@ def content_text(content: Content) -> str:
 
 def is_block(value: object) -> bool:
     """Return whether a value is a content block."""
-    return isinstance(value, ContentBlock)
+    return type(value) in _BLOCK_TYPES or isinstance(value, ContentBlock)
 
 
 def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Content:
