@@ -1,4 +1,4 @@
-"""What an agent sees of its conversation: appended to a history, shortened by a pipeline, kept as long as it should."""
+"""AgentContext: the part of a stored conversation that an agent sees."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DEFAULT_PIPELINE = CompactionPipeline(SlidingWindowCompaction())
 
 
 class HistoryRetention(StrEnum):
-    """How long what is appended stays in the history."""
+    """How long appended messages stay in the history."""
 
     PERMANENT = "permanent"
     """Until it is cleared."""
@@ -66,20 +66,20 @@ class ContextConfig:
 
     @classmethod
     def default(cls) -> ContextConfig:
-        """Return one that keeps messages in memory."""
+        """Return a configuration that keeps messages in memory."""
         return cls(InMemoryHistoryProvider())
 
 
 @runtime_checkable
 class AgentContextProtocol(Protocol):
-    """What an agent's loop asks for."""
+    """The calls of an agent's loop."""
 
     async def append(self, messages: Iterable[ChatMessage], session_id: str, run_id: str = "") -> list[ChatMessage]:
         """Append messages of a run to a session, and return them as they were appended."""
         ...
 
     async def get_prompt_window(self, session_id: str) -> list[ChatMessage]:
-        """Return what a model is to be shown of a session, oldest first."""
+        """Return the messages that the model should see, oldest first."""
         ...
 
     async def end_run(self, session_id: str, run_id: str) -> None:
@@ -122,10 +122,10 @@ class AgentContext:
         return f"AgentContext({self._agent_id!r}, {list(self._strategies)}, {self._retention.value})"
 
     async def append(self, messages: Iterable[ChatMessage], session_id: str, run_id: str = "") -> list[ChatMessage]:
-        """Append messages, none of another's between them, and return them with ids: new ones where they had none.
+        """Append messages as one block, and return them with ids. A message without an id gets a new one.
 
-        Raises InvalidNameError, InvalidContentError, and InvalidArgumentError for what is no list of messages, and for
-        no run where runs are cleared.
+        Raises InvalidNameError, InvalidContentError, and InvalidArgumentError if `messages` is no list of messages, or
+        if a run is required and missing.
         """
         if self._retention is HistoryRetention.RUN and run_id == "":
             raise InvalidArgumentError("messages of no run would never be cleared; name their run, or keep them")
@@ -161,14 +161,14 @@ class AgentContext:
         )
 
     async def expand(self, session_id: str, message_id: str) -> list[ChatMessage]:
-        """Return the messages that a summary stands for, oldest first; of any other message itself.
+        """Return the messages that a summary stands for, oldest first. Any other message is returned itself.
 
         Raises UnknownItemError.
         """
         return (await self._thread(session_id)).originals(message_id)
 
     async def end_run(self, session_id: str, run_id: str) -> None:
-        """Clear the run's messages and all summaries of them where they are kept for the run; else do nothing."""
+        """Clear the run's messages and their summaries if the retention is RUN. Otherwise do nothing."""
         if self._retention is HistoryRetention.RUN:
             await self._history.clear_run(self._agent_id, session_id=session_id, run_id=run_id)
             await self._thread(session_id)

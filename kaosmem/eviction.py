@@ -1,4 +1,4 @@
-"""Who makes room in a full section: a policy is a line of `POLICIES`."""
+"""Eviction policies: one line of `POLICIES` each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 
 @dataclass(slots=True)
 class Standing:
-    """What decides when a unit is evicted.
+    """The properties of a unit that decide about its eviction.
 
     first, last: ordinals of its first and last item. priority, last_use: the highest among its items.
     items, tokens, uses, pinned: sums over its items.

@@ -39,7 +39,7 @@ _MAX_DEPTH = 32
 class MetadataFilter:
     """A checked filter.
 
-    fields: whose values decide; matches: says whether metadata pass. given: what it was made of.
+    fields: the fields that decide. matches: returns whether metadata pass. given: the original filter.
     """
 
     fields: frozenset[str]
@@ -51,7 +51,12 @@ class MetadataFilter:
 
 
 def parse_filter(given: Filter) -> MetadataFilter:
-    """Return a filter ready to be asked. Raises InvalidFilterError, which names what is wrong."""
+    """Return a filter that is checked and ready to use. Raises InvalidFilterError, which names the fault.
+
+    >>> recent = parse_filter({"year": {"$gte": 2020}})
+    >>> recent.matches({"year": 2024}), recent.matches({"year": 2016})
+    (True, False)
+    """
     fields: set[str] = set()
     return MetadataFilter(matches=_all_of(given, fields, 0), fields=frozenset(fields), given=given)
 

@@ -1,4 +1,4 @@
-"""A ranker that goes by the meaning of texts as well as by their words: the extra `dense`."""
+"""A ranker by meaning as well as by words: the extra `dense`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _WEIGHTS = {"wordllama-l2-256": "weights_wordllama.json"}  # by embedder; others
 
 @dataclass(frozen=True)
 class DenseRanker:
-    """Ranks as `LinearRanker` does, with how alike an entry and its neighbours are to the query as further signals.
+    """Ranks as `LinearRanker` does, with similarity of meaning as further signals.
 
-    The most alike are candidates too, also of a query that has no word in common with them. Each text is embedded
-    once, before the first ranking that needs it: that takes as long as the embedder does, and progress is told how
-    many of how many are done. Raises MissingExtraError, and InvalidArgumentError
-    for what is no embedder or no weights.
-    embedder: None is `MiniLMEmbedder`, which knows English best; `WordLlamaEmbedder` takes a fiftieth of its time.
-    weights: as of `LinearRanker`; None is those learned with one of these two, for any other with `MiniLMEmbedder`.
+    An entry with a similar meaning is a candidate even without a word of the query. Each text is embedded once, before
+    the first ranking that needs it.
+    embedder: the default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a fiftieth of its time.
+    weights: as for `LinearRanker`. The default is weights learned with these two embedders; any other embedder uses
+        those of `MiniLMEmbedder`.
+    progress: called with the number of embedded texts and of all texts.
+    Raises MissingExtraError, and InvalidArgumentError for another kind of embedder or weights.
     """
 
     _: KW_ONLY

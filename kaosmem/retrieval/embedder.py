@@ -1,4 +1,4 @@
-"""What turns texts into vectors whose angles say how alike they are in meaning."""
+"""The Embedder protocol: texts to vectors whose angles show similarity of meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what tells its vectors from those of any other embedder, or version of it."""
+        """Return a name that differs for each embedder and version."""
         ...
 
     @property
@@ -32,12 +32,12 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of what is ranked, each of length 1, or 0 for a text that says nothing.
+        """Return the vectors of texts to rank: shape (len(texts), dimensions).
 
-        Of shape (len(texts), dimensions).
+        Each has length 1, or 0 for a text without meaning.
         """
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of questions, in the same shape: some models embed them in another way."""
+        """Return the vectors of questions, in the same shape. Some models embed questions differently."""
         ...

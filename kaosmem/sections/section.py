@@ -73,17 +73,17 @@ class Section:
 
     @property
     def archive(self) -> Archive:
-        """Return what has left the section."""
+        """Return the archive: items that left the section."""
         return self._ledger.archive
 
     @property
     def budget(self) -> int | None:
-        """Return the tokens that the section may hold."""
+        """Return the maximum number of tokens in the section."""
         return self.spec.budget
 
     @property
     def used(self) -> int:
-        """Return the tokens that the section holds."""
+        """Return the number of tokens in the section."""
         return self._ledger.held.used
 
     @property
@@ -93,7 +93,7 @@ class Section:
 
     @property
     def compacted(self) -> list[Item]:
-        """Return the live items that a compaction put in the place of others."""
+        """Return the live items that a compaction made."""
         return [item for item in self if Replaced.by(item)]
 
     def __len__(self) -> int:
@@ -116,14 +116,14 @@ class Section:
         return held[held.ordinal(item_id)]
 
     def get(self, item_id: str) -> Item | None:
-        """Return a live item, or None; this is a use of it."""
+        """Return a live item, or None. This counts as a use."""
         if item_id not in self._ledger.held:
             return None
         self.use((item_id,))
         return self.peek(item_id)
 
     def keyed(self, key: str) -> Item | None:
-        """Return the live item with a key, or None; this is no use of it."""
+        """Return the live item with a key, or None. This does not count as a use."""
         held = self._ledger.held
         ordinal = held.keyed(key)
         return None if ordinal is None else held[ordinal]

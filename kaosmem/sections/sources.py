@@ -1,4 +1,4 @@
-"""What a session shows beside its own sections: the Source protocol, and sections of other sessions as sources."""
+"""The Source protocol, and sections of other sessions as sources."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kaosmem.types import Item
 
 @runtime_checkable
 class Source(Protocol):
-    """Where candidates for a window come from."""
+    """Offers candidates for a window."""
 
     @property
     def spec(self) -> SectionSpec:
-        """Return how the source is budgeted and shown."""
+        """Return the spec: how the source is budgeted and shown."""
         ...
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return units worth about twice `cap` tokens in order of want.
+        """Return units worth about twice `cap` tokens, the most wanted first.
 
-        wanted: propose only what passes, where the source has metadata of that kind.
+        wanted: propose only items that pass this filter, if the source has such metadata.
         """
         ...
 
@@ -41,21 +41,21 @@ class ForgettingSource(Source, Protocol):
     """A source that can forget."""
 
     async def forget(self, item_ids: Collection[str]) -> None:
-        """Erase items for good, under the ids that `get` knows, with all that the source derived from them."""
+        """Erase items, by the ids that `get` knows, with everything that the source derived from them."""
         ...
 
 
 @runtime_checkable
 class NamedSource(Source, Protocol):
-    """A source whose ids begin with its name and a slash, so that those of two are never the same."""
+    """A source whose ids begin with its name and a slash, so that ids of two sources never collide."""
 
     def named(self, name: str) -> Source:
-        """Return the source under another name; what one of the two takes in, the other has."""
+        """Return the source under another name. Both share the same items."""
         ...
 
 
 class AttachedSection:
-    """A section of another session, which is read and never changed: what is shown of it is not marked as used."""
+    """A section of another session. It is read and never changed; no use is marked."""
 
     def __init__(self, section: Section) -> None:
         self.section = section

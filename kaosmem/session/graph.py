@@ -18,12 +18,19 @@ if TYPE_CHECKING:
 
 
 class Graph:
-    """The entities and relationships of a section whose ranker is a GraphRanker; `memory.graph` is one.
+    """The entities and relationships of a section with a GraphRanker. `memory.graph` is one.
 
-    Each is an item whose id is made of what tells it from all others, so that adding it again replaces it:
-    `entity:<id>` or `relationship:["<source>","<type>","<target>"]`, of which a hash ends what is too long.
+    Each entity and relationship is an item of one readable line. Its id follows from its identity, so that adding it
+    again
+    replaces it: `entity:<id>` or `relationship:["<source>","<type>","<target>"]`. A long id ends in a hash.
     make: makes an item for a section, as `ItemFactory.make` does. writable: returns the section to change it.
     Raises UnknownSectionError for a section with another ranker.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> items = memory.graph.add(relationships=[{"source": "Acme", "target": "Beta", "type": "supplies"}])
+    >>> [item.text for item in items]
+    ['Acme -[supplies]-> Beta']
     """
 
     def __init__(
@@ -66,9 +73,9 @@ class Graph:
         return part if isinstance(part, Entity) and part.id == entity_id else None
 
     def neighbors(self, entity_id: str, *, depth: int = 1) -> SubGraph:
-        """Return the entities up to `depth` hops away in any direction, nearest first, and the relationships walked.
+        """Return the entities up to `depth` hops away, nearest first, and the relationships between them.
 
-        Raises UnknownItemError for an id that neither an entity nor an end of a relationship has.
+        Raises UnknownItemError for an id without an entity or a relationship.
         """
         if type(depth) is not int or depth < 1:
             raise ValueError(f"depth is {depth!r}; give a whole number from 1 up")
@@ -120,10 +127,10 @@ class Graph:
         entities: Iterable[str | Entity] = (),
         relationships: Iterable[Relationship | Mapping[str, JSONValue]] = (),
     ) -> list[Item]:
-        """Move entities, each with all its relationships, and relationships to the archive; return their items.
+        """Move entities, with all their relationships, and relationships to the archive. Return their items.
 
-        entities: themselves or their ids.
-        Raises UnknownItemError for what is not there; then nothing has changed.
+        entities: the entities or their ids.
+        Raises UnknownItemError if one is unknown; then nothing has changed.
         """
         section, doomed = self._writable(), dict[str, Item]()
         for given in [entities] if isinstance(entities, str) else entities:

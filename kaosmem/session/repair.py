@@ -1,4 +1,4 @@
-"""Rescuing a damaged session: all that is intact, in a new session."""
+"""Repair of a damaged session: its intact items are copied into a new session."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from kaosmem.types import JSONValue, json_text
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What a repair has found and done.
+    """The result of a repair.
 
-    into: the id of the new session, None where there was nothing to repair, and nothing was written.
-    items, archived: how many live items and archived versions the new session has by section, or else the old one.
-    damage: what is damaged, and what that costs.
+    into: the id of the new session. None: there was nothing to repair, and nothing was written.
+    items, archived: live items and archived versions by section, in the new session or else in the old one.
+    damage: the damaged places, and the loss at each.
     """
 
     session_id: str
@@ -51,14 +51,13 @@ async def repair_session(
     *,
     single_writer: bool = False,
 ) -> RepairReport:
-    """Put all that is intact of a damaged session into a new one, and leave the damaged one as it is.
+    """Copy everything intact of a damaged session into a new session. The damaged session stays as it is.
 
-    into: the id of the new session; None is `<session_id>-repaired`, numbered where that is taken.
+    into: the id of the new session. The default is `<session_id>-repaired`, with a number if it is taken.
     single_writer: as in `SessionMemory.open`.
-    A repair that was interrupted leaves the damaged session, and of the new one at most its description: it is taken up
-    by the next.
-    Raises InvalidNameError before any I/O, UnknownSessionError, UnsupportedVersionError, ConflictError for an `into`
-    that holds anything, CorruptionError where nothing is intact, DurabilityError.
+    An interrupted repair leaves the damaged session as it is. The next repair continues it.
+    Raises InvalidNameError before any I/O, UnknownSessionError, UnsupportedVersionError, ConflictError if `into` holds
+    anything, CorruptionError if nothing is intact, DurabilityError.
     """
     place = _Place(url_or_fs, check_name(namespace, "namespace"), single_writer)
     check_name(session_id, "session id")

@@ -16,26 +16,26 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 
 @runtime_checkable
 class BlobStore(Protocol):
-    """Bytes, such as files that agents made.
+    """Bytes under keys, such as files that agents made.
 
-    key: any text of 1 to 256 characters without control characters; a `/` in it is a character like others.
-    All but `connect` and `disconnect` raise InvalidNameError for a key.
+    key: any text of 1 to 256 characters without control characters; a `/` has no special meaning.
+    All methods but `connect` and `disconnect` raise InvalidNameError for a key.
     """
 
     async def connect(self) -> None:
-        """Open what the store needs, if it is not open; without it the first use does so."""
+        """Open the store's connections. Without this call, the first use opens them."""
         ...
 
     async def disconnect(self) -> None:
-        """Give back what the store has open; what is stored stays, and the store can be used again."""
+        """Close the store's connections. The stored bytes stay, and the store can be used again."""
         ...
 
     async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
-        """Store bytes in place of those before.
+        """Store bytes, in place of earlier bytes under this key.
 
-        content_type: a media type, such as `text/csv`, for who fetches the URL. ttl: seconds until they are gone,
-        None for never.
-        Raises InvalidContentError for data that are no bytes and InvalidArgumentError for the ttl.
+        content_type: a media type, such as `text/csv`, for readers of the URL.
+        ttl: seconds until the bytes expire. None: never.
+        Raises InvalidContentError if the data are no bytes, and InvalidArgumentError for the ttl.
         """
         ...
 
@@ -44,11 +44,11 @@ class BlobStore(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Delete the bytes if they are there."""
+        """Delete the bytes, if they exist."""
         ...
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
-        """Return a URL that gives the bytes to whoever has it, for so many seconds.
+        """Return a URL that gives the bytes to anybody who has it, for this number of seconds.
 
         Raises UnknownBlobError, and InvalidArgumentError for the seconds.
         """

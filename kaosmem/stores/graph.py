@@ -1,4 +1,4 @@
-"""Entities and what they have to do with each other."""
+"""Stores of entities and relationships."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ class GraphStore(Protocol):
     """A graph: entities by id, relationships by source, target and type."""
 
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
-        """Add entities, each in place of the one with its id; all, or, raising, none.
+        """Add entities, or replace those with the same ids. If the call raises, nothing is added.
 
         Entities and relationships may be mappings of their fields. Raises InvalidNameError and InvalidContentError.
         """
         ...
 
     async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
-        """Add relationships, each in place of the one with its ends and type; all, or, raising, none.
+        """Add relationships, or replace those with the same ends and type. If the call raises, nothing is added.
 
-        An end that is not there becomes an entity that has an id alone. Raises as `add_entities`.
+        A missing end becomes an entity with only an id. Raises as `add_entities`.
         """
         ...
 
     async def get_neighbors(
         self, entity_id: str, *, depth: int = 1, relationship_types: Collection[str] | None = None
     ) -> SubGraph:
-        """Return an entity and what is around it, along relationships in either direction.
+        """Return an entity and its neighbourhood, along relationships in either direction.
 
-        entities: itself and those up to `depth` hops away, nearest first, then in order of their ids.
-        relationships: all of the entities less than `depth` hops away, those of nearer ones first, then in order of
-        source, target and type.
-        relationship_types: along and of these alone; None for all.
-        Nothing is around an entity that is not there.
-        Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1 and for types that are one str.
+        entities: itself and the entities up to `depth` hops away, nearest first, then by id.
+        relationships: all relationships of the entities less than `depth` hops away, those of nearer ones first, then
+            by source, target and type.
+        relationship_types: walk and return only these types. None: all types.
+        An unknown entity has an empty neighbourhood.
+        Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1 and for types given as one str.
         """
         ...
 
     async def delete_entity(self, entity_id: str) -> None:
-        """Delete an entity if it is there, and all its relationships; what they led to stays."""
+        """Delete an entity and all its relationships, if it exists. The other ends stay."""
         ...
 
     async def delete_relationship(self, relationship: Relationship | Mapping[str, JSONValue]) -> None:
-        """Delete the relationship of these ends and type if it is there, whatever its description; the ends stay."""
+        """Delete the relationship with these ends and type, if it exists. The ends stay."""
         ...
 
 
 @runtime_checkable
 class CypherCapable(Protocol):
-    """A graph store that can be asked in Cypher."""
+    """A graph store that answers Cypher queries."""
 
     async def query_cypher(self, query: str, params: Mapping[str, JSONValue] | None = None) -> list[dict[str, Any]]:
-        """Return the rows of a query, each by the names that it returns; `params` are bound, never made its text."""
+        """Return the rows of a query as mappings. `params` are bound, never inserted into its text."""
         ...
 
 
@@ -73,7 +73,13 @@ def check_relationship_types(given: Collection[str] | None) -> frozenset[str] | 
 
 
 class InMemoryGraphStore:
-    """A GraphStore in this process, in networkx."""
+    """A GraphStore in this process, in networkx.
+
+    >>> store = InMemoryGraphStore()
+    >>> await store.add_relationships([{"source": "acme", "target": "beta", "type": "supplies"}])
+    >>> [entity.id for entity in (await store.get_neighbors("acme")).entities]
+    ['acme', 'beta']
+    """
 
     def __init__(self) -> None:
         from networkx import MultiGraph  # a tenth of a second that others need not wait

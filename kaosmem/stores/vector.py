@@ -1,4 +1,4 @@
-"""Documents found by what they mean: the nearest embeddings."""
+"""Documents by meaning: the store finds the nearest embeddings."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MAX_SINGLE = 3.4028234663852886e38
 
 @dataclass(frozen=True, slots=True, init=False)
 class Document:
-    """What a vector store holds; a document inside a message is a DocumentBlock, and may be in the content of this.
+    """A document of a vector store. A document inside a message is a DocumentBlock.
 
-    content: blocks; a str is made one TextBlock. id: any text of 1 to 256 characters without control characters.
-    embedding: finite numbers of single precision, not all 0; None for one that the store is to make.
+    content: blocks; a str becomes one TextBlock. id: any text of 1 to 256 characters without control characters.
+    embedding: finite numbers of single precision, not all 0. None: the store's embedding client makes it.
     Raises InvalidContentError, InvalidNameError and InvalidArgumentError.
     """
 
@@ -54,7 +54,7 @@ class Document:
 
     @property
     def text(self) -> str:
-        """Return the content as one text, which is what an embedding is made of."""
+        """Return the content as one text. The embedding is made of it."""
         return content_text(self.content)
 
 
@@ -70,23 +70,24 @@ class SearchResult:
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """Documents by id, in collections; a collection is there while it holds a document.
+    """Documents by id, in collections. A collection exists while it holds a document.
 
-    collection: any text of 1 to 256 characters without control characters; different ones never meet. All embeddings
-    of one have the same number of dimensions, and are kept in single precision.
-    All raise InvalidNameError for these and for ids.
+    collection: any text of 1 to 256 characters without control characters. Different names never collide. All
+        embeddings of a collection have the same number of dimensions and are kept in single precision.
+    All methods raise InvalidNameError for collections and ids.
     """
 
     async def add(self, documents: Iterable[Document], *, collection: str = "default") -> None:
-        """Insert the documents whose ids are absent, and leave the others as they are; all, or, raising, none.
+        """Insert the documents whose ids are absent; leave the others as they are.
 
-        One without an embedding gets it from the store's embedding client.
-        Raises InvalidArgumentError for one without where there is no client, or of other dimensions.
+        If the call raises, nothing is inserted.
+        A document without an embedding gets it from the store's embedding client.
+        Raises InvalidArgumentError if there is no client, or the number of dimensions differs.
         """
         ...
 
     async def upsert(self, documents: Iterable[Document], *, collection: str = "default") -> None:
-        """Insert the documents, each in place of one with its id; of several with one id the last. Raises as `add`."""
+        """Insert or replace documents by id. Of several with one id, the last counts. Raises as `add`."""
         ...
 
     async def search(
@@ -97,19 +98,19 @@ class VectorStore(Protocol):
         limit: int = 5,
         filter: Filter | None = None,  # noqa: A002
     ) -> list[SearchResult]:
-        """Return at most `limit` documents, those of the largest cosine first; equal ones in order of their ids.
+        """Return at most `limit` documents, the largest cosine first. Equal ones are ordered by id.
 
-        filter: what their metadata must meet, as `kaosmem.filters` says; the limit is of those that do.
-        Raises InvalidArgumentError for an embedding of other dimensions, and InvalidFilterError.
+        filter: conditions on metadata (see `kaosmem.filters`); the limit counts the documents that pass.
+        Raises InvalidArgumentError for an embedding with other dimensions, and InvalidFilterError.
         """
         ...
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[Document]:
-        """Return the documents of these ids, in this order, without those that are not there."""
+        """Return the stored documents among these ids, in this order."""
         ...
 
     async def delete(self, ids: Iterable[str], *, collection: str = "default") -> None:
-        """Delete the documents of these ids that are there."""
+        """Delete the documents with these ids, if they exist."""
         ...
 
     async def list_collections(self) -> list[str]:
@@ -144,9 +145,14 @@ def check_document_ids(ids: Iterable[str]) -> list[str]:
 
 
 class InMemoryVectorStore:
-    """A VectorStore in this process: every search looks at every document of the collection.
+    """A VectorStore in this process. Every search compares with every document of the collection.
 
-    embedding_client: makes the embeddings of documents that have none; without it these are refused.
+    embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
+
+    >>> store = InMemoryVectorStore()
+    >>> await store.add([Document("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
+    >>> [result.id for result in await store.search((0.9, 0.1))]
+    ['msa-12']
     """
 
     def __init__(self, embedding_client: EmbeddingClient | None = None) -> None:

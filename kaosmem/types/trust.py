@@ -8,7 +8,7 @@ from kaosmem.types.content import Content, ToolResultBlock
 
 
 class Trust(IntEnum):
-    """Where a text comes from, least trusted first."""
+    """The origin of a text, least trusted first."""
 
     EXTERNAL = 0
     TOOL = 1
@@ -21,7 +21,7 @@ _ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Tru
 
 
 def trust_of(role: str, content: Content) -> Trust:
-    """Return what the role says, but no more than a tool's where a tool's result is in it, whoever handed it over."""
+    """Return the trust of a role. A message with a tool's result has at most the trust of a tool."""
     of_role = _ROLE_TRUST.get(role, Trust.MODEL)
     holds_results = not isinstance(content, str) and any(isinstance(block, ToolResultBlock) for block in content)
     return min(of_role, Trust.TOOL) if holds_results else of_role
