@@ -30,7 +30,7 @@ from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.sections import Candidate
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens import TokenCounter
-from tests.worlds import World, budgets, formats, queries, questions, texts, worlds
+from tests.worlds import World, budgets, formats, label_group, queries, questions, texts, worlds
 
 
 def words(text: str) -> int:
@@ -240,10 +240,9 @@ def tokens_of_run(spec: SectionSpec, units: list[Candidate], count: TokenCounter
     pieces, named = [recalled_header(spec.title, recalled=recalled) if recalled else header_piece(spec.title)], None
     for unit in sorted(units, key=lambda unit: unit.position):
         for item in unit.items:
-            source = item.metadata.get("source") or None
-            continued = source is not None and source == named
-            pieces.append(item_piece(item, continued=continued, provenance=spec.provenance))
-            named = source
+            group = label_group(item, spec.dates)
+            pieces.append(item_piece(item, spec.labels, continued=group is not None and group == named))
+            named = group
     return sum(map(count, pieces))
 
 

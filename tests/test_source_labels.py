@@ -21,8 +21,9 @@ from kaosmem import (
     Trust,
     WindowTooSmallError,
 )
+from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.formats.text import header_piece, item_piece
-from tests.worlds import formats, metadatas, queries, texts
+from tests.worlds import formats, label_group, metadatas, queries, texts
 
 LONG = "ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT"
 
@@ -51,6 +52,27 @@ def test_a_source_is_named_once_in_a_run() -> None:
     a, b = {"source": "a.md"}, {"source": "b.md"}
     given = ("one", a), ("two", a), ("three", b), ("four", a), ("five", None), ("six", a)
     assert shown(*given) == "[a.md] one\n[:] two\n[b.md] three\n[a.md] four\n[*] five\n[a.md] six\n"
+
+
+def test_speakers_of_one_source_and_day_stand_under_one_header() -> None:
+    """Each line names its speaker; another day, another source or a passage without speaker begins anew."""
+    memory = SessionMemory.test_mode(sections=(documents(),))
+    first, second = "2023-05-08T13:56:00", "2023-05-25"
+    for role, text, source, timestamp in (
+        ("Emi", "Hey Kate!", "session_1", first),
+        ("Kate", "Where do you work?\nEmi: nowhere", "session_1", first),
+        ("Emi", "At a bank.", "session_1", second),
+        (None, "minutes", "session_1", second),
+        ("Emi", "Bye.", "session_2", second),
+    ):
+        memory.add("documents", text, role=role, metadata={"source": source, "timestamp": timestamp})
+    assert assembled(memory).text == (
+        "## documents\n"
+        "[session_1, 8 May 2023]\nEmi: Hey Kate!\nKate: Where do you work?\n\\Emi: nowhere\n"
+        "[session_1, 25 May 2023]\nEmi: At a bank.\n"
+        "[session_1, 25 May 2023] minutes\n"
+        "[session_2, 25 May 2023]\nEmi: Bye.\n"
+    )
 
 
 def test_items_without_a_source_are_labelled_by_their_role_each() -> None:
@@ -99,13 +121,14 @@ def test_recalled_messages_name_a_source_once() -> None:
 @given(texts, texts, st.none() | st.lists(texts, min_size=2, max_size=2), st.booleans())
 def test_nothing_stored_can_pass_for_a_run(source: str, role: str, lines: list[str] | None, provenance: bool) -> None:
     """Whatever a source, a role or lines say, only the label of an item that continues a run begins with a colon."""
+    style = LabelStyle(provenance=provenance)
     memory = SessionMemory.test_mode(sections=(documents(),))
     item = memory.add("documents", "x", metadata={"source": source, "lines": lines})
     for label in (f":{source}", source, ":"):
         for metadata in ({"source": label, "lines": lines}, {}):
             made = Item("a", "documents", f":{role}", "x", 0, item.created_at, metadata=metadata)
-            assert not item_piece(made, provenance=provenance).startswith("[:")
-    assert item_piece(item, continued=True, provenance=provenance).startswith("[:")
+            assert not item_piece(made, style).startswith("[:")
+    assert item_piece(item, style, continued=True).startswith("[:")
 
 
 Given: TypeAlias = tuple[str, bool, dict[str, object] | None]
@@ -127,7 +150,7 @@ def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[
     text, is_result, metadata = given
     text += str(number) if text else ""  # so that most are not duplicates
     if not is_result:
-        return [memory.add(section, text, role="note", metadata=metadata)]
+        return [memory.add(section, text, role="note" if number % 3 else None, metadata=metadata)]
     call = memory.add(section, [ToolUseBlock(f"c{number}", "f", "{}")], role="assistant", metadata=metadata)
     return [call, memory.add(section, [ToolResultBlock(f"c{number}", text)], role="tool", metadata=metadata)]
 
@@ -139,12 +162,13 @@ def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[
     st.sampled_from([0, 20]),
     st.booleans(),
     st.sampled_from(["query", "static"]),
+    st.sampled_from(DATES),
 )
 def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
-    items: list[Given], budget: int, threshold: int, provenance: bool, placement: str
+    items: list[Given], budget: int, threshold: int, provenance: bool, placement: str, dates: Dates
 ) -> None:
     """With any unit more, runs joined and split by it, the text is larger than the budget."""
-    spec = documents(retrieval_threshold=threshold, provenance=provenance, placement=placement)
+    spec = documents(retrieval_threshold=threshold, provenance=provenance, placement=placement, dates=dates)
     memory = SessionMemory.test_mode(sections=(spec,))
     units = [add(memory, "documents", number, given) for number, given in enumerate(items)]
     context = assembled(memory, budget)
@@ -157,12 +181,11 @@ def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
 
 
 def text_of(spec: SectionSpec, units: list[list[Item]]) -> str:
-    pieces, named = [header_piece(spec.title)] if units else [], None
+    pieces, before = [header_piece(spec.title)] if units else [], None
     for item in chain.from_iterable(units):
-        source = item.metadata.get("source") or None
-        continued = source is not None and source == named
-        pieces.append(item_piece(item, continued=continued, provenance=spec.provenance))
-        named = source
+        group = label_group(item, spec.dates)
+        pieces.append(item_piece(item, spec.labels, continued=group is not None and group == before))
+        before = group
     return "".join(pieces)
 
 

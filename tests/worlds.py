@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from kaosmem import (
     CompactionPipeline,
     CompactionStrategy,
+    Item,
     KaosmemError,
     SectionSpec,
     SelectiveToolCallCompactionStrategy,
@@ -60,8 +62,25 @@ texts = st.one_of(
 
 metadatas = st.none() | st.fixed_dictionaries(
     {"source": st.sampled_from(["a/b.md", "a/b.md", *SOURCES])},
-    optional={"lines": st.sampled_from([[1, 3], [40, 1200], ["x]", "\n"], [7]])},
+    optional={
+        "lines": st.sampled_from([[1, 3], [40, 1200], ["x]", "\n"], [7]]),
+        "timestamp": st.sampled_from(["2024-05-07", "2024-05-07T13:56:00", "1999-12-31T23:59:59+02:00", "soon", 7]),
+    },
 )
+
+
+def label_group(item: Item, dates: str = "timestamp") -> tuple[object, ...] | None:
+    """Return what items have in common whose label is shown once: source, day and, of a speaker's, lines."""
+    source, stated, lines = (item.metadata.get(name) for name in ("source", "timestamp", "lines"))
+    day = stated[:10] if isinstance(stated, str) and re.match(r"\d{4}-\d\d-\d\d", stated) else None
+    if dates == "none":
+        day = None
+    if dates == "created_at" and day is None:
+        day = item.created_at.date().isoformat()
+    if not day and not (isinstance(source, str) and source):
+        return None
+    known = lines if isinstance(lines, list) and len(lines) == 2 else None
+    return source or None, day, bool(item.shown_role), known if item.shown_role else None
 
 
 def compactions() -> list[CompactionStrategy]:

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TypeAlias
 
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
-from kaosmem.formats.text import continues, header_piece, item_tokens, recalled_header
+from kaosmem.formats.labels import LabelStyle
+from kaosmem.formats.text import header_piece, item_tokens, recalled_header
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item
@@ -17,17 +18,14 @@ _Measure: TypeAlias = tuple[str, Callable[[Item], int]]
 """A form in which an item has a size, and how it is measured."""
 
 
-def measure(item: Item, counter: TokenCounter, *, provenance: bool = False) -> int:
-    """Return what an item costs in the system message or the block, counted once in its life.
-
-    provenance: it says how far it is trusted.
-    """
-    return item.size(*_as_piece(counter, provenance=provenance))
+def measure(item: Item, counter: TokenCounter, style: LabelStyle) -> int:
+    """Return the tokens of an item in the system message or the block, counted once in its life."""
+    return item.size(*_as_piece(counter, style))
 
 
-def _as_piece(counter: TokenCounter, *, continued: bool = False, provenance: bool) -> _Measure:
-    form = f"{'continued ' if continued else ''}{'provenance ' if provenance else ''}piece {counter.name}"
-    return form, partial(item_tokens, counter=counter, continued=continued, provenance=provenance)
+def _as_piece(counter: TokenCounter, style: LabelStyle, *, continued: bool = False) -> _Measure:
+    form = f"{'continued ' if continued else ''}piece {style} {counter.name}"
+    return form, partial(item_tokens, counter=counter, style=style, continued=continued)
 
 
 class Costs:
@@ -37,23 +35,20 @@ class Costs:
         self._format, self._counter = format, counter
         self._lines: dict[str, int] = {}
         self._as_entry = f"{format.name} {counter.name}"
-        self._as_pieces = {
-            provenance: (
-                _as_piece(counter, provenance=provenance),
-                _as_piece(counter, continued=True, provenance=provenance),
-            )
-            for provenance in (False, True)
-        }
+        self._as_pieces: dict[LabelStyle, tuple[_Measure, _Measure]] = {}
 
-    def pieces(self, items: Iterable[Item], before: Item | None = None, *, provenance: bool = False) -> int:
-        """Return what items cost in the system message or the block, with or without their provenance.
+    def pieces(self, items: Iterable[Item], before: Item | None = None, *, style: LabelStyle) -> int:
+        """Return the tokens of items in the system message or the block.
 
         before: the item of their section that is shown before them.
         """
-        labelled, continued = self._as_pieces[provenance]
+        if style not in self._as_pieces:
+            own = _as_piece(self._counter, style), _as_piece(self._counter, style, continued=True)
+            self._as_pieces[style] = own
+        labelled, continued = self._as_pieces[style]
         tokens = 0
         for item in items:
-            form, measure_item = continued if continues(item, before) else labelled
+            form, measure_item = continued if style.continues(item, before) else labelled
             tokens += item.size(form, measure_item)
             before = item
         return tokens

@@ -77,7 +77,7 @@ class Packing:
         return share
 
     def _run(self, spec: SectionSpec, header: Callable[[int], int], cap: int) -> Run:
-        return Run(partial(self._costs.pieces, provenance=spec.provenance), header, cap)
+        return Run(partial(self._costs.pieces, style=spec.labels), header, cap)
 
     def _need(self, spec: SectionSpec) -> Need:
         if cutter := self._cutters.get(spec.name):
@@ -211,7 +211,7 @@ class Packing:
                     yield recalled_header(spec.title, recalled=len(items), left_out=tail.left_out if tail else None)
                 else:
                     yield header_piece(spec.title)
-                yield from item_pieces(items, provenance=spec.provenance)
+                yield from item_pieces(items, spec.labels)
 
     @property
     def items(self) -> tuple[Item, ...]:

@@ -21,16 +21,20 @@ BLOCK_BEGIN, BLOCK_END = "<context>\n", "</context>\n"
 OPENING = "[the assistant speaks first]"
 """Stands for the user's turn before a history that begins with the assistant, where a provider asks for one."""
 
+_MAX_NAME_CHARS = 64
+
 # The end of a line is all that Unicode, and so a model, may read as one; stored text keeps them as they are.
 _LINE_END = r"([\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029])"
 _OF_HISTORIES = rf"</?context>|<message from=|\[\d+ earlier messages left out\]|{re.escape(OPENING)}"
 _IN_HISTORY = re.compile(rf"{_LINE_END}(?=\\*(?:{_OF_HISTORIES}))")
-_IN_PIECE = re.compile(rf"{_LINE_END}(?=\\*(?:##\s|\[[^\]\n]*\]\s|{_OF_HISTORIES}))")
+_OF_PIECES = rf"##\s|\[[^\]\n]*\]\s|{_OF_HISTORIES}"
+_IN_PIECE = re.compile(rf"{_LINE_END}(?=\\*(?:{_OF_PIECES}))")
+_OF_SPEAKERS = rf"[^\s:]{{1,{_MAX_NAME_CHARS}}}(?: \([^()\n]*\))?:\s"
+_IN_SPEECH = re.compile(rf"{_LINE_END}(?=\\*(?:{_OF_PIECES}|{_OF_SPEAKERS}))")
 # No delimiter of a history is without one of these, and looking for them is many times faster than for line ends.
 _HINTS = ("context>", "<message from=", "earlier messages left out]", OPENING)
 
 _NOT_IN_NAME = re.compile(r"[\s<|\\/>\"]+")
-_MAX_NAME_CHARS = 64
 _SPEAKER = re.compile(r'<message from="([^"\s]+)">\n')
 
 PROVIDERS_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -65,15 +69,18 @@ def named_speaker(line: str) -> str | None:
     return match[1] if match and match[1] not in PROVIDERS_ROLES else None
 
 
-def false_delimiters(text: str) -> int:
-    """Return how many lines of a text would be taken for a delimiter in a piece."""
-    return len(_IN_PIECE.findall(f"\n{text}\n"))
+def false_delimiters(text: str, *, spoken: bool = False) -> int:
+    """Return how many lines of a text would be taken for a delimiter in a piece.
+
+    spoken: the text is a speaker's, so that a line such as `Emi: ` would be taken for another speaker's.
+    """
+    return len((_IN_SPEECH if spoken else _IN_PIECE).findall(f"\n{text}\n"))
 
 
-def escaped_in_piece(text: str) -> str:
+def escaped_in_piece(text: str, *, spoken: bool = False) -> str:
     """Return the text with its false delimiters escaped; the text itself where there are none."""
-    lines = f"\n{text}\n"
-    return text if _IN_PIECE.search(lines) is None else _IN_PIECE.sub(r"\1\\", lines)[1:-1]
+    pattern, lines = _IN_SPEECH if spoken else _IN_PIECE, f"\n{text}\n"
+    return text if pattern.search(lines) is None else pattern.sub(r"\1\\", lines)[1:-1]
 
 
 def escaped_in_history(text: str) -> str:

@@ -1,20 +1,17 @@
 """The text format, and the pieces of the system message and the block, which every format shares.
 
-A section begins `## name`, an item `[role] ` or `[its source] `. A run of items of one source, within a section, names
-it once: those after the first are labelled `[:] `, or `[:lines] ` where their lines are known. No other label begins
-with a colon. Every piece ends in a newline and begins with a visible mark, so that counts of pieces add up, and stored
-text can't forge a delimiter.
+A section begins `## name`, and each item with a label (`labels.py`). Every piece ends in a newline and begins with a
+visible mark, so that counts of pieces add up, and stored text can't forge a delimiter.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_piece, false_delimiters, mark_text
+from kaosmem.formats.delimiters import escaped_in_piece, false_delimiters, mark_text
+from kaosmem.formats.labels import LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
-from kaosmem.memos import register_memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,8 +20,9 @@ if TYPE_CHECKING:
     from kaosmem.tokens import TokenCounter
     from kaosmem.types import Item
 
-_NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-_MAX_LABEL_CHARS = 200
+PLAIN = LabelStyle()
+
+_NOT_IN_TITLE = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 # Where counts add up inside a text, and how far from its ends such a place is looked for.
 _GAP = re.compile(r"(?<=[!-~]) ")
@@ -33,45 +31,36 @@ _END_CHARS = 120
 
 def header_piece(title: str) -> str:
     """Return the line that begins a section."""
-    return f"## {_NOT_IN_LABEL.sub(' ', title)}\n"
+    return f"## {_NOT_IN_TITLE.sub(' ', title)}\n"
 
 
-def item_pieces(items: Sequence[Item], *, provenance: bool = False) -> Iterator[str]:
+def item_pieces(items: Sequence[Item], style: LabelStyle) -> Iterator[str]:
     """Return items of one section as they are shown one after another."""
     for before, item in zip((None, *items), items, strict=False):
-        yield item_piece(item, continued=continues(item, before), provenance=provenance)
+        yield item_piece(item, style, continued=style.continues(item, before))
 
 
-def continues(item: Item, before: Item | None) -> bool:
-    """Return whether an item has the source of the one that is shown before it in its section."""
-    if before is None:
-        return False
-    source = item.metadata.get("source")
-    return isinstance(source, str) and source != "" and source == before.metadata.get("source")
-
-
-def item_piece(item: Item, *, continued: bool = False, provenance: bool = False) -> str:
+def item_piece(item: Item, style: LabelStyle = PLAIN, *, continued: bool = False) -> str:
     """Return an item as it is shown in text, in the system message and in the block.
 
-    continued: it has the source of the item before it, which is not named again: `[:3-9] `.
-    provenance: say after its source or role how far it is trusted, such as `[a.md:3-9, trust external] `. No source
-    or role can say it for itself, as their blanks are replaced.
+    continued: the item before it is of the same group, so that its label is short.
     """
-    label = _item_label(item, continued, provenance)
-    return _piece(label, item.text) if _false_delimiters(item) else f"{label}{item.text}\n"
+    return _piece(style.label(item, continued=continued), item, spoken=style.has_speaker(item))
 
 
-def item_tokens(item: Item, counter: TokenCounter, *, continued: bool = False, provenance: bool = False) -> int:
+def item_tokens(item: Item, counter: TokenCounter, style: LabelStyle = PLAIN, *, continued: bool = False) -> int:
     """Return the tokens of an item's piece."""
-    label = _item_label(item, continued, provenance)
-    if _false_delimiters(item) or not isinstance(item.content, str):
-        return counter(_piece(label, item.text))
+    label, spoken = style.label(item, continued=continued), style.has_speaker(item)
+    if _false_delimiters(item, spoken=spoken) or not isinstance(item.content, str):
+        return counter(_piece(label, item, spoken=spoken))
     return _known_piece_tokens(label, item.content, counter, item.tokens)
 
 
 def entry_piece(entry: HistoryEntry) -> str:
     """Return an entry of a history as it is shown in text."""
-    return f"{mark_text(entry)}\n" if isinstance(entry, Mark) else _piece(_label(entry.role), entry.text)
+    if isinstance(entry, Mark):
+        return f"{mark_text(entry)}\n"
+    return f"{role_label(entry.role)}{escaped_in_piece(entry.text)}\n"
 
 
 def recalled_header(title: str, *, recalled: int, left_out: int | None = None) -> str:
@@ -83,26 +72,9 @@ def recalled_header(title: str, *, recalled: int, left_out: int | None = None) -
     return header_piece(f"{title}: {recalled} earlier ones{between}")
 
 
-def _item_label(item: Item, continued: bool, provenance: bool) -> str:
-    trust = f", trust {item.trust.name.lower()}" if provenance else ""
-    if continued:
-        return _label(_lines_label(item) or ":", trust, continued=True)
-    return _label(_source_label(item) or item.shown_role, trust)
-
-
-@lru_cache(maxsize=4_096)
-def _label(label: str, trust: str = "", *, continued: bool = False) -> str:
-    shown = _NOT_IN_LABEL.sub("_", label)[:_MAX_LABEL_CHARS]
-    # Of all that is stored nothing may pass for a label that continues a source.
-    anonymous = "*" if not continued and shown[:1] in ("", ":") else ""
-    return f"[{anonymous}{shown}{trust}] "
-
-
-register_memo(_label.cache_clear)
-
-
-def _piece(label: str, text: str) -> str:
-    return f"{label}{escaped_in_piece(text)}\n"
+def _piece(label: str, item: Item, *, spoken: bool) -> str:
+    text = escaped_in_piece(item.text, spoken=spoken) if _false_delimiters(item, spoken=spoken) else item.text
+    return f"{label}{text}\n"
 
 
 def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int) -> int:
@@ -120,23 +92,10 @@ def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int
     return counter(f"{label}{text}\n")
 
 
-def _false_delimiters(item: Item) -> int:
+def _false_delimiters(item: Item, *, spoken: bool) -> int:
     """Return how many lines of an item's text begin like a delimiter; looked for once in its life."""
-    return item.size("false delimiters", lambda item: false_delimiters(item.text))
-
-
-def _source_label(item: Item) -> str:
-    source = item.metadata.get("source")
-    if not isinstance(source, str) or not source:
-        return ""
-    if lines := _lines_label(item):
-        return f"{source}{lines}"
-    return f"./{source}" if source.lower() in PROVIDERS_ROLES else source  # a file called `system` is none
-
-
-def _lines_label(item: Item) -> str:
-    lines = item.metadata.get("lines")
-    return f":{lines[0]}-{lines[1]}" if isinstance(lines, list) and len(lines) == 2 else ""
+    form = "false delimiters of a speaker" if spoken else "false delimiters"
+    return item.size(form, lambda item: false_delimiters(item.text, spoken=spoken))
 
 
 class TextFormat:
@@ -147,10 +106,10 @@ class TextFormat:
     def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
         if isinstance(entry, Mark):
             return counter(entry_piece(entry))
-        label, text = _label(entry.role), entry.text
+        text = entry.text
         if known is None or escaped_in_piece(text) is not text:
-            return counter(_piece(label, text))
-        return _known_piece_tokens(label, text, counter, known)
+            return counter(entry_piece(entry))
+        return _known_piece_tokens(role_label(entry.role), text, counter, known)
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         return counter(header_piece(title))

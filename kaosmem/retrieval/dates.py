@@ -43,13 +43,7 @@ def dated(query: str, clock: Callable[[], datetime]) -> DatedQuery:
 
 def day_of(item: Item) -> int:
     """Return the day of an item's `timestamp`, or else of when it was made, as `date.toordinal` counts days."""
-    stated = item.metadata.get("timestamp")
-    if isinstance(stated, str):
-        try:
-            return datetime.fromisoformat(stated).toordinal()
-        except ValueError:  # counts as absent
-            pass
-    return item.created_at.toordinal()
+    return (item.timestamp or item.created_at).toordinal()
 
 
 def _period(match: re.Match[str], today: date) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from kaosmem.arguments import check_instance, check_listed
 from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, UnsupportedVersionError
 from kaosmem.eviction import POLICIES
+from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, shown, shown_name
 from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.retrieval.ranker import Ranker
@@ -46,7 +47,9 @@ class SectionSpec:
         nothing. What still does not fit is evicted. Replaced items come back under a larger budget, if the section with
         them takes at most `low_water` of it.
     header: the title in the context. The default is the name.
-    provenance: shows the trust of each item beside its source or role. A history shows it only for recalled messages.
+    provenance: shows the trust of each item in its label. A history shows it only for recalled messages.
+    dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the item was added, if it
+        has no timestamp) or `none`.
     Raises InvalidNameError for the name, InvalidBudgetError for the budget, InvalidArgumentError for the rest.
 
     >>> spec = SectionSpec("decisions", budget=4_000, priority=80)
@@ -75,6 +78,7 @@ class SectionSpec:
     ranker: Ranker | None = None
     header: str | None = None
     provenance: bool = False
+    dates: Dates = "timestamp"
     compaction: CompactionStrategy | None = None
 
     def __post_init__(self) -> None:
@@ -84,7 +88,13 @@ class SectionSpec:
                 f"section {self.name!r} has the budget {shown(self.budget)}; use a whole number of tokens from 0 up, "
                 "or None for no bound"
             )
-        for field, known in (("placement", PLACEMENTS), ("eviction", (*POLICIES,)), ("persistence", PERSISTENCE)):
+        choices = (
+            ("placement", PLACEMENTS),
+            ("eviction", (*POLICIES,)),
+            ("persistence", PERSISTENCE),
+            ("dates", DATES),
+        )
+        for field, known in choices:
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
         for field in ("floor", "low_water", "recall"):
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
@@ -121,6 +131,11 @@ class SectionSpec:
         if not valid:
             given = shown_name(getattr(self, field))
             raise InvalidArgumentError(f"section {self.name!r} has {field} {given}; use {remedy}")
+
+    @property
+    def labels(self) -> LabelStyle:
+        """Return what the labels of its items show."""
+        return LabelStyle(self.dates, self.provenance)
 
     @property
     def recalls(self) -> bool:

@@ -467,7 +467,7 @@ class SessionMemory:
         # While its text is at hand: the turn that first shows it need not.
         statement(item)
         if target.spec.placement != "history":
-            measure(item, self.counter, provenance=target.spec.provenance)
+            measure(item, self.counter, target.spec.labels)
         return item
 
     def add_many(

@@ -63,6 +63,23 @@ class Item:
             return UNVERIFIED_SYSTEM
         return self.role
 
+    @property
+    def timestamp(self) -> datetime | None:
+        """Return when it happened or was said: `metadata["timestamp"]`; None if that is no text in ISO 8601.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> memory.add("findings", "Emi lives in Oslo.", metadata={"timestamp": "2024-05-07"}).timestamp
+        datetime.datetime(2024, 5, 7, 0, 0)
+        """
+        stated = self.metadata.get("timestamp")
+        if not isinstance(stated, str):
+            return None
+        try:
+            return datetime.fromisoformat(stated)
+        except ValueError:
+            return None
+
     def __repr__(self) -> str:
         # Without its content: tracebacks and logs are full of reprs.
         role = fitted(self.role or "no role", 20)

@@ -1,0 +1,131 @@
+"""Labels: what the system message and the block say of an item beside its text.
+
+A label names the item's source and lines, the day of its timestamp, its speaker, and, on request, its trust:
+
+    [minutes.md:3-9, 7 May 2024] The fee is due in May.      a passage: it has no speaker
+    [:12-20] It is paid by transfer.                         a passage of the same source and day as the one before
+    [session_5, 8 May 2024]                                  a header over the lines of its speakers
+    Emi: I moved to Oslo.
+    Kate: When?
+    [user] What is the fee?                                  neither source nor day is known
+
+Stored text cannot begin a line with a label: a backslash is put before it. In the text of a speaker, a line that begins
+like the line of another speaker gets one too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from kaosmem.formats.delimiters import PROVIDERS_ROLES, speaker_name
+from kaosmem.memos import register_memo
+
+if TYPE_CHECKING:
+    from kaosmem.types import Item
+
+Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
+"""The day that a label shows: of the item's `timestamp`, else of its `created_at` if that is chosen, or none."""
+DATES: tuple[Dates, ...] = get_args(Dates)
+
+Group: TypeAlias = tuple[str | None, ...]
+"""The source, the day and, of items with a speaker, the lines: items that have these in common share one label.
+
+It is empty if neither source nor day is known.
+"""
+
+_NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_NOT_IN_SPEAKER = re.compile(r"[:#\[\]()\x00-\x1f\x7f-\x9f]+")
+_MAX_LABEL_CHARS = 200
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LabelStyle:
+    """What the labels of a section show.
+
+    dates: which day they show. provenance: whether they show how far the item is trusted.
+    """
+
+    dates: Dates = "timestamp"
+    provenance: bool = False
+
+    def label(self, item: Item, *, continued: bool = False) -> str:
+        """Return the text before an item's own. continued: the item right before it is of the same group."""
+        trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
+        if self.has_speaker(item):
+            line = f"{_speaker(item.shown_role)} ({trust}): " if trust else f"{_speaker(item.shown_role)}: "
+            return line if continued else f"{self._header(item)}\n{line}"
+        if continued:
+            return f"[{', '.join(filter(None, (_lines(item) or ':', trust)))}] "
+        return f"{self._header(item, trust)} "
+
+    def has_speaker(self, item: Item) -> bool:
+        """Return whether an item is shown as a speaker's line under a header."""
+        return bool(item.shown_role and self._group(item))
+
+    def continues(self, item: Item, before: Item | None) -> bool:
+        """Return whether an item is of the group of the one that is shown before it in its section."""
+        return before is not None and self._group(item) == self._group(before) != ()
+
+    def _group(self, item: Item) -> Group:
+        return item.memo(f"group {self.dates}", self._find_group)
+
+    def _find_group(self, item: Item) -> Group:
+        source, day = _source(item), self._day(item)
+        if not source and not day:
+            return ()
+        return source, day, _lines(item) if item.shown_role else None
+
+    def _header(self, item: Item, trust: str = "") -> str:
+        source, day = _source(item), self._day(item)
+        name = f"{source}{_lines(item)}" if source else "" if day else item.shown_role
+        return _bracketed(name, day, trust)
+
+    def _day(self, item: Item) -> str:
+        when = None if self.dates == "none" else item.timestamp
+        if when is None and self.dates == "created_at":
+            when = item.created_at
+        return f"{when.day} {_MONTHS[when.month - 1]} {when.year}" if when else ""
+
+
+def role_label(role: str) -> str:
+    """Return the label of a role alone: `[user] `."""
+    return f"{_bracketed(role, '', '')} "
+
+
+@lru_cache(maxsize=4_096)
+def _bracketed(name: str, day: str, trust: str) -> str:
+    """Return a label of up to three parts. Only the label of a continued passage begins with a colon."""
+    shown = _NOT_IN_LABEL.sub("_", name)[:_MAX_LABEL_CHARS]
+    if shown.startswith(":") or not (shown or day):
+        shown = f"*{shown}"
+    return f"[{', '.join(filter(None, (shown, day, trust)))}]"
+
+
+@lru_cache(maxsize=4_096)
+def _speaker(role: str) -> str:
+    return _NOT_IN_SPEAKER.sub("_", speaker_name(role))
+
+
+register_memo(_bracketed.cache_clear)
+register_memo(_speaker.cache_clear)
+
+
+def _source(item: Item) -> str:
+    source = item.metadata.get("source")
+    if not isinstance(source, str):
+        return ""
+    return f"./{source}" if source.lower() in PROVIDERS_ROLES else source  # a file called `system` is no role
+
+
+def _lines(item: Item) -> str:
+    lines = item.metadata.get("lines")
+    if not isinstance(lines, list) or len(lines) != 2:
+        return ""
+    return _NOT_IN_LABEL.sub("_", f":{lines[0]}-{lines[1]}")
