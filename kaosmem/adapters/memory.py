@@ -29,7 +29,7 @@ class FactSource(StoreSource):
     >>> name = await memory.attach(FactSource(facts, "analyst"))
     >>> print((await memory.assemble_context("How to reach the customer?", budget=200)).text)
     ## facts
-    [*] The customer prefers calls.
+    [...] The customer prefers calls.
     <BLANKLINE>
     """
 
