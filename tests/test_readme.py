@@ -115,7 +115,7 @@ def test_the_table_of_sections_is_theirs() -> None:
 def test_the_glossary_names_every_reason() -> None:
     """Each member of `Reason` and of `SourceStatus` has one row, and no row names anything else."""
     assert glossary("Reasons") == [reason.value for reason in Reason]
-    assert glossary("What became of a source") == [status.value for status in SourceStatus]
+    assert glossary("Status of a source") == [status.value for status in SourceStatus]
 
 
 async def test_the_glossary_names_every_signal() -> None:
