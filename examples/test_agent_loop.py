@@ -1,4 +1,4 @@
-"""An agent whose conversation is summed up as it grows, and a helper that leaves nothing behind."""
+"""An agent whose conversation is summarised as it grows, and a helper whose messages are cleared after its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent tested offline: scripted model, real memory, no disk and no network."""
+"""An agent tested offline: a scripted model and a real session, without disk and network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A coding agent at work for two thousand events, in a window of four thousand tokens."""
+"""A coding agent's two thousand events in a window of four thousand tokens."""
 
 from __future__ import annotations
 

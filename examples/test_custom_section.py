@@ -1,4 +1,4 @@
-"""A section of one's own: its budget, priority and eviction, and an eviction policy that the library does not have."""
+"""A section with its own budget and priority, and an eviction policy that the library does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus of documents: ingested once, asked many times, explained."""
+"""A corpus of documents: ingested once, asked many times, with reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A knowledge graph: what a question names brings what it is related to, also where no word of it matches."""
+"""A knowledge graph: entities in the question bring their relations, even without a common word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quickstart: a session that packs what is worth most, and is still there after a restart."""
+"""Quickstart: a session packs a request for the model, and is still there after a restart."""
 
 from __future__ import annotations
 

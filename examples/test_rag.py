@@ -1,4 +1,4 @@
-"""Retrieval from a vector store: passages nearest to the question, beside the conversation, within one budget."""
+"""Retrieval from a vector store: the nearest passages beside the conversation, within one budget."""
 
 from __future__ import annotations
 

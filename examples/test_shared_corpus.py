@@ -1,4 +1,4 @@
-"""A deal room is read once; many users ask it, each in a session of their own, narrowed to a document if they like."""
+"""One corpus for many users: it is read once, and each user asks it from a session of their own."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A board of tasks: agents work through it, each is shown its own, what is open first."""
+"""A task board: each agent sees its own tasks, open ones first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that thinks and calls tools in Anthropic's format, in a window too small for what its tool returns."""
+"""An agent that thinks and calls tools in Anthropic's format, in a window smaller than its tool's results."""
 
 from __future__ import annotations
 

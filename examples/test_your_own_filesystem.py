@@ -1,4 +1,4 @@
-"""Sessions on a filesystem of your own: forty lines over SQLite, and the state machines that show it keeps them."""
+"""Sessions on a filesystem of your own: forty lines over SQLite, proved by state machines."""
 
 from __future__ import annotations
 

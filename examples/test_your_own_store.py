@@ -1,4 +1,4 @@
-"""A store of your own: forty lines over SQLite, the contract that shows it is one, and an agent that can't tell."""
+"""A store of your own: forty lines over SQLite that pass the contract, used by an unchanged agent."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What tests of code that uses kaosmem need: checkers of messages, a scripted model, state machines, contracts.
+"""Helpers for tests: checkers of messages, a scripted model, state machines and contracts.
 
-State machines and contracts take Hypothesis and pytest, which the extra `test` installs.
+State machines and contracts need Hypothesis and pytest, which the extra `test` installs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks that messages are what a provider takes, so that a test fails where a request would."""
+"""Checks of messages against a provider's rules, so that a test fails where a request would."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kaosmem.types import JSONValue
 
 
 class MessageRuleError(KaosmemError, AssertionError):
-    """Messages break a rule of the provider's.
+    """Messages break a rule of the provider.
 
-    rule: its name. position: of the message, from 0; None for what stands beside the messages.
+    rule: its name. position: index of the message, from 0; None for the system prompt beside the messages.
     """
 
     def __init__(self, message: str, *, rule: str = "", position: int | None = None) -> None:
@@ -22,9 +22,11 @@ class MessageRuleError(KaosmemError, AssertionError):
 
 
 def check_openai_messages(messages: Iterable[Mapping[str, JSONValue]]) -> None:
-    """Check messages for OpenAI's chat completions API. Raises MessageRuleError for the first rule that they break.
+    """Check messages for OpenAI's chat completions API. Raises MessageRuleError for the first broken rule.
 
     Each rule, with its source, is a function of `kaosmem.testing.openai_rules`.
+
+    >>> check_openai_messages([{"role": "user", "content": "How long is the notice?"}])
     """
     _check(list(messages), openai_rules.RULES)
 
@@ -32,9 +34,9 @@ def check_openai_messages(messages: Iterable[Mapping[str, JSONValue]]) -> None:
 def check_anthropic_messages(messages: Iterable[Mapping[str, JSONValue]], system: JSONValue = "") -> None:
     """Check messages, and the system prompt beside them, for Anthropic's messages API.
 
-    Each rule, with its source, is a function of `kaosmem.testing.anthropic_rules`. That there is a message at all is
-    not checked, as a context of static sections alone has none.
-    Raises MessageRuleError for the first rule that they break.
+    Each rule, with its source, is a function of `kaosmem.testing.anthropic_rules`. An empty list of messages passes: a
+    context of static sections alone has no messages.
+    Raises MessageRuleError for the first broken rule.
     """
     if fault := anthropic_rules.fault_of_system(system):
         raise MessageRuleError(f"the system prompt {fault} (rule 'system')", rule="system")

@@ -1,4 +1,4 @@
-"""A language model that says what a test tells it to."""
+"""A language model that answers from a test's script."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ class ScriptExhaustedError(KaosmemError, AssertionError):
 
 
 class ScriptedLLM:
-    """An LLMClient that gives answers in turn, or what a function makes of the messages that it is asked.
+    """An LLMClient that gives answers in turn, or calls a function with the messages for each answer.
 
-    requests: the messages of each request, in order. tools: what it might call, of each.
-    Raises ScriptExhaustedError when there are no more answers.
+    An answer is a ChatMessage, the assistant's text, or an error to raise.
+    requests: the messages of each request, in order. tools: the tools of each request.
+    Raises ScriptExhaustedError if no answer is left.
+
+    >>> model = ScriptedLLM(["Thirty days."])
+    >>> (await model.chat([ChatMessage("user", "How long is the notice?")])).text
+    'Thirty days.'
     """
 
     def __init__(self, answers: Callable[[Sequence[ChatMessage]], Answer] | Iterable[Answer]) -> None:
