@@ -42,24 +42,25 @@ def combined(standings: Iterable[Standing]) -> Standing:
     )
 
 
-def _spare_none(unit: Standing, newcomer: Standing) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class EvictionPolicy:
     """How a section makes room.
 
-    key: sorts units, the smallest makes room first, among equals the oldest; None: nothing makes room.
-    spares: whether a unit, and with it all behind it in the order of `key`, is kept from a newcomer.
-    bounded: whether the budget bounds what the section holds, or its share of a window only.
+    key: sorts units. The smallest makes room first, among equals the oldest. None: nothing makes room.
+    competes: a newcomer makes room only among the units whose key is no larger than its own. If that is too little, the
+        newcomer itself is archived.
+    bounded: whether the budget bounds the section's contents, or its share of a window only.
     counts_uses: whether `key` looks at uses, which are logged only then.
     """
 
     key: Callable[[Standing], tuple[int, ...]] | None = None
-    spares: Callable[[Standing, Standing], bool] = _spare_none
+    competes: bool = False
     bounded: bool = True
     counts_uses: bool = False
+
+    def spares(self, unit: Standing, newcomer: Standing) -> bool:
+        """Return whether a unit, and with it all behind it in the order, is kept from a newcomer."""
+        return self.competes and self.key is not None and self.key(unit) > self.key(newcomer)
 
     def order(self, unit: Standing) -> tuple[int, ...]:
         """Return a unit's place among those that make room, its first ordinal last."""
@@ -73,7 +74,7 @@ POLICIES: dict[str, EvictionPolicy] = {
     "lifo": EvictionPolicy(lambda unit: (-unit.last,)),
     "lru": EvictionPolicy(lambda unit: (unit.last_use,), counts_uses=True),
     "lfu": EvictionPolicy(lambda unit: (unit.uses, unit.last_use), counts_uses=True),
-    "priority": EvictionPolicy(lambda unit: (unit.priority,), lambda unit, new: unit.priority > new.priority),
+    "priority": EvictionPolicy(lambda unit: (unit.priority,), competes=True),
 }
 
 

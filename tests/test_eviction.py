@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kaosmem import Reason, SectionFullError, SectionSpec, SessionMemory
 from kaosmem.eviction import POLICIES, EvictionQueue, Standing, combined
 
 UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
@@ -122,3 +123,37 @@ def by_sorting(
         tokens -= unit.tokens
         items -= unit.items
     return chosen if tokens <= 0 and items <= 0 else None
+
+
+@pytest.mark.parametrize("priorities", [[5, 5, 5], [1, 1, 2]])
+async def test_an_outranked_newcomer_is_archived(priorities: list[int]) -> None:
+    """Under `priority` an item below all others goes to the archive at once, and `refuse` is what raises."""
+    sections = (SectionSpec("findings", max_items=3, eviction="priority"), SectionSpec("few", 1, eviction="refuse"))
+    memory = SessionMemory.test_mode(sections=sections)
+    kept = [memory.add("findings", f"important {number}", priority=rank) for number, rank in enumerate(priorities)]
+    low = memory.add("findings", "an aside on harbours")
+    assert low.id not in memory
+    assert list(memory["findings"]) == kept
+    assert await memory.fetch(low.id) == low
+    raised = memory.update(kept[0].id, "important still")  # takes no more room than it has
+    assert raised.id in memory
+    with pytest.raises(SectionFullError):
+        memory.add("findings", "pinned", pinned=True)
+    memory.add("few", "a")
+    with pytest.raises(SectionFullError):
+        memory.add("few", "b")
+    await memory.save()
+    async with SessionMemory.open(memory.fs, "test", sections=sections) as again:
+        assert [item.id for item in again["findings"]] == [item.id for item in kept]
+        assert (await again.fetch(low.id)).text == low.text
+        context = await again.assemble_context("harbours", budget=200)
+        assert context.decision(low.id).reason in (Reason.RECALLED, Reason.ARCHIVED, Reason.NO_ROOM)
+
+
+def test_an_update_that_outgrows_its_rank_is_archived() -> None:
+    """A live item whose new text finds no room among higher ones leaves; both texts stay in the archive."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("findings", 10, eviction="priority"),), counter=len)
+    high, low = memory.add("findings", "a" * 6, priority=5), memory.add("findings", "b" * 3)
+    memory.update(low.id, "c" * 7)
+    assert list(memory["findings"]) == [high]
+    assert [version.item.text for version in memory["findings"].archive.in_memory()] == ["bbb", "c" * 7]

@@ -236,6 +236,9 @@ def tokens_of_run(spec: SectionSpec, units: list[Candidate], count: TokenCounter
     """Return what units take under one header: a source that the item before it has is named but once."""
     if not units:
         return 0
+    if spec.is_verbatim:
+        items = [item for unit in units for item in unit.items]
+        return sum(count(item_piece(item, spec.labels)) for item in items)
     recalled = sum(len(unit.items) for unit in units if unit.recalled)
     pieces, named = [recalled_header(spec.title, recalled=recalled) if recalled else header_piece(spec.title)], None
     for unit in sorted(units, key=lambda unit: unit.position):

@@ -262,6 +262,27 @@ async def test_both_updating_one_item_is_a_conflict_that_shows_both(place: Any) 
         raise _DroppedError
 
 
+async def test_a_conflict_that_was_caught_is_not_raised_again(place: Any) -> None:
+    """Leaving the block raises a conflict that nobody has heard of, and no other; the other's changes stand."""
+    with pytest.raises(ConflictError, match="contract"):
+        async with writers(place) as (one, other):
+            other.update("contract", "never told")
+            one.update("contract", "the first's contract")
+            await one.save()
+    opened = [SessionMemory.open(place, sections=SPECS) for _ in range(2)]
+    async with opened[0] as one, opened[1] as other:
+        one.update("contract", "the second's contract")
+        other.update("contract", "mine")
+        await one.save()
+        with pytest.raises(ConflictError):
+            await other.save()
+        other.add("messages", "said after it")
+    assert (await stored(place))["documents"] == [("contract", "the second's contract")]
+    async with SessionMemory.open(place, sections=SPECS) as memory:
+        memory.update("contract", "mine, repeated")
+    assert (await stored(place))["documents"] == [("contract", "mine, repeated")]
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [

@@ -147,6 +147,12 @@ class PlainSection:
         asks = any(row.position == self.asking for row in unit)
         return asks and not spoken and bool(self.open_calls(unit[0].group))
 
+    def is_outranked(self, spec: SectionSpec, item: Item) -> bool:
+        """Return whether an item that finds no room goes to the archive: one that is in no unit with others."""
+        is_plain = not calls_of(item) and not results_of(item) and not item.pinned
+        of_own = [row for row in self.rows if row.group in self.own(item) and row.item.id != item.id]
+        return spec.eviction == "priority" and is_plain and not of_own and not self.superseded(item)
+
     def drop(self, rows: list[Row]) -> None:
         for row in rows:
             self.rows.remove(row)
@@ -286,6 +292,7 @@ class SectionMachine(RuleBasedStateMachine):
         self.flushed: list[Archived] = []
         self.journal: list[tuple[str, dict[str, object]]] = []
         self.made = self.accepted = 0
+        self.outranked: str | None = None
         self.compactions: list[tuple[list[Item], list[Row], list[int]]] = []  # what was made, of what, in which units
 
     def item(
@@ -310,6 +317,12 @@ class SectionMachine(RuleBasedStateMachine):
         victims = None if too_large else self.plain.victims(self.spec, item, growth, count)
         if self.policy not in ORDER and POLICIES[self.policy].key:
             victims = self.whatever_goes(change, item)
+        elif victims is None and not too_large and self.plain.is_outranked(self.spec, item):
+            change(item)
+            assert self.section.journal[-1] == ("evict", {"ids": [item.id]})
+            assert self.section.journal[-2][1]["evicted"] == []
+            self.outranked = item.id
+            return True
         elif victims is None:
             before = self.seen()
             with pytest.raises(ItemTooLargeError if too_large else SectionFullError):
@@ -321,6 +334,13 @@ class SectionMachine(RuleBasedStateMachine):
         if victims is not None:
             self.plain.drop(sorted(victims, key=lambda row: self.section.journal[-1][1]["evicted"].index(row.item.id)))
         return victims is not None
+
+    def settle(self, item: Item) -> None:
+        """Count an accepted change, and archive the item if the change was the outranked item's own."""
+        self.accepted += 1
+        if self.outranked == item.id:
+            self.plain.drop([row for row in self.plain.rows if row.item.id == item.id])
+        self.outranked = None
 
     def whatever_goes(self, change: Callable[[Item], None], item: Item) -> list[Row] | None:
         """Make a change under a policy of which the plain account knows no order: believe the section's choice."""
@@ -358,7 +378,7 @@ class SectionMachine(RuleBasedStateMachine):
         self.made += 1
         if self.attempt(self.section.add, item, tokens, 1):
             self.plain.add(item)
-            self.accepted += 1
+            self.settle(item)
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data(), spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED, key=KEYS)
@@ -377,7 +397,7 @@ class SectionMachine(RuleBasedStateMachine):
         item = self.item(old.id, spoken, tokens, priority, pinned=pinned, key=key)
         if self.attempt(self.section.update, item, tokens - old.tokens, 0):
             self.plain.update(item)
-            self.accepted += 1
+            self.settle(item)
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
@@ -393,7 +413,7 @@ class SectionMachine(RuleBasedStateMachine):
             item = data.draw(st.sampled_from(gone))
             if self.attempt(self.section.add, item, item.tokens, 1):
                 self.plain.add(item)
-                self.accepted += 1
+                self.settle(item)
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data(), spoken=st.lists(SPOKEN, max_size=3))

@@ -117,7 +117,7 @@ def test_the_default_sections_are_those_of_the_design() -> None:
         s.name: (s.budget, s.priority, s.floor, s.placement, s.eviction, s.persistence)
         for s in check_specs(DEFAULT_SECTIONS).values()
     } == {
-        "role": (2_000, 100, 0, *static),
+        "role": (32_000, 100, 0, *static),
         "playbooks": (8_000, 80, 0, *static),
         "plan_examples": (8_000, 30, 0, *static),
         "messages": (32_000, 90, 0.35, "history", "fifo", "stream"),
@@ -136,7 +136,7 @@ def test_the_default_sections_are_those_of_the_design() -> None:
     named = {spec.name: spec for spec in DEFAULT_SECTIONS}
     messages = named["messages"]
     assert (messages.recent, messages.low_water, messages.recall) == (4, 0.5, 0.25)
-    assert [name for name, spec in named.items() if spec.explicit_only] == ["role", "playbooks"]
+    assert [name for name, spec in named.items() if spec.is_verbatim] == ["role"]
     assert [name for name, spec in named.items() if not spec.in_context] == ["audit"]
     assert [name for name, spec in named.items() if spec.max_items] == ["last_intent"]
 

@@ -36,6 +36,7 @@ from kaosmem import (
     UnknownFormatError,
     UnknownItemError,
     UnknownSectionError,
+    UnknownSessionError,
     WindowTooSmallError,
     delete_session,
     list_sessions,
@@ -501,14 +502,20 @@ async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> No
     assert (await memory.assemble_context(budget=100)).items == (kept,)
 
 
-async def test_reading_a_session_that_is_not_there_says_so(tmp_path: Path) -> None:
-    """It is empty, and a name may be mistyped."""
-    async with SessionMemory.open(tmp_path, "room") as memory:
-        memory.add("messages", "hello")
-    async with SessionMemory.open(tmp_path, "rom", read_only=True) as memory:
-        assert memory.notices == ("no session 'rom' is stored here, so this one is empty",)
-    async with SessionMemory.open(tmp_path, "room", read_only=True) as memory:
-        assert memory.notices == ()
+async def test_reading_a_session_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
+    """A mistyped id raises, with the id that is most like it, unless an empty session will do; nothing is made."""
+    with pytest.raises(UnknownSessionError, match="none is stored there"):
+        async with SessionMemory.open(tmp_path, "rom", read_only=True):
+            pytest.fail("it was opened")
+    for session_id in ("room", "kitchen"):
+        async with SessionMemory.open(tmp_path, session_id) as memory:
+            memory.add("messages", "hello")
+    with pytest.raises(UnknownSessionError, match=r"no session 'rom' in .*; the nearest of 2 is 'room'"):
+        async with SessionMemory.open(tmp_path, "rom", read_only=True):
+            pytest.fail("it was opened")
+    async with SessionMemory.open(tmp_path, "rom", read_only=True, missing_ok=True) as memory:
+        assert memory.used == 0
+    assert await list_sessions(tmp_path) == ["kitchen", "room"]
 
 
 async def test_read_only_serves_and_refuses_changes(tmp_path: Path) -> None:

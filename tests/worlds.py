@@ -22,6 +22,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolResultCompactionStrategy,
     ToolUseBlock,
+    Trust,
 )
 from kaosmem.eviction import POLICIES
 from kaosmem.testing import ScriptedLLM
@@ -105,6 +106,7 @@ def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
         eviction = draw(st.sampled_from(sorted(POLICIES)))
         budget = draw(st.sampled_from([None, None, 40, 90, 200, 400]))
         bounded = POLICIES[eviction].bounded
+        header = draw(st.sampled_from([None, ""])) if placement == "static" else None
         may_compact = budget is not None and placement != "static" and eviction != "refuse"
         made.append(
             SectionSpec(
@@ -120,7 +122,8 @@ def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
                 recall=draw(st.sampled_from([0.0, 0.25, 1.0])),
                 max_items=draw(st.sampled_from([None] * 6 + [1, 4])) if bounded else None,
                 in_context=draw(st.sampled_from([True] * 7 + [False])),
-                provenance=draw(st.sampled_from([False, False, True])),
+                header=header,
+                provenance=header is None and draw(st.sampled_from([False, False, True])),
                 compaction=draw(st.sampled_from([None, *compactions()])) if may_compact else None,
             )
         )
@@ -176,6 +179,7 @@ def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
                 section,
                 draw(texts),
                 role=role,
+                trust=draw(st.sampled_from([None, None, Trust.USER])),
                 pinned=pinned,
                 priority=draw(st.integers(0, 2)),
                 metadata=metadata,

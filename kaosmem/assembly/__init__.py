@@ -13,7 +13,7 @@ from typing import Literal
 
 from kaosmem.assembly.allocation import FRAME, Need, allocate, scaled_floors, window_too_small
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
-from kaosmem.assembly.costs import Costs, measure
+from kaosmem.assembly.costs import Costs, check_required, measure
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.shortening import Shortened, Shortener
 from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, WindowTooSmallError
@@ -33,6 +33,7 @@ __all__ = [
     "allocate",
     "assemble",
     "check_budget",
+    "check_required",
     "measure",
     "preview",
 ]
@@ -81,7 +82,7 @@ def assemble(
             heavier = {**error.need, FRAME: error.need[FRAME] + window - room}
             raise window_too_small(heavier, window) from None
         rendered = format.render(packing.layout)
-        used = packing.used if counter.additive else format.count(rendered, counter)
+        used = packing.used if counter.additive and packing.adds_up else format.count(rendered, counter)
         if used <= window:
             break
         # Pieces of a counter that is not additive can weigh more together: give the difference up and pack again.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
+from kaosmem.errors import ItemTooLargeError, SectionFullError
+from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark, get_format
 from kaosmem.formats.labels import LabelStyle
 from kaosmem.formats.text import header_piece, item_tokens, recalled_header
+from kaosmem.names import shown
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item
@@ -63,7 +65,7 @@ class Costs:
 
     def header(self, spec: SectionSpec) -> int:
         """Return what it costs to begin a section in the system message or the block."""
-        return self._counter(header_piece(spec.title))
+        return 0 if spec.is_verbatim else self._counter(header_piece(spec.title))
 
     def recalled_header(self, spec: SectionSpec, left_out: int | None, recalled: int) -> int:
         """Return what it costs to begin so many recalled items; `left_out` as for the header itself."""
@@ -100,3 +102,21 @@ class Costs:
 def entries_of(unit: Candidate) -> list[ChatMessage]:
     """Return a unit as the messages that a history shows of it."""
     return repair([item.message for item in unit.items])
+
+
+def check_required(spec: SectionSpec, required: Sequence[Item], item: Item, counter: TokenCounter) -> None:
+    """Raise ItemTooLargeError or SectionFullError if an item that must be shown exceeds the budget of its section.
+
+    required: the items of a static section that must be shown with it, itself included, in order.
+    """
+    costs = Costs(get_format("text"), counter)  # which costs the same as every other outside the histories
+    need = costs.header(spec) + costs.pieces(required, style=spec.labels)
+    if spec.budget is None or need <= spec.budget:
+        return
+    alone = costs.header(spec) + costs.pieces((item,), style=spec.labels)
+    error = ItemTooLargeError if alone > spec.budget else SectionFullError
+    raise error(
+        f"section {spec.name!r} would have to show {need:,} tokens, {alone:,} of them for item {shown(item.id)}, and "
+        f"its budget is {spec.budget:,}; shorten or remove such items, or raise the budget, as by "
+        f"DEFAULT_SECTIONS.replace({spec.name}={{'budget': {need}}})"
+    )

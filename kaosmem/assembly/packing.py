@@ -12,7 +12,7 @@ from kaosmem.assembly.fitting import Run, Share, fit
 from kaosmem.assembly.tail import Tail, TailCutter
 from kaosmem.duplicates import Shown
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
-from kaosmem.formats.text import header_piece, item_pieces, recalled_header
+from kaosmem.formats.text import adds_up, header_piece, item_pieces, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.types import ChatMessage, Item
 
@@ -198,13 +198,28 @@ class Packing:
     @cached_property
     def layout(self) -> Layout:
         """What the packing shows, in order."""
-        static = [piece for share in self._placed("static") for piece in self._pieces(share)]
+        static = [*self._verbatim.values()]
+        static += [piece for share in self._static for piece in self._pieces(share)]
         shares = (*self._placed("query"), *self._recalled.values())
         block = [piece for share in shares for piece in self._pieces(share)]
         return Layout(tuple(static), self._history, tuple(block), self._block_place if block else None)
 
+    @property
+    def _static(self) -> list[Share]:
+        """The shares of static sections, verbatim ones first."""
+        return sorted(self._placed("static"), key=lambda share: not share.spec.is_verbatim)
+
+    @cached_property
+    def _verbatim(self) -> dict[str, str]:
+        """The texts of the items without a label, by id. They come before everything that has one."""
+        items = ((item, share.spec.labels) for share in self._static for item in share.items)
+        return {item.id: f"{text}\n" for item, style in items if (text := style.bare_text(item))}
+
     def _pieces(self, share: Share) -> Iterator[str]:
         spec, tail = share.spec, self._tails.get(share.spec.name)
+        if spec.is_verbatim:
+            yield from item_pieces([item for item in share.items if item.id not in self._verbatim], spec.labels)
+            return
         for is_recalled, run in share.runs.items():
             if items := run.items:
                 if is_recalled:
@@ -216,10 +231,16 @@ class Packing:
     @property
     def items(self) -> tuple[Item, ...]:
         """The items that are shown, in order."""
-        static = [item for share in self._placed("static") for item in share.items]
+        static = [item for share in self._static for item in share.items]
+        static.sort(key=lambda item: item.id not in self._verbatim)
         tails = [item for tail in self._tails.values() for unit in tail.shown for item in unit.items]
         block = [item for share in (*self._placed("query"), *self._recalled.values()) for item in share.items]
         return (*static, *tails, *block)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the tokens of the pieces add up to those of the whole, with a counter that is additive."""
+        return adds_up(self.layout.static)
 
     @property
     def used(self) -> int:

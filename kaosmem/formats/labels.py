@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kaosmem.formats.delimiters import PROVIDERS_ROLES, speaker_name
 from kaosmem.memos import register_memo
+from kaosmem.types import Trust
 
 if TYPE_CHECKING:
     from kaosmem.types import Item
@@ -50,10 +51,20 @@ class LabelStyle:
     """What the labels of a section show.
 
     dates: which day they show. provenance: whether they show how far the item is trusted.
+    verbatim: the application's own texts have no label.
     """
 
     dates: Dates = "timestamp"
     provenance: bool = False
+    verbatim: bool = False
+
+    def bare_text(self, item: Item) -> str:
+        """Return the text of an item that is shown without label and escapes, "" for any other.
+
+        White space around it goes. A blank text keeps its label, so that each piece begins with a visible mark.
+        """
+        is_bare = self.verbatim and item.trust >= Trust.APPLICATION and not item.sources
+        return item.text.strip() if is_bare else ""
 
     def label(self, item: Item, *, continued: bool = False) -> str:
         """Return the text before an item's own. continued: the item right before it is of the same group."""
@@ -71,7 +82,7 @@ class LabelStyle:
 
     def continues(self, item: Item, before: Item | None) -> bool:
         """Return whether an item is of the group of the one that is shown before it in its section."""
-        return before is not None and self._group(item) == self._group(before) != ()
+        return before is not None and not self.verbatim and self._group(item) == self._group(before) != ()
 
     def _group(self, item: Item) -> Group:
         return item.memo(f"group {self.dates}", self._find_group)

@@ -1,7 +1,8 @@
 """The text format, and the pieces of the system message and the block, which every format shares.
 
 A section begins `## name`, and each item with a label (`labels.py`). Every piece ends in a newline and begins with a
-visible mark, so that counts of pieces add up, and stored text can't forge a delimiter.
+visible mark, so that counts of pieces add up, and stored text can't forge a delimiter. The application's own texts in a
+verbatim section have no label. They come first, so that none follows a stored text, whose end no label would show.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ def header_piece(title: str) -> str:
     return f"## {_NOT_IN_TITLE.sub(' ', title)}\n"
 
 
+def adds_up(pieces: Sequence[str]) -> bool:
+    """Return whether the tokens of pieces in a row add up: none but the first begins with `/`, as verbatim ones may."""
+    return not any(piece.startswith("/") for piece in pieces[1:])
+
+
 def item_pieces(items: Sequence[Item], style: LabelStyle) -> Iterator[str]:
     """Return items of one section as they are shown one after another."""
     for before, item in zip((None, *items), items, strict=False):
@@ -45,11 +51,15 @@ def item_piece(item: Item, style: LabelStyle = PLAIN, *, continued: bool = False
 
     continued: the item before it is of the same group, so that its label is short.
     """
+    if text := style.bare_text(item):
+        return f"{text}\n"
     return _piece(style.label(item, continued=continued), item, spoken=style.has_speaker(item))
 
 
 def item_tokens(item: Item, counter: TokenCounter, style: LabelStyle = PLAIN, *, continued: bool = False) -> int:
     """Return the tokens of an item's piece."""
+    if text := style.bare_text(item):
+        return counter(f"{text}\n")
     label, spoken = style.label(item, continued=continued), style.has_speaker(item)
     if _false_delimiters(item, spoken=spoken) or not isinstance(item.content, str):
         return counter(_piece(label, item, spoken=spoken))

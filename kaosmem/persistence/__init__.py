@@ -6,7 +6,7 @@ from kaosmem.persistence.items import decoded
 from kaosmem.persistence.log import TOMBSTONE, SessionLog
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.sessions import delete_session, fingerprint, list_sessions
+from kaosmem.persistence.sessions import delete_session, fingerprint, list_sessions, unknown_session
 from kaosmem.persistence.storage import Location, filesystem_of, same_place
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "fingerprint",
     "list_sessions",
     "same_place",
+    "unknown_session",
 ]

@@ -7,7 +7,7 @@ from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.sources import AttachedSection, ForgettingSource, NamedSource, Source, renamed
-from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, check_specs
+from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, SectionSpecs, check_specs
 from kaosmem.sections.substitution import Replaced, Substitution, message_of, substitution
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Replaced",
     "Section",
     "SectionSpec",
+    "SectionSpecs",
     "Source",
     "StoredIndex",
     "Substitution",

@@ -47,6 +47,11 @@ class Proposer:
         """Return the newest item of role user with more than tool results, in a history."""
         return self._required.newest_question
 
+    @property
+    def required(self) -> list[Item]:
+        """Return the items that must be shown, in order."""
+        return [item for first in sorted(self._required.units()) for item in self._held.unit(first)[0]]
+
     def added(self, ordinal: int) -> None:
         """Note a new item."""
         self._required.note(ordinal)

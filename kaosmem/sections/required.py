@@ -11,6 +11,11 @@ from kaosmem.types import Item
 from kaosmem.units import Link
 
 
+def is_required(spec: SectionSpec, item: Item) -> bool:
+    """Return whether an item must be shown for its own sake: it is pinned, or of role system in a static section."""
+    return item.pinned or (spec.placement == "static" and item.role == "system")
+
+
 class Required:
     """The held items that must be shown: pinned ones, a static section's of role system, a history's newest question.
 
@@ -34,7 +39,7 @@ class Required:
     def note(self, ordinal: int) -> None:
         """Note an item that is new or has changed."""
         item = self._held.as_stored(ordinal)
-        needed = item.pinned or (self._spec.placement == "static" and item.role == "system")
+        needed = is_required(self._spec, item)
         (self._needed.add if needed else self._needed.discard)(ordinal)
         if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:
             self._questions.pop(ordinal, None)

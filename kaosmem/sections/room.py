@@ -1,4 +1,4 @@
-"""Who leaves a section so that an item has room in it."""
+"""Units that leave a section so that an item has room in it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from kaosmem.types import MAX_INTEGER, Item
 from kaosmem.units import Link
 
 
-def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int) -> list[str]:
-    """Return the ids of what an item, new or updated, by which a section grows so much, supersedes or evicts.
+def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int) -> list[str] | None:
+    """Return the ids of the items that an item, new or updated, supersedes or evicts. None: it is outranked itself.
 
+    tokens, items: what the section grows by.
     Raises InvalidContentError, ItemTooLargeError or SectionFullError.
     """
     first = _superseded(held, item)
     if first is None:
-        return _choose_victims(spec, held, item, tokens=tokens, items=items)
+        try:
+            return _choose_victims(spec, held, item, tokens=tokens, items=items)
+        except SectionFullError:
+            if POLICIES[spec.eviction].competes and _may_leave(held, item):
+                return None
+            raise
     unit, _, freed = held.unit(first)
     victims = _choose_victims(spec, held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,))
     return [*(each.id for each in unit), *victims]
@@ -83,6 +89,12 @@ def _choose_victims(
             "outranks the item stays; raise its budget or max_items, or choose a policy that evicts"
         )
     return _ids(held, victims)
+
+
+def _may_leave(held: Holdings, item: Item) -> bool:
+    """Return whether an item, new or updated, can be archived without tearing a unit."""
+    unit, link = [each for first in held.would_join(item) for each in held.unit(first)[0]], Link.of(item)
+    return link.is_plain and not item.pinned and all(each.id == item.id for each in unit)
 
 
 def _ids(held: Holdings, firsts: Iterable[int]) -> list[str]:

@@ -17,6 +17,7 @@ from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.required import is_required
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Replaced, Substitution
@@ -90,6 +91,19 @@ class Section:
     def newest_user_item(self) -> Item | None:
         """Return the newest item of role user with more than tool results; histories alone keep track of it."""
         return self._ledger.proposer.newest_question
+
+    def required_with(self, item: Item) -> list[Item]:
+        """Return the items that a static section must show whole once it has this one, in order.
+
+        None in other sections, whose items a context may shorten, and none for an item that need not be shown.
+        """
+        if self.spec.placement != "static" or not is_required(self.spec, item):
+            return []
+        held = self._ledger.proposer.required
+        kept = [each for each in held if each.id == item.id or each.key is None or each.key != item.key]
+        if not any(each.id == item.id for each in kept):
+            return [*kept, item]
+        return [item if each.id == item.id else each for each in kept]
 
     @property
     def compacted(self) -> list[Item]:
@@ -212,7 +226,8 @@ class Section:
     def add(self, item: Item) -> None:
         """Add an item, evicting what it supersedes, and others where the policy allows it and there is no compaction.
 
-        It supersedes the live item with its key, pinned or not, which leaves with its whole unit.
+        It supersedes the live item with its key, pinned or not, which leaves with its whole unit. If the policy lets
+        newcomers compete and the item is outranked, it goes to the archive itself.
         Raises DuplicateItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
         """
         self._check_change(item)
@@ -222,8 +237,10 @@ class Section:
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
             )
         evicted = choose_leaving(self.spec, self._ledger.held, item, tokens=item.tokens, items=1)
-        self._ledger.add(item, evicted)
-        self._log("add", item=item, evicted=evicted)
+        self._ledger.add(item, evicted or [])
+        self._log("add", item=item, evicted=evicted or [])
+        if evicted is None:
+            self.evict((item.id,))
 
     def update(self, item: Item) -> None:
         """Put an item in the place of the live one with its id, which goes to the archive.
@@ -235,8 +252,10 @@ class Section:
         check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
         evicted = choose_leaving(self.spec, self._ledger.held, item, tokens=growth, items=0)
-        self._ledger.update(item, evicted)
-        self._log("update", item=item, evicted=evicted)
+        self._ledger.update(item, evicted or [])
+        self._log("update", item=item, evicted=evicted or [])
+        if evicted is None:
+            self.evict((item.id,))
 
     def remove(self, item_id: str) -> None:
         """Move one item to the archive. Raises UnknownItemError."""

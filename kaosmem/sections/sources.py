@@ -88,4 +88,5 @@ class AttachedSection:
 
 def renamed(spec: SectionSpec, name: str) -> SectionSpec:
     """Return a spec under another name, shown under the title that it had."""
-    return spec if spec.name == name else replace(spec, name=name, header=spec.title)
+    header = spec.name if spec.header is None else spec.header
+    return spec if spec.name == name else replace(spec, name=name, header=header)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import check_instance, check_listed
-from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, UnsupportedVersionError
+from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, UnknownSectionError, UnsupportedVersionError
 from kaosmem.eviction import POLICIES
 from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, shown, shown_name
@@ -41,12 +42,13 @@ class SectionSpec:
     low_water: share of its cap that a history keeps when it is cut.
     recall: share of its cap that earlier messages and evicted items may take if they match the query.
     persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
-    explicit_only: the application alone writes the section, never an extraction.
     in_context: whether the section is ever shown.
     compaction: shortens the section before it is shown, once its items exceed its budget. Until then `add` evicts
         nothing. What still does not fit is evicted. Replaced items come back under a larger budget, if the section with
         them takes at most `low_water` of it.
-    header: the title in the context. The default is the name.
+    header: the title in the context. The default is the name. "" makes a static section verbatim: the application's own
+        texts stand there without header and label, unescaped, before all other static sections. White space around a
+        text goes. A text that is trusted less keeps its label.
     provenance: shows the trust of each item in its label. A history shows it only for recalled messages.
     dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the item was added, if it
         has no timestamp) or `none`.
@@ -73,7 +75,6 @@ class SectionSpec:
     recall: float = 0.25
     persistence: Literal["stream", "snapshot", "none"] = "stream"
     max_items: int | None = None
-    explicit_only: bool = False
     in_context: bool = True
     ranker: Ranker | None = None
     header: str | None = None
@@ -100,7 +101,7 @@ class SectionSpec:
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
         for field in ("retrieval_threshold", "recent"):
             self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
-        for field in ("explicit_only", "in_context", "provenance"):
+        for field in ("in_context", "provenance"):
             self._require(field, isinstance(getattr(self, field), bool), "True or False")
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")
@@ -112,9 +113,12 @@ class SectionSpec:
         )
         self._require(
             "header",
-            self.header is None or (_is_text(self.header) and self.header.isprintable()),
-            "one line of text, or None for the name",
+            self.header in (None, "") or (_is_text(self.header) and self.header.isprintable()),
+            'one line of text, None for the name, or "" for none in a static section',
         )
+        if self.header == "":
+            self._require("placement", self.placement == "static", "'static' with the header \"\"")
+            self._require("provenance", not self.provenance, 'False with the header "", which leaves labels out')
         if self.max_items is not None and not POLICIES[self.eviction].bounded:
             raise InvalidArgumentError(
                 f"section {self.name!r} has max_items, but eviction {self.eviction!r} makes no room; choose a "
@@ -135,12 +139,17 @@ class SectionSpec:
     @property
     def labels(self) -> LabelStyle:
         """Return what the labels of its items show."""
-        return LabelStyle(self.dates, self.provenance)
+        return LabelStyle(self.dates, self.provenance, self.is_verbatim)
 
     @property
     def recalls(self) -> bool:
         """Return whether what the section evicts may be shown again."""
         return self.placement != "static" and self.recall > 0
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Return whether the application's own texts are shown as they are."""
+        return self.header == ""
 
     @property
     def title(self) -> str:
@@ -194,28 +203,64 @@ def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
     return by_name
 
 
-DEFAULT_SECTIONS: tuple[SectionSpec, ...] = (
-    SectionSpec("role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", explicit_only=True),
-    SectionSpec(
-        "playbooks",
-        8_000,
-        80,
-        placement="static",
-        eviction="none",
-        persistence="snapshot",
-        explicit_only=True,
-    ),
-    SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none", persistence="snapshot"),
-    SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, low_water=0.5, recall=0.25),
-    SectionSpec("last_intent", 2_000, 85, recall=0.0, max_items=1),
-    SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
-    SectionSpec("lessons", 16_000, 60),
-    SectionSpec("documents", None, 50, 0.35, eviction="none"),
-    SectionSpec("graph", None, 45, eviction="none", ranker=GraphRanker()),
-    SectionSpec("actions", 16_000, 40, eviction="lru"),
-    SectionSpec("plan_history", 8_000, 35, eviction="lru"),
-    SectionSpec("reflection", 8_000, 30),
-    SectionSpec("working", 16_000, 75, persistence="none"),
-    SectionSpec("planning_context", 16_000, 75, persistence="none"),
-    SectionSpec("audit", None, 0, eviction="none", in_context=False),
+class SectionSpecs(tuple[SectionSpec, ...]):
+    """Specs of a session's sections, in order of declaration."""
+
+    __slots__ = ()
+
+    def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
+        """Return these specs with some changed, each by its name: a whole spec, or the fields that change.
+
+        Raises UnknownSectionError for a name that no spec has, InvalidArgumentError for a field that no spec has, and
+        as SectionSpec.
+
+        >>> from kaosmem import DEFAULT_SECTIONS, SessionMemory
+        >>> sections = DEFAULT_SECTIONS.replace(role={"budget": 64_000}, findings={"eviction": "refuse"})
+        >>> memory = SessionMemory.test_mode(sections=sections)
+        >>> memory["role"].budget
+        64000
+        """
+        names = [spec.name for spec in self]
+        for name in changes:
+            if name not in names:
+                close = get_close_matches(name, names, n=1, cutoff=0.0)
+                raise UnknownSectionError(f"no section {shown(name)} to replace; the nearest name is {close[0]!r}")
+        return SectionSpecs(_changed(spec, changes[spec.name]) if spec.name in changes else spec for spec in self)
+
+
+def _changed(spec: SectionSpec, change: SectionSpec | Mapping[str, object]) -> SectionSpec:
+    if isinstance(change, SectionSpec):
+        if change.name != spec.name:
+            raise InvalidArgumentError(f"section {spec.name!r} is replaced by one named {change.name!r}; keep the name")
+        return change
+    if not isinstance(change, Mapping):
+        given = type(change).__name__
+        raise InvalidArgumentError(f"section {spec.name!r} is replaced by a {given}; give a SectionSpec or its fields")
+    known = [field.name for field in fields(spec) if field.name != "name"]
+    for name in change:
+        if name not in known:
+            close = get_close_matches(str(name), known, n=1, cutoff=0.0)
+            raise InvalidArgumentError(f"a SectionSpec has no field {shown(name)}; the nearest is {close[0]!r}")
+    changed: SectionSpec = replace(spec, **change)  # type: ignore[arg-type]
+    return changed
+
+
+DEFAULT_SECTIONS = SectionSpecs(
+    (
+        SectionSpec("role", 32_000, 100, placement="static", eviction="none", persistence="snapshot", header=""),
+        SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"),
+        SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none", persistence="snapshot"),
+        SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, low_water=0.5, recall=0.25),
+        SectionSpec("last_intent", 2_000, 85, recall=0.0, max_items=1),
+        SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
+        SectionSpec("lessons", 16_000, 60),
+        SectionSpec("documents", None, 50, 0.35, eviction="none"),
+        SectionSpec("graph", None, 45, eviction="none", ranker=GraphRanker()),
+        SectionSpec("actions", 16_000, 40, eviction="lru"),
+        SectionSpec("plan_history", 8_000, 35, eviction="lru"),
+        SectionSpec("reflection", 8_000, 30),
+        SectionSpec("working", 16_000, 75, persistence="none"),
+        SectionSpec("planning_context", 16_000, 75, persistence="none"),
+        SectionSpec("audit", None, 0, eviction="none", in_context=False),
+    )
 )

@@ -12,10 +12,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import Clock, check_clock, check_several
-from kaosmem.assembly import Context, assemble, check_budget, measure
+from kaosmem.assembly import Context, assemble, check_budget, check_required, measure
 from kaosmem.display import fitted, listed
 from kaosmem.duplicates import statement
 from kaosmem.errors import (
+    ConflictError,
     CorruptionError,
     ForgetIncompleteError,
     ReadOnlyError,
@@ -28,7 +29,7 @@ from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import get_format, parse_message
 from kaosmem.ingest import IngestReport
 from kaosmem.names import check_item_id, check_name, shown
-from kaosmem.persistence import Location, SessionLog, filesystem_of
+from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_session
 from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
@@ -102,8 +103,6 @@ class SessionMemory:
             for section in self._sections.values()
             if (strategy := section.spec.compaction) and not read_only
         ]
-        if read_only and not log.seq:
-            self._notices.append(f"no session {shown(self.session_id)} is stored here, so this one is empty")
         self._read_only = read_only
         self._one_loop = one_loop
         self._clock = clock
@@ -152,6 +151,7 @@ class SessionMemory:
         ranker: Ranker | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        missing_ok: bool = False,
         single_writer: bool = False,
     ) -> AsyncIterator[SessionMemory]:
         """Open a session, new or stored. Leaving the block saves it; an exception discards unsaved changes.
@@ -164,9 +164,10 @@ class SessionMemory:
         clock: returns aware times. The default is the computer's clock.
         read_only: the session cannot be changed. One process reads such a session once and shares it among all who open
             it. Of a damaged session, all intact items are there (see `damage`).
+        missing_ok: with read_only, an id that is not stored gives an empty session instead of UnknownSessionError.
         single_writer: no other process writes to the session, so the filesystem need not tell writers apart.
         Raises NotOpenedError without `async with`; InvalidNameError, InvalidArgumentError and UnknownEncodingError
-        before any I/O; CorruptionError, UnsupportedVersionError.
+        before any I/O; UnknownSessionError, CorruptionError, UnsupportedVersionError, DurabilityError.
 
         >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
         ...     item = memory.add("findings", "Ann owns the deal.")
@@ -181,6 +182,8 @@ class SessionMemory:
         opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
         read = partial(_SHARED.read, opening) if read_only else partial(opening.read, single_writer=single_writer)
         log, hydrated = await asyncio.to_thread(read)
+        if read_only and not missing_ok and not log.seq and not log.damage:
+            raise await asyncio.to_thread(unknown_session, url_or_fs, session_id, namespace)
         memory = cls(
             opening,
             log,
@@ -232,9 +235,13 @@ class SessionMemory:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        is_told = self._saver.is_in_conflict
         try:
             if kind is None and not self._read_only:
                 await self.save()
+        except ConflictError:
+            if not is_told:
+                raise
         finally:
             await self.close()
 
@@ -463,6 +470,7 @@ class SessionMemory:
             sources=sources,
             trust=trust,
         )
+        self._check_required(target, item)
         target.add(item)
         # While its text is at hand: the turn that first shows it need not.
         statement(item)
@@ -502,6 +510,7 @@ class SessionMemory:
         section = self._live(item_id)
         checked = check_content(content)
         item = replace(section.peek(item_id), content=checked, tokens=count_content(checked, self.counter))
+        self._check_required(section, item)
         section.update(item)
         return item
 
@@ -547,6 +556,11 @@ class SessionMemory:
             raise ForgetIncompleteError(
                 f"{listed(unable, 3)} can't forget what is forgotten here; erase it there", sources=unable
             )
+
+    def _check_required(self, section: Section, item: Item) -> None:
+        """Refuse an item that no context could show though it must be shown."""
+        if section.spec.in_context and (required := section.required_with(item)):
+            check_required(section.spec, required, item, self.counter)
 
     def _live(self, item_id: str) -> Section:
         section = self._factory.section_of(item_id)
@@ -640,7 +654,8 @@ class SessionMemory:
 
         Commits of other writers are taken in first. Once begun, a save is finished even if its caller is cancelled.
         Raises ConflictError if both writers changed the same item or section, and DurabilityError. The changes are then
-        not saved.
+        not saved. After a ConflictError, leaving the block tries once more and does not raise it again: open the
+        session anew and repeat the changes.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The rent is 900 euros.")

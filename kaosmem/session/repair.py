@@ -15,10 +15,9 @@ from kaosmem.errors import (
     DurabilityError,
     InvalidContentError,
     KaosmemError,
-    UnknownSessionError,
 )
-from kaosmem.names import MAX_NAME_CHARS, check_name, shown, shown_location
-from kaosmem.persistence import Change, Entry, Location, Recovered, SessionLog, list_sessions
+from kaosmem.names import MAX_NAME_CHARS, check_name, shown
+from kaosmem.persistence import Change, Entry, Location, Recovered, SessionLog, list_sessions, unknown_session
 from kaosmem.persistence.layout import ARCHIVE
 from kaosmem.sections import Archived, Forgotten, Section
 from kaosmem.session.hydration import OPEN, Hydrated, freeze, hydrate
@@ -109,10 +108,7 @@ class _Rescued:
 
 def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
     if session_id not in list_sessions(place.location, place.namespace):
-        raise UnknownSessionError(
-            f"no session {shown(session_id)} in {shown_location(place.location)}, namespace {place.namespace!r}; "
-            "list_sessions() names those that are there"
-        )
+        raise unknown_session(place.location, session_id, place.namespace)
     try:
         sound = _read(place, session_id)
     except CorruptionError:

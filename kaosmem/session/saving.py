@@ -50,6 +50,8 @@ class Saver:
         self._erased: set[str] = set()  # until `forget` returns them
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
         self._tries = 0  # of the save under way
+        self.is_in_conflict = False
+        """Whether the last save raised ConflictError, so that its caller knows what is unsaved."""
         self._one_loop = _OneLoop()
         self._checkpoints = Checkpoints(log, counter=counter)
 
@@ -60,7 +62,12 @@ class Saver:
         unsaved. Raises RuntimeError while another event loop saves.
         """
         with self._one_loop:
-            await _finished(self._save())
+            try:
+                await _finished(self._save())
+            except ConflictError:
+                self.is_in_conflict = True
+                raise
+            self.is_in_conflict = False
 
     async def forget(self, item_ids: Collection[str]) -> set[str]:
         """Erase items and all that is derived from them, here and wherever the session is stored.

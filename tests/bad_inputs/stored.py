@@ -27,8 +27,8 @@ def memory_at(place: Any, session_id: str = "s", **options: Any) -> Any:
 
 
 async def ids_at(place: Any, session_id: str = "s", **options: Any) -> list[str]:
-    """The ids that a session holds now, section by section."""
-    async with memory_at(place, session_id, read_only=True, **options) as memory:
+    """The ids that a session holds now, section by section; none if it is not stored."""
+    async with memory_at(place, session_id, read_only=True, missing_ok=True, **options) as memory:
         return [item.id for spec in SPECS for item in memory[spec.name]]
 
 

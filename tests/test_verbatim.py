@@ -1,0 +1,143 @@
+"""Verbatim sections: the application's own texts stand in the system message as they are, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    Context,
+    InvalidArgumentError,
+    ItemTooLargeError,
+    SectionFullError,
+    SectionSpec,
+    SessionMemory,
+    Trust,
+    UnknownSectionError,
+)
+from kaosmem.formats import count_messages
+from kaosmem.formats.text import item_piece
+from kaosmem.tokens import EstimateCounter
+from tests.worlds import texts
+
+ROLE = "You are a travel agent.\n## Rules\n[system] is a label.\n<context> is a tag."
+SPECS = (
+    SectionSpec("books", placement="static", eviction="none"),
+    SectionSpec("role", placement="static", eviction="none", header=""),
+    SectionSpec("rules", placement="static", eviction="none", header=""),
+)
+
+
+def system_of(context: Context) -> str:
+    """Return the system message of a context that shows static sections alone."""
+    if context.format == "text":
+        return context.text
+    if context.format == "openai":
+        return "".join(message["content"] for message in context.messages)
+    return context.system
+
+
+def counted(context: Context, memory: SessionMemory) -> int:
+    handed_over = context.text if context.format == "text" else context.messages
+    system = context.system if context.format == "anthropic" else ""
+    return count_messages(handed_over, context.format, system=system, counter=memory.counter)
+
+
+@pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
+async def test_the_role_reaches_the_model_as_it_was_written(format: str) -> None:
+    """The default section `role` has no header, no label and no escapes, and comes first."""
+    memory = SessionMemory.test_mode()
+    memory.add("playbooks", "Ask for the dates first.")
+    memory.add("role", f"\n  {ROLE}\n\n")
+    context = await memory.assemble_context(budget=500, format=format)
+    assert system_of(context) == f"{ROLE}\n## playbooks\n[*] Ask for the dates first.\n"
+    assert counted(context, memory) == context.used
+
+
+trusts = st.sampled_from([Trust.APPLICATION, Trust.APPLICATION, Trust.USER, Trust.EXTERNAL])
+items = st.lists(st.tuples(st.sampled_from(["books", "role", "rules"]), texts, trusts), max_size=8)
+
+
+@example([("role", "obey", Trust.USER), ("role", "You are kind.", Trust.APPLICATION)], "text")
+@example([("role", "Be kind.", Trust.APPLICATION), ("rules", "/no_think", Trust.APPLICATION)], "openai")
+@given(items, st.sampled_from(["text", "openai", "anthropic"]))
+def test_no_stored_text_passes_for_the_applications_own(given: list[tuple[str, str, Trust]], format: str) -> None:
+    """Trusted texts come first, as they are; what is trusted less follows under its label, and all is counted."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    for section, text, trust in given:
+        memory.add(section, text, trust=trust, role="system" if section == "role" else "")
+    context = asyncio.run(memory.assemble_context(budget=100_000, format=format))
+    own, labelled = [], []
+    for section in ("role", "rules"):
+        for item in memory[section]:
+            is_own = item.trust is Trust.APPLICATION and item.text.strip()
+            (own if is_own else labelled).append(item)
+    expected = "".join(f"{item.text.strip()}\n" for item in own) + "".join(map(item_piece, labelled))
+    expected += "".join(("## books\n", *map(item_piece, memory["books"]))) if len(memory["books"]) else ""
+    assert system_of(context) == expected
+    assert context.items == (*own, *labelled, *memory["books"])
+    assert counted(context, memory) == context.used
+
+
+async def test_a_role_that_is_accepted_is_shown() -> None:
+    """Each role that `add` takes stands in the next context; one that never could is refused with the sums."""
+    memory = SessionMemory.test_mode(sections=DEFAULT_SECTIONS.replace(role={"budget": 100}), counter=EstimateCounter())
+    for error in (None, None, SectionFullError):
+        if error is None:
+            memory.add("role", "word " * 40)
+        else:
+            with pytest.raises(error, match=r"would have to show \d+ tokens.*its budget is 100; .*'budget': \d+"):
+                memory.add("role", "word " * 40)
+        context = await memory.assemble_context(budget=1_000)
+        assert [item.id for item in context.items] == [item.id for item in memory["role"]]
+    with pytest.raises(ItemTooLargeError):
+        memory.add("role", "word " * 400)
+    kept = memory["role"].peek(context.items[0].id)
+    with pytest.raises(SectionFullError):
+        memory.update(kept.id, "word " * 80)
+    assert memory["role"].peek(kept.id) == kept
+
+
+async def test_a_role_of_five_thousand_tokens_is_shown_by_default() -> None:
+    """The default cap leaves room for the long system prompts of agents."""
+    memory = SessionMemory.test_mode()
+    memory.add("role", "word " * 5_000)
+    assert (await memory.assemble_context(budget=8_000)).by_section["role"].used > 4_999
+
+
+async def test_one_default_section_is_changed_and_opens_again(tmp_path: Path) -> None:
+    """A changed table is a table, its order and its other sections are the same, and it opens what it stored."""
+    sections = DEFAULT_SECTIONS.replace(role={"budget": 64_000, "header": "you"}, findings=SectionSpec("findings", 9))
+    assert [spec.name for spec in sections] == [spec.name for spec in DEFAULT_SECTIONS]
+    assert [a.name for a, b in zip(sections, DEFAULT_SECTIONS, strict=True) if a != b] == ["role", "findings"]
+    for number in range(2):
+        async with SessionMemory.open(tmp_path, sections=sections) as memory:
+            assert memory["role"].spec == sections[0]
+            memory.add("role", f"Rule {number}.")
+    async with SessionMemory.open(tmp_path) as memory:
+        assert (await memory.assemble_context(budget=100)).text == "Rule 0.\nRule 1.\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "remedy"),
+    [
+        ({"rolle": {"budget": 5}}, UnknownSectionError, "nearest name is 'role'"),
+        ({"role": {"buget": 5}}, InvalidArgumentError, "nearest is 'budget'"),
+        ({"role": SectionSpec("lessons")}, InvalidArgumentError, "keep the name"),
+        ({"role": 64_000}, InvalidArgumentError, "give a SectionSpec or its fields"),
+        ({"role": {"name": "lessons"}}, InvalidArgumentError, "no field 'name'"),
+        ({"role": {"floor": 2}}, InvalidArgumentError, "from 0 to 1"),
+        ({"findings": {"header": ""}}, InvalidArgumentError, "'static' with the header"),
+        ({"role": {"provenance": True}}, InvalidArgumentError, "leaves labels out"),
+    ],
+)
+def test_a_change_that_means_nothing_is_refused(changes: Any, error: type[Exception], remedy: str) -> None:
+    """The error names the nearest section or field."""
+    with pytest.raises(error, match=remedy):
+        DEFAULT_SECTIONS.replace(**changes)
