@@ -200,7 +200,14 @@ class DurabilityError(KaosmemError, OSError):
 
 
 class SummaryError(KaosmemError, RuntimeError):
-    """A model failed, or none of its answers was a summary. Nothing has changed. The cause is the model's error."""
+    """A model failed, or none of its answers was a summary. Nothing has changed. The cause is the model's error.
+
+    reason: the type of the model's error, or a few words. It quotes nothing of a conversation.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ForgetIncompleteError(KaosmemError, RuntimeError):

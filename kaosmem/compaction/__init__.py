@@ -1,7 +1,9 @@
 """What shortens conversations: messages in, a shorter list out, one strategy a file."""
 
+from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.pipeline import CompactionPipeline
+from kaosmem.compaction.rules import RULE_CUES
 from kaosmem.compaction.sliding_window import SlidingWindowCompaction
 from kaosmem.compaction.strategy import CompactionStrategy
 from kaosmem.compaction.summarization import SummarizationCompaction
@@ -12,6 +14,7 @@ from kaosmem.compaction.tool_results import ToolResultCompactionStrategy
 from kaosmem.compaction.truncation import TruncationStrategy
 
 __all__ = [
+    "RULE_CUES",
     "SUMMARY_TEMPLATE",
     "CompactionPipeline",
     "CompactionStrategy",
@@ -24,4 +27,5 @@ __all__ = [
     "TokenBudgetComposedStrategy",
     "ToolResultCompactionStrategy",
     "TruncationStrategy",
+    "fallback_reason",
 ]

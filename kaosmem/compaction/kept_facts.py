@@ -1,49 +1,117 @@
-"""The facts that a summary dropped, in a bounded list at its end that later summaries take on."""
+"""The facts and the standing rules that a summary keeps verbatim, in a bounded list that later summaries take on."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, tee
+from typing import NamedTuple
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
+from kaosmem.compaction.rules import RULE_CUES, rules_of
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, ToolResultBlock, ToolUseBlock
 
 SUMMARY_ROLE = "summary"
 
+RULES_HEADING = "Rules of users, verbatim:\n"
 SAID_HEADING = "Kept verbatim:\n"
 TOOLS_HEADING = "Kept verbatim of tools:\n"
+_HEADINGS = tuple(heading.strip() for heading in (RULES_HEADING, SAID_HEADING, TOOLS_HEADING))
+_BULLET = "- "
 _SEPARATOR = "; "
 _LEAST_ROOM = 8  # tokens; where less is left of a list, few facts would fit
 _SHARE = 4
-"""Where there is no room for all, what is new gets one token in so many, and so does what is of tools."""
+"""If there is no room for all, one token in four is for new facts, one for facts of tools, and three for rules."""
+
+
+class _Parts(NamedTuple):
+    """A summary's text by its headings."""
+
+    prose: str
+    rules: Sequence[str]
+    said: str
+    of_tools: str
+
+
+def prose_of(summary: str) -> str:
+    """Return a summary's text without its lists.
+
+    >>> prose_of("They met.\\n\\nKept verbatim:\\nTASK-17")
+    'They met.'
+    """
+    return _parts(summary).prose
+
+
+def without_headings(text: str) -> str:
+    """Return a model's text without the lines that begin a list, so that the text cannot add to one."""
+    if not any(heading in text for heading in _HEADINGS):
+        return text
+    return "\n".join(line for line in text.split("\n") if line.strip() not in _HEADINGS).strip()
+
+
+def _parts(summary: str) -> _Parts:
+    found: dict[str, list[str]] = {"": [], **{heading: [] for heading in _HEADINGS}}
+    lines = found[""]
+    for line in summary.split("\n"):
+        if line in found and line:
+            lines = found[line]
+        else:
+            lines.append(line)
+    prose, rules, said, of_tools = found.values()
+    bullets = [line.removeprefix(_BULLET) for line in rules if line.startswith(_BULLET)]
+    return _Parts("\n".join(prose).strip(), bullets, "\n".join(said), "\n".join(of_tools))
 
 
 class KeptFacts:
-    """The facts of messages that a summary replaces.
+    """The facts and the standing rules of messages that a summary replaces.
 
-    What went to tools and came from them is apart: it is more than anybody reads, and must not crowd out what was said.
+    Facts of calls and their results have a list of their own, so that they do not crowd out the facts of conversation.
     """
 
     def __init__(
-        self, messages: Sequence[ChatMessage], open_tasks: Collection[str] = (), *, counter: TokenCounter
+        self,
+        messages: Sequence[ChatMessage],
+        open_tasks: Collection[str] = (),
+        *,
+        counter: TokenCounter,
+        rule_cues: Mapping[str, Sequence[str]] = RULE_CUES,
     ) -> None:
         self._counter = counter
         self._tasks = [Fact(task) for task in dict.fromkeys(open_tasks)]
-        summaries = [message.text.partition(TOOLS_HEADING) for message in messages if message.role == SUMMARY_ROLE]
+        parts = [_parts(message.text) for message in messages if message.role == SUMMARY_ROLE]
+        new_rules = (rule for message in messages for rule in rules_of(message, rule_cues))
+        self._rules = _newest_of_each((*chain.from_iterable(part.rules for part in parts), *new_rules))
         said, of_tools = (_Remembered(_newest_first(messages, of_tools=of_tools)) for of_tools in (False, True))
-        self._said = said, [fact for text, _, _ in summaries for fact in facts_in(text)]
-        self._of_tools = of_tools, [fact for *_, text in summaries for fact in facts_in(text)]
+        self._said = said, [fact for part in parts for fact in facts_in(f"{part.prose}\n{part.said}")]
+        self._of_tools = of_tools, [fact for part in parts for fact in facts_in(part.of_tools)]
 
     def listed(self, text: str, room: int) -> str:
-        """Return a list of at most `room` tokens of the facts that a text does not have, "" for none.
+        """Return the lists that a text needs, in at most `room` tokens, or "" for none.
 
-        First the ids of open tasks, then what was said, then what is of tools; of each what is new, then what earlier
-        summaries have, so that the oldest go first where a list is full.
+        All rules are listed, oldest first. Of facts, those that the text does not have: first the ids of open tasks,
+        then the facts of conversation, then those of tools; of each first the new ones, then those of earlier
+        summaries. If a list is full, its oldest entries are left out.
         """
         if room <= 0:
             return ""
+        rules = self._ruled(room)
+        room -= self._counter(f"{rules}\n") if rules else 0
+        facts = self._facts(f"{text}\n{rules}", room)
+        return "\n".join(part for part in (rules, facts) if part)
+
+    def _ruled(self, room: int) -> str:
+        """Return the list of rules, the newest ones if there is no room for all."""
+        left = room - room // _SHARE - self._counter(RULES_HEADING)
+        shown: list[str] = []
+        for rule in reversed(self._rules):
+            tokens = self._counter(f"{_BULLET}{rule}\n")
+            if tokens <= left:
+                shown.append(f"{_BULLET}{rule}")
+                left -= tokens
+        return RULES_HEADING + "\n".join(reversed(shown)) if shown else ""
+
+    def _facts(self, text: str, room: int) -> str:
         headings = ((SAID_HEADING, (self._tasks, *self._said)), (TOOLS_HEADING, self._of_tools))
         room -= sum(self._counter(heading) for heading, facts in headings if next(chain(*facts), None))
         if room < 0:
@@ -55,6 +123,12 @@ class KeptFacts:
         tools = choice.take_both(*self._of_tools, choice.left)
         parts = ((SAID_HEADING, said), (TOOLS_HEADING, tools))
         return "\n".join(heading + _SEPARATOR.join(shown) for heading, shown in parts if shown)
+
+
+def _newest_of_each(rules: Iterable[str]) -> list[str]:
+    """Return each rule once, on one line, at the place where it was last said."""
+    last = {" ".join(rule.split()): place for place, rule in enumerate(rules)}
+    return sorted(last, key=last.__getitem__)
 
 
 class _Choice:

@@ -17,22 +17,23 @@ _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
 
 
 class SummarizationCompaction:
-    """Keeps the newest messages, and puts one summary by a model in the place of the older ones.
+    """Keeps the newest messages, and puts one summary in the place of the older ones.
 
-    Protected messages stay. The summary stands where the first of those stood that it replaces, and takes earlier
-    summaries in; nothing is summarised until so much is old that it is worth a request.
+    Protected messages stay. The summary stands at the first place that it replaces, and takes earlier summaries in.
+    Nothing is summarised until so much is old that it is worth a request. If the model fails, the summary is an outline
+    of the messages (`fallback_reason`); the next summary by a model takes it in.
 
-    llm: a model, or a Summarizer with a template or limits of its own. recent_token_budget: what the tail that stays
+    llm: a model, a Summarizer with a template or limits of its own, or None for outlines alone. recent_token_budget: what the tail that stays
     may take; the newest unit stays in any case. min_old_tokens: what messages before it, protected ones and summaries
     aside, take at least. max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half
     of what the summary replaces and all of an earlier one in that. open_tasks: gives the ids of tasks that every
     summary has to name.
-    Raises InvalidArgumentError; `compact` raises SummaryError, and what is old stays.
+    Raises InvalidArgumentError. `compact` raises SummaryError if its Summarizer has no fallback; the history stays.
     """
 
     def __init__(
         self,
-        llm: LLMClient | Summarizer,
+        llm: LLMClient | Summarizer | None,
         recent_token_budget: int,
         min_old_tokens: int,
         *,

@@ -1,16 +1,21 @@
-"""Summaries by a model that keep their word: given everything, checked, and what they dropped carried verbatim."""
+"""Summaries: a model's answer, checked, with the facts and rules that it dropped; an outline if the model fails."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from kaosmem.arguments import check_count, check_instance
+from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
-from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts
+from kaosmem.compaction.fallback import fallback_text, without_fallback_heading
+from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headings
+from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, TIMEOUT_S, ModelRequests
 from kaosmem.compaction.outline import MessageSizes
+from kaosmem.compaction.rules import RULE_CUES
+from kaosmem.compaction.sentences import cut_at_sentence
 from kaosmem.compaction.transcript import transcript_parts
 from kaosmem.errors import InvalidArgumentError, InvalidContentError, SummaryError
 from kaosmem.formats.text import entry_piece, header_piece
@@ -34,8 +39,9 @@ the language of the conversation.
 
 # What the last lines of a request take at most, and what must be left of it for messages.
 _TASK_TOKENS = 256
-_MAX_FAULT_CHARS = 150
 _MIN_ROOM = 256
+_SLIGHTLY = 1.25
+"""An answer up to so many times too long is cut at once. A longer one is asked for again first."""
 
 _WILL_NOT = r"(?:can['’]t|cannot|can not|won['’]t|will not)"
 _REFUSAL = re.compile(
@@ -51,28 +57,61 @@ _REFUSAL = re.compile(
 
 
 class Summarizer:
-    """Asks a model for the summary that takes the place of messages.
+    """Makes the summary that takes the place of messages.
 
+    If the model fails, or none of its answers can be taken, the summary is an outline of the messages in which users'
+    words come first. It begins with "Shortened without a model", and `fallback_reason` tells it from a model's summary.
+    Facts and rules are kept verbatim in either.
+
+    llm: None makes every summary without a model.
     template: instructions to the model, the system message of each request; the messages follow as the user's.
-    attempts: how often each request is made until its answer is taken. max_request_tokens: what is more is split, and
-    each part updates the summary so far. max_kept_tokens: what the list of facts kept verbatim may take.
+    attempts: number of times that each request is made until an answer can be taken.
+    timeout_s: seconds to wait for each answer.
+    pause_s: seconds without a request after the model failed; each further failure doubles them, up to ten minutes.
+    fallback: False raises SummaryError in place of an outline.
+    max_request_tokens: a larger request is split, and each part updates the summary so far.
+    max_kept_tokens: size of the lists of facts and rules.
+    rule_cues: patterns of standing rules by language.
+    clock: gives seconds, for pauses.
     A client that finds something else wrong with an answer raises InvalidContentError, and the model is told.
     Raises InvalidArgumentError.
+
+    >>> import asyncio
+    >>> from kaosmem import ChatMessage, Summarizer
+    >>> said = [ChatMessage("user", "Always deploy to /srv/app. " + "It was a quiet day. " * 40)]
+    >>> print(asyncio.run(Summarizer(None).summarize(said, most=50)).text)
+    Shortened without a model (no model):
+    user: Always deploy to /srv/app.
+    <BLANKLINE>
+    Rules of users, verbatim:
+    - Always deploy to /srv/app.
     """
 
     def __init__(
         self,
-        llm: LLMClient,
+        llm: LLMClient | None,
         *,
         template: str = SUMMARY_TEMPLATE,
-        attempts: int = 3,
+        attempts: int = ATTEMPTS,
+        timeout_s: float = TIMEOUT_S,
+        pause_s: float = PAUSE_S,
+        fallback: bool = True,
         max_request_tokens: int = 64_000,
         max_kept_tokens: int = 2_000,
+        rule_cues: Mapping[str, Sequence[str]] = RULE_CUES,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._llm, self._template = check_instance(llm, LLMClient, "llm"), check_text(template, "template")
+        if llm is None and not fallback:
+            raise InvalidArgumentError("without a model every summary is a fallback; give a model, or allow a fallback")
+        self._model = (
+            None
+            if llm is None
+            else ModelRequests(llm, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock)
+        )
+        self._template, self._fallback = check_text(template, "template"), fallback
         self._counter = get_counter(counter)
-        self._attempts = check_count(attempts, "attempts", least=1)
+        self._rule_cues = rule_cues
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
         overhead = self._counter(template) + _TASK_TOKENS
         self._room = check_count(max_request_tokens, "max_request_tokens") - overhead
@@ -92,24 +131,34 @@ class Summarizer:
     ) -> ChatMessage:
         """Return the summary of an earlier summary and the messages after it.
 
-        It is no longer than these together, nor than `most` tokens, as a rendered message. Identifiers, paths, URLs,
-        numbers and the ids of open tasks that the model dropped stand in a list at its end, as many as fit.
-        Its sources are the ids of what it replaces, its trust the lowest among them, its id made of these and its text.
-        Raises SummaryError, and InvalidArgumentError for no messages.
+        It is no longer than these together, nor than `most` tokens, as a rendered message. Users' standing rules, and
+        identifiers, paths, URLs, numbers and ids of open tasks that the text lacks, stand in lists at its end, as many
+        as fit. Its sources are the ids of the messages, its trust the lowest among them, its id made of these and its
+        text.
+        Raises SummaryError if `most` is too small for any text, and InvalidArgumentError for no messages.
         """
         replaced = [message for message in (earlier, *messages) if message is not None]
         if not replaced:
             raise InvalidArgumentError("there is nothing to summarise; give messages")
         sizes = map(MessageSizes(self._counter), replaced)
         bound = sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
-        kept = KeptFacts(replaced, open_tasks, counter=self._counter)
+        kept = KeptFacts(replaced, open_tasks, counter=self._counter, rule_cues=self._rule_cues)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
-        if (limit := bound - for_facts) <= self._size(""):
+        limit = bound - for_facts
+        prose = await self._prose(replaced, open_tasks, limit) if limit > self._size("") else ""
+        if not prose:
             raise SummaryError(
                 f"a summary may take {bound} tokens, too few to say anything; summarise more at once, "
-                "or allow longer ones"
+                "or allow longer ones",
+                reason="no room",
             )
-        prose = await self._folded(replaced, open_tasks, limit)
+        text = self._with_lists(prose, kept, bound)
+        sources = tuple(message.id for message in replaced if message.id)
+        trust = min(message.authority for message in replaced)
+        return ChatMessage(SUMMARY_ROLE, text, id=summary_id(sources, text), sources=sources, trust=trust)
+
+    def _with_lists(self, prose: str, kept: KeptFacts, bound: int) -> str:
+        """Return a text with the lists of the facts and rules that it lacks, in at most `bound` tokens."""
         # A list takes a token or two less than what it is made of: tried with that, it does not get shorter each round.
         text, room = prose, min(bound - self._size(prose) + 2, self._max_kept_tokens)
         while listed := kept.listed(prose, room):
@@ -117,12 +166,24 @@ class Summarizer:
             if (over := self._size(text) - bound) <= 0:
                 break
             text, room = prose, room - over
-        sources = tuple(message.id for message in replaced if message.id)
-        trust = min(message.authority for message in replaced)
-        return ChatMessage(SUMMARY_ROLE, text, id=summary_id(sources, text), sources=sources, trust=trust)
+        return text
 
-    async def _folded(self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int) -> str:
-        """Return what the model makes of messages, in as many requests as it takes."""
+    async def _prose(self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int) -> str:
+        """Return a model's summary of messages, or the outline that takes its place, "" if not even that fits."""
+        reason = "no model"
+        if self._model is not None:
+            try:
+                return await self._folded(self._model, messages, open_tasks, limit)
+            except SummaryError as error:
+                if not self._fallback:
+                    raise
+                reason = error.reason
+        return fallback_text(messages, limit, reason=reason, count=self._size)
+
+    async def _folded(
+        self, model: ModelRequests, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int
+    ) -> str:
+        """Return what a model makes of messages, in as many requests as it takes."""
         tasks = f"Tasks with these ids are open: {json_text(list(open_tasks))}. Name each.\n" if open_tasks else ""
         room = self._room - self._counter(tasks)
         if room < _MIN_ROOM:
@@ -133,44 +194,41 @@ class Summarizer:
         so_far = ""
         for part in transcript_parts(messages, room - limit, counter=self._counter):
             earlier = entry_piece(ChatMessage(SUMMARY_ROLE, so_far)) if so_far else ""
-            so_far = await self._answer(f"{earlier}{part}{header_piece('task')}{tasks}", limit)
+            so_far = await self._answer(model, f"{earlier}{part}{header_piece('task')}{tasks}", limit)
         return so_far
 
-    async def _answer(self, material: str, limit: int) -> str:
-        """Return the model's answer to a request, asked again, and told why, while it can't be taken."""
+    async def _answer(self, model: ModelRequests, material: str, limit: int) -> str:
+        """Return a model's answer in at most `limit` tokens. One that is too long to the last is cut at a sentence."""
         ask = f"Write the summary of all entries above. It may take {limit} tokens, about {limit * 3 // 4} words.\n"
-        told, fault = "", ""
-        cause: Exception | None = None
-        for _ in range(self._attempts):
-            request = (ChatMessage("system", self._template), ChatMessage("user", f"{material}{ask}{told}"))
-            try:
-                reply = await self._llm.chat(request)
-                text, cause = check_text(_said(reply), "it"), None
-                fault = self._fault(text, limit)
-                if not fault:
-                    return text
-            except InvalidContentError as error:
-                fault, cause = str(error)[:_MAX_FAULT_CHARS], error
-            except Exception as error:  # whatever a provider raises
-                fault, cause = f"the model failed by {type(error).__name__}", error
-                continue
-            told = f"An earlier answer could not be taken: {fault}.\n"
-        raise SummaryError(
-            f"no summary was made in {self._attempts} attempts: {fault}; allow more attempts or tokens, or ask another "
-            "model"
-        ) from cause
+        shortened = ""
 
-    def _fault(self, text: str, limit: int) -> str:
-        """Return why an answer is not taken, "" if it is."""
-        if not text:
-            return "it was empty"
-        if _REFUSAL.match(text):
-            return "it declined to summarise"
-        tokens = self._size(text)
-        return f"it took {tokens} tokens of at most {limit}" if tokens > limit else ""
+        def request(fault: str) -> Sequence[ChatMessage]:
+            told = f"An earlier answer could not be taken: {fault}.\n" if fault else ""
+            return ChatMessage("system", self._template), ChatMessage("user", f"{material}{ask}{told}")
+
+        def read(reply: ChatMessage) -> str:
+            nonlocal shortened
+            text = without_fallback_heading(without_headings(check_text(_said(reply), "it")))
+            if not text:
+                raise InvalidContentError("it was empty")
+            if _REFUSAL.match(text):
+                raise InvalidContentError("it declined to summarise")
+            if (tokens := self._size(text)) <= limit:
+                return text
+            shortened = cut_at_sentence(text, limit, self._size)
+            if shortened and tokens <= _SLIGHTLY * limit:
+                return shortened
+            raise InvalidContentError(f"it took {tokens} tokens of at most {limit}")
+
+        try:
+            return await model.ask(request, read)
+        except SummaryError:
+            if not shortened:
+                raise
+            return shortened
 
     def _size(self, text: str) -> int:
-        """Return what a summary takes as a message."""
+        """Return the size of a summary as a message."""
         return MessageSizes(self._counter)(ChatMessage(SUMMARY_ROLE, text))
 
 

@@ -30,7 +30,7 @@ def transcript_parts(messages: Iterable[ChatMessage], room: int, *, counter: Tok
 def _pieces(messages: Iterable[ChatMessage], room: int, counter: TokenCounter) -> Iterator[tuple[str, int]]:
     for message in messages:
         is_plain = isinstance(message.content, str)
-        left = [message if is_plain else replace(message, content="\n".join(map(_shown, message.blocks)))]
+        left = [message if is_plain else replace(message, content="\n".join(map(shown_block, message.blocks)))]
         while left:
             shown = left.pop()
             piece = entry_piece(shown)
@@ -41,7 +41,8 @@ def _pieces(messages: Iterable[ChatMessage], room: int, counter: TokenCounter) -
                 left += reversed(_halves(shown))
 
 
-def _shown(block: ContentBlock) -> str:
+def shown_block(block: ContentBlock) -> str:
+    """Return a block as text, the result of a failed call with the word error before it."""
     is_error = isinstance(block, ToolResultBlock) and block.is_error
     return f"error: {block_text(block)}" if is_error else block_text(block)
 

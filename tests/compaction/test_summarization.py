@@ -134,9 +134,9 @@ async def test_open_tasks_are_named_each_time() -> None:
 
 
 async def test_a_summarizer_of_ones_own_is_asked() -> None:
-    """With its template; what it can't do is its error, and the history stays."""
+    """It has its template. Without a fallback, the failure of its model is an error, and the history stays."""
     llm = ScriptedLLM(["Short.", "", "", ""])
-    strategy = SummarizationCompaction(Summarizer(llm, template="Be short."), 150, 100)
+    strategy = SummarizationCompaction(Summarizer(llm, template="Be short.", fallback=False), 150, 100)
     left = await strategy.compact(TALK)
     assert left[1].text.startswith("Short.")
     assert llm.requests[0][0].text == "Be short."

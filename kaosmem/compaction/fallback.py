@@ -1,0 +1,115 @@
+"""The summary that is made without a model: an outline in which users' own words come first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kaosmem.compaction.kept_facts import SUMMARY_ROLE, prose_of
+from kaosmem.compaction.sentences import cut_at_sentence
+from kaosmem.compaction.transcript import shown_block
+from kaosmem.types import ChatMessage
+
+_HEADING = re.compile(r"Shortened without a model \(([^()\n]{1,80})\):(?:\n|\Z)")
+_LINE = re.compile(r"([\w@.+-]{1,40}): (.+)")
+_NOT_IN_ROLE = re.compile(r"[^\w@.+-]+")
+_NOT_IN_REASON = re.compile(r"[()\s]+")
+_MAX_CHARS = 4_000  # of a message that are looked at
+_LEAST_TOKENS = 6  # a shorter line says nothing
+
+
+class _Line(NamedTuple):
+    role: str
+    text: str
+
+
+class _Kind(NamedTuple):
+    """Lines of some roles. share: of the room. line_share: of the room that one line may take."""
+
+    roles: frozenset[str]
+    share: float
+    line_share: float
+
+
+_KINDS = (
+    _Kind(frozenset({SUMMARY_ROLE}), 0.35, 0.35),
+    _Kind(frozenset({"user"}), 0.75, 0.25),  # of all that is left, as for the kinds below
+    _Kind(frozenset({"assistant"}), 0.75, 0.1),
+    _Kind(frozenset(), 1.0, 0.05),
+)
+"""The kinds of lines in the order in which they get room. The last kind is all other roles, such as tools."""
+
+
+def fallback_reason(text: str) -> str | None:
+    """Return why a summary was made without a model, or None if a model made it.
+
+    >>> fallback_reason("Shortened without a model (ConnectionError):\\nuser: Fix the login.")
+    'ConnectionError'
+    >>> fallback_reason("They fixed the login.") is None
+    True
+    """
+    heading = _HEADING.match(text)
+    return heading[1] if heading else None
+
+
+def without_fallback_heading(text: str) -> str:
+    """Return a model's text without the line that would make it pass for an outline."""
+    return _HEADING.sub("", text, count=1) if _HEADING.match(text) else text
+
+
+def fallback_text(
+    messages: Iterable[ChatMessage], most: int, *, reason: str, count: Callable[[str], int]
+) -> str:
+    """Return an outline of messages that takes at most `most` tokens, or "" if not even its heading fits.
+
+    Each line is one message, cut at a sentence. Earlier summaries come first, then users' words, then the assistant's,
+    then all others, and of each the newest first. The lines stand in the order of the messages. The same messages give
+    the same text.
+    reason: says why no model made it, in at most 80 characters.
+    """
+    heading = f"Shortened without a model ({_NOT_IN_REASON.sub(' ', reason)[:80].strip() or 'no reason'}):"
+    if count(heading) > most:
+        return ""
+    lines = [line for message in messages for line in _lines_of(message)]
+    chosen = _chosen(lines, most - count(f"{heading}\n"), count)
+    while chosen:
+        text = "\n".join([heading, *(chosen[place] for place in sorted(chosen))])
+        if count(text) <= most:
+            return text
+        chosen.popitem()  # the least wanted one
+    return heading
+
+
+def _chosen(lines: Sequence[_Line], room: int, count: Callable[[str], int]) -> dict[int, str]:
+    """Return lines by their places, as far as there is room for them, the most wanted first."""
+    chosen: dict[int, str] = {}
+    named = frozenset().union(*(kind.roles for kind in _KINDS))
+    for kind in _KINDS:
+        left, longest = int(room * kind.share), int(room * kind.line_share)
+        for place in range(len(lines) - 1, -1, -1):
+            role, text = lines[place]
+            if (role in kind.roles) if kind.roles else (role not in named):
+                if left < _LEAST_TOKENS:
+                    break
+                line = cut_at_sentence(f"{role}: {text}", min(left, max(longest, _LEAST_TOKENS)), count)
+                if len(line) > len(role) + 2:
+                    chosen[place] = line
+                    left -= (tokens := count(f"{line}\n"))
+                    room -= tokens
+    return chosen
+
+
+def _lines_of(message: ChatMessage) -> Iterator[_Line]:
+    """Yield a message as one line, or the lines of a summary that was made here; nothing for a message without text."""
+    if message.role == SUMMARY_ROLE:
+        prose = prose_of(message.text)
+        if (heading := _HEADING.match(prose)) is not None:
+            lines = map(_LINE.fullmatch, prose[heading.end() :].split("\n"))
+            yield from (_Line(line[1], line[2]) for line in lines if line)
+            return
+        shown = prose
+    else:
+        shown = "\n".join(shown_block(block)[:_MAX_CHARS] for block in message.blocks)
+    if text := " ".join(shown[:_MAX_CHARS].split()):
+        yield _Line(_NOT_IN_ROLE.sub("_", message.role)[:40] or "_", text)

@@ -1,0 +1,110 @@
+"""Requests to a model with an end: a time limit, a number of attempts, a pause while the model is down."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from kaosmem.arguments import check_count, check_instance, check_ttl
+from kaosmem.clients import LLMClient
+from kaosmem.errors import InvalidContentError, SummaryError
+from kaosmem.types import ChatMessage, JSONValue
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+TIMEOUT_S = 60.0
+PAUSE_S = 30.0
+MAX_PAUSE_S = 600.0
+_MAX_FAULT_CHARS = 150
+
+
+class ModelRequests:
+    """Asks a model until an answer can be read, and not at all for a while after the model failed.
+
+    attempts: number of times that one request is made, at least 1.
+    timeout_s: seconds to wait for each answer.
+    pause_s: seconds without a request after a request that the model failed. Each further failure doubles the pause, up
+        to ten minutes. The first request after a pause is made once. 0 is no pause.
+    clock: gives seconds; only differences count.
+    Raises InvalidArgumentError.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        *,
+        attempts: int = ATTEMPTS,
+        timeout_s: float = TIMEOUT_S,
+        pause_s: float = PAUSE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._llm = check_instance(llm, LLMClient, "llm")
+        self._attempts = check_count(attempts, "attempts", least=1)
+        self._timeout_s = check_ttl(timeout_s, "timeout_s")
+        self._pause_s = check_ttl(pause_s, "pause_s") if pause_s else 0.0
+        self._clock = clock
+        self._failures = 0  # in a row
+        self._resumes_at = 0.0
+        self._error_name = ""  # of the newest failure
+
+    async def ask(
+        self,
+        request: Callable[[str], Sequence[ChatMessage]],
+        read: Callable[[ChatMessage], T],
+        *,
+        tools: Sequence[Mapping[str, JSONValue]] = (),
+    ) -> T:
+        """Return an answer of the model as `read` returns it.
+
+        request: makes the messages. Its argument is the fault of the answer before, "" for the first request.
+        read: raises InvalidContentError, which states the fault, for an answer that cannot be taken.
+        Raises SummaryError after the last attempt, and at once during a pause.
+        """
+        left_s = self._resumes_at - self._clock()
+        if self._failures and left_s > 0:
+            raise SummaryError(
+                f"the model failed by {self._error_name}, and is not asked for {left_s:.0f} s more; wait, or ask "
+                "another model",
+                reason=self._error_name,
+            )
+        fault = ""
+        error: Exception | None = None
+        made = 0
+        for _ in range(1 if self._failures else self._attempts):
+            made += 1
+            try:
+                taken = read(await self._answer(request(fault), tools))
+            except InvalidContentError as unusable:
+                self._failures = 0
+                fault, error = str(unusable)[:_MAX_FAULT_CHARS], unusable
+            except Exception as raised:  # any error of a provider
+                error = raised
+                if isinstance(raised, TimeoutError):
+                    break  # the caller has waited long enough
+            else:
+                self._failures = 0
+                return taken
+        if isinstance(error, InvalidContentError):
+            why, reason = fault, "no usable answer"
+        else:
+            reason = type(error).__name__
+            why = f"the model failed by {reason}"
+            self._pause(reason)
+        raise SummaryError(
+            f"no answer was taken in {made} attempts: {why}; allow more attempts, tokens or time, or ask another model",
+            reason=reason,
+        ) from error
+
+    async def _answer(
+        self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, JSONValue]]
+    ) -> ChatMessage:
+        async with asyncio.timeout(self._timeout_s):
+            return await (self._llm.chat(messages, tools=tools) if tools else self._llm.chat(messages))
+
+    def _pause(self, error_name: str) -> None:
+        self._error_name = error_name
+        self._resumes_at = self._clock() + min(MAX_PAUSE_S, self._pause_s * 2**min(self._failures, 16))
+        self._failures += 1

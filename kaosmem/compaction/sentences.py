@@ -1,0 +1,47 @@
+"""Texts cut where a sentence ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+_END = re.compile(r"[.!?…।؟](?=[\"')\]»”’]*(?:\s|\Z))|[。！？]|\n")  # noqa: RUF001
+_WORD_END = re.compile(r"(?<=\S)(?=\s)")
+_ELLIPSIS = "…"
+_MAX_CHARS_PER_TOKEN = 16
+_LEAST_SHARE = 0.5
+
+
+def sentence_ends(text: str) -> list[int]:
+    """Return the positions in a text after which a sentence or a line ends, ascending."""
+    return [match.end() for match in _END.finditer(text)]
+
+
+def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
+    """Return the longest beginning of a text that ends with a sentence and that `count` counts as at most `most`.
+
+    If the sentences that fit are less than half of the words that fit, the text is cut after a word and ends in "…".
+    If not even a word fits, the result is "".
+
+    >>> cut_at_sentence("It rained. We stayed in and read.", 4, count=lambda text: len(text.split()))
+    'It rained.'
+    """
+    if count(text) <= most:
+        return text
+    text = text[: _MAX_CHARS_PER_TOKEN * most]
+    sentences = _longest(text, sentence_ends(text), most, count)
+    words = _longest(text, [match.start() for match in _WORD_END.finditer(text)], most, count, end=_ELLIPSIS)
+    return sentences if len(sentences) >= _LEAST_SHARE * len(words) else words
+
+
+def _longest(text: str, ends: Sequence[int], most: int, count: Callable[[str], int], *, end: str = "") -> str:
+    """Return the text up to the last of the ends at which it is small enough, found by bisection; "" if none is."""
+    longest, low, high = "", 0, len(ends)
+    while low < high:
+        middle = (low + high) // 2
+        cut = text[: ends[middle]].rstrip() + end
+        if count(cut) <= most:
+            longest, low = cut, middle + 1
+        else:
+            high = middle
+    return longest
