@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import check_count, check_instance, check_several
-from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
+from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction, fallback_reason
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.thread import Thread, is_record
-from kaosmem.errors import ConflictError, InvalidArgumentError, InvalidContentError, WindowTooSmallError
+from kaosmem.errors import ConflictError, InvalidArgumentError, InvalidContentError, SummaryError, WindowTooSmallError
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.names import check_id, shown_name
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
@@ -142,6 +142,7 @@ class AgentContext:
 
         budget: what all of it may take in tokens, as `count_messages` counts it rendered for OpenAI; what summaries
         stand for, the newest first, comes back in their place while there is room for it.
+        If a model fails and its strategy has no fallback, a window that fits the budget is shown without its summary.
         Raises WindowTooSmallError for more than the budget, ConflictError where others clear or sum up what is being
         summed up again and again, and whatever the strategies raise: then nothing has changed.
         """
@@ -149,7 +150,13 @@ class AgentContext:
             check_count(budget, "budget")
         for _ in range(_MAX_ATTEMPTS):
             thread = await self._thread(session_id)
-            window, steps = await self._compacted(thread)
+            window, steps = await self._compacted(thread.view, skips_summaries=budget is not None)
+            if thread.has_fallbacks and _has_model(steps):
+                # The model works again: it is given the messages, not the outlines that took their place meanwhile.
+                bare = Thread(thread.stored, with_fallbacks=False)
+                anew = await self._compacted(bare.view, skips_summaries=True)
+                if _has_model(anew[1]):
+                    thread, (window, steps) = bare, anew
             if steps and self._retention is not HistoryRetention.NONE:
                 recorded = await self._recorded(session_id, thread, window, steps)
                 if recorded is None:
@@ -188,13 +195,21 @@ class AgentContext:
                 await self._history.clear_run(self._agent_id, session_id=session_id, run_id=record.id)
         return thread
 
-    async def _compacted(self, thread: Thread) -> tuple[list[ChatMessage], list[_Step]]:
-        """Return what the strategies leave, and each new summary with what the strategy left that made it."""
-        window = thread.view
+    async def _compacted(
+        self, window: list[ChatMessage], *, skips_summaries: bool
+    ) -> tuple[list[ChatMessage], list[_Step]]:
+        """Return what the strategies leave, and each new summary with what the strategy left that made it.
+
+        skips_summaries: whether a strategy that raises SummaryError is passed over.
+        """
         steps: list[_Step] = []
         known = {message.id for message in window}
         for strategy in self._strategies:
-            window = await strategy.compact(window)
+            try:
+                window = await strategy.compact(window)
+            except SummaryError:
+                if not skips_summaries:
+                    raise
             for message in filter(is_record, window):
                 if message.id and message.id not in known and known.issuperset(message.sources):
                     known.add(message.id)
@@ -209,7 +224,7 @@ class AgentContext:
         Each is a run of its own, which can be cleared alone.
         """
         stored = await self._stored(session_id)
-        after = Thread(stored)
+        after = before.again(stored)
         records: dict[str, ChatMessage] = {}
         for summary, left in steps:
             sources = tuple(records[source].id if source in records else source for source in summary.sources)
@@ -217,7 +232,7 @@ class AgentContext:
             if record is None:
                 return None
             records[summary.id] = record
-            after = Thread([*stored, *records.values()])
+            after = before.again([*stored, *records.values()])
         if any(message.id in before and message.id not in after for message in window):
             return None
         for record in records.values():
@@ -235,3 +250,8 @@ class AgentContext:
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
+
+
+def _has_model(steps: Iterable[_Step]) -> bool:
+    """Return whether a model made one of the summaries."""
+    return any(fallback_reason(summary.text) is None for summary, _ in steps)

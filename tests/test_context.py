@@ -30,6 +30,7 @@ from kaosmem import (
     SessionMemory,
     SlidingWindowCompaction,
     SummarizationCompaction,
+    Summarizer,
     SummaryError,
     TextBlock,
     ToolResultBlock,
@@ -37,7 +38,7 @@ from kaosmem import (
     UnknownItemError,
     WindowTooSmallError,
 )
-from kaosmem.compaction import MessageSizes
+from kaosmem.compaction import MessageSizes, fallback_reason
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.compaction_contract import PROMISES
 from kaosmem.testing.tool_conversations import conversations as tool_conversations
@@ -198,14 +199,52 @@ async def test_originals_come_back_where_a_budget_has_room() -> None:
 
 
 async def test_a_model_that_fails_loses_nothing() -> None:
-    """The error is the strategy's; the next window tries again."""
+    """Without a fallback, a window within the budget is shown whole; else the error is the strategy's."""
     llm = ScriptedLLM([RuntimeError("down")] * 3 + [brief(())])
-    context, history = context_of(summing_up(llm))
+    summarizer = Summarizer(llm, attempts=2, pause_s=0, fallback=False)
+    context, history = context_of(SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400))
     await context.append(numbered(20), "s")
     with pytest.raises(SummaryError):
         await context.get_prompt_window("s")
+    assert texts(await context.get_prompt_window("s", budget=10_000)) == texts(numbered(20))
     assert texts(await history.get_messages("agent", session_id="s")) == texts(numbered(20))
     assert "summary" in [message.role for message in await context.get_prompt_window("s")]
+
+
+async def test_a_summary_without_a_model_is_replaced_when_the_model_works_again() -> None:
+    """Meanwhile the window is short and stays the same; then the model reads the messages, and one record is left."""
+    now, answers = 0.0, [ConnectionError("down")] * 3
+    llm = ScriptedLLM(lambda request: answers.pop() if answers else brief(request))
+    summarizer = Summarizer(llm, pause_s=30.0, clock=lambda: now)
+    context, history = context_of(SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400))
+    await context.append(numbered(40), "s")
+    window = await context.get_prompt_window("s")
+    (outline,) = (message for message in window if message.role == "summary")
+    assert fallback_reason(outline.text) == "ConnectionError"
+    assert await context.get_prompt_window("s") == window
+    assert texts(await context.expand("s", outline.id)) == texts(numbered(40)[1 : 1 + len(outline.sources)])
+    now = 60.0
+    await context.append(numbered(20, 40), "s")
+    (made,) = (message for message in await context.get_prompt_window("s") if message.role == "summary")
+    assert fallback_reason(made.text) is None
+    assert {*outline.sources} < {*made.sources}
+    assert numbered(3)[2].text in llm.requests[-1][1].text
+    again = await context.get_prompt_window("s")
+    assert [message.id for message in again if message.role == "summary"] == [made.id]
+    stored = await history.get_messages("agent", session_id="s")
+    assert [message.id for message in stored if message.role == "summary"] == [made.id]
+
+
+async def test_a_history_is_summed_up_without_any_model() -> None:
+    """The window stays within its budget however long the history is, and nothing is lost."""
+    context, _ = context_of(SummarizationCompaction(None, 200, 200))
+    for begin in range(0, 200, 10):
+        await context.append(numbered(10, begin), "s")
+        window = await context.get_prompt_window("s", budget=1_200)
+        assert texts(window)[-1] == numbered(10, begin)[-1].text
+    assert [fallback_reason(message.text) for message in window if message.role == "summary"] == ["no model"]
+    found = [each for message in window for each in await context.expand("s", message.id)]
+    assert texts(found) == texts(numbered(200))
 
 
 async def test_summaries_of_every_strategy_are_stored() -> None:

@@ -58,9 +58,7 @@ def without_fallback_heading(text: str) -> str:
     return _HEADING.sub("", text, count=1) if _HEADING.match(text) else text
 
 
-def fallback_text(
-    messages: Iterable[ChatMessage], most: int, *, reason: str, count: Callable[[str], int]
-) -> str:
+def fallback_text(messages: Iterable[ChatMessage], most: int, *, reason: str, count: Callable[[str], int]) -> str:
     """Return an outline of messages that takes at most `most` tokens, or "" if not even its heading fits.
 
     Each line is one message, cut at a sentence. Earlier summaries come first, then users' words, then the assistant's,

@@ -98,13 +98,11 @@ class ModelRequests:
             reason=reason,
         ) from error
 
-    async def _answer(
-        self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, JSONValue]]
-    ) -> ChatMessage:
+    async def _answer(self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, JSONValue]]) -> ChatMessage:
         async with asyncio.timeout(self._timeout_s):
             return await (self._llm.chat(messages, tools=tools) if tools else self._llm.chat(messages))
 
     def _pause(self, error_name: str) -> None:
         self._error_name = error_name
-        self._resumes_at = self._clock() + min(MAX_PAUSE_S, self._pause_s * 2**min(self._failures, 16))
+        self._resumes_at = self._clock() + min(MAX_PAUSE_S, self._pause_s * 2 ** min(self._failures, 16))
         self._failures += 1

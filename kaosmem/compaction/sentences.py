@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-_END = re.compile(r"[.!?…।؟](?=[\"')\]»”’]*(?:\s|\Z))|[。！？]|\n")  # noqa: RUF001
+_END = re.compile(r"[.!?…।؟](?=[\"')\]»”’]*(?:\s|\Z))|[。！？]|\n")
 _WORD_END = re.compile(r"(?<=\S)(?=\s)")
 _ELLIPSIS = "…"
 _MAX_CHARS_PER_TOKEN = 16

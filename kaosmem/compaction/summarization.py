@@ -9,7 +9,8 @@ from kaosmem.arguments import check_count, check_listed
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import MessageSizes, Outline
-from kaosmem.compaction.summarizer import Summarizer
+from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
+from kaosmem.errors import SummaryError
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage
 
@@ -53,7 +54,7 @@ class SummarizationCompaction:
         return f"SummarizationCompaction(<llm>, {self.recent_token_budget}, {self.min_old_tokens})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the history with one summary for what is old. Raises SummaryError."""
+        """Return the history with one summary for its old part; the history itself if no summary is shorter."""
         sizes = MessageSizes(self._counter)
         outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
         old = self._old(outline)
@@ -63,7 +64,12 @@ class SummarizationCompaction:
         if new < self.min_old_tokens or new <= 2 * sizes(ChatMessage(SUMMARY_ROLE, "")):
             return list(history)
         most = self._most(sum(outline.sizes[place] for place in summaries), new)
-        summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
+        try:
+            summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
+        except SummaryError as error:
+            if error.reason != NO_ROOM:
+                raise
+            return list(history)
         replaced = set(old)
         return [
             summary if place == old[0] else message

@@ -40,6 +40,8 @@ the language of the conversation.
 # What the last lines of a request take at most, and what must be left of it for messages.
 _TASK_TOKENS = 256
 _MIN_ROOM = 256
+NO_ROOM = "no room"
+"""The reason of the SummaryError for a summary that may be too small to say anything."""
 _SLIGHTLY = 1.25
 """An answer up to so many times too long is cut at once. A longer one is asked for again first."""
 
@@ -128,6 +130,7 @@ class Summarizer:
         earlier: ChatMessage | None = None,
         open_tasks: Collection[str] = (),
         most: int | None = None,
+        without_model: str = "",
     ) -> ChatMessage:
         """Return the summary of an earlier summary and the messages after it.
 
@@ -135,6 +138,7 @@ class Summarizer:
         identifiers, paths, URLs, numbers and ids of open tasks that the text lacks, stand in lists at its end, as many
         as fit. Its sources are the ids of the messages, its trust the lowest among them, its id made of these and its
         text.
+        without_model: why the model is not to be asked, "" to ask it.
         Raises SummaryError if `most` is too small for any text, and InvalidArgumentError for no messages.
         """
         replaced = [message for message in (earlier, *messages) if message is not None]
@@ -145,12 +149,12 @@ class Summarizer:
         kept = KeptFacts(replaced, open_tasks, counter=self._counter, rule_cues=self._rule_cues)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         limit = bound - for_facts
-        prose = await self._prose(replaced, open_tasks, limit) if limit > self._size("") else ""
+        prose = await self._prose(replaced, open_tasks, limit, without_model) if limit > self._size("") else ""
         if not prose:
             raise SummaryError(
                 f"a summary may take {bound} tokens, too few to say anything; summarise more at once, "
                 "or allow longer ones",
-                reason="no room",
+                reason=NO_ROOM,
             )
         text = self._with_lists(prose, kept, bound)
         sources = tuple(message.id for message in replaced if message.id)
@@ -168,10 +172,12 @@ class Summarizer:
             text, room = prose, room - over
         return text
 
-    async def _prose(self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int) -> str:
+    async def _prose(
+        self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int, without_model: str
+    ) -> str:
         """Return a model's summary of messages, or the outline that takes its place, "" if not even that fits."""
-        reason = "no model"
-        if self._model is not None:
+        reason = without_model or "no model"
+        if self._model is not None and not without_model:
             try:
                 return await self._folded(self._model, messages, open_tasks, limit)
             except SummaryError as error:

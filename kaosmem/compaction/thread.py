@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
+from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import Outline
 from kaosmem.errors import UnknownItemError
@@ -54,26 +55,31 @@ class Thread:
     """A stored conversation and its view, which is computed from it alone, in linear time.
 
     Of two records that stand for one message the first that was stored counts, and a record only if all that it stands
-    for is there and says what it said when the record was made, as its id tells. A message without an id, or with that
+    for is there and says what it said when the record was made, as its id tells. A record that was made without a model
+    counts until a later record stands for messages of it. A message without an id, or with that
     of an earlier one, has one made of what it says.
 
+    with_fallbacks: False leaves records out that were made without a model, so that their messages are in view.
     void: the records that do not count: what they were made of was cleared, or another one came first.
     """
 
-    def __init__(self, stored: Iterable[ChatMessage]) -> None:
+    def __init__(self, stored: Iterable[ChatMessage], *, with_fallbacks: bool = True) -> None:
+        self.stored, self._with_fallbacks = tuple(stored), with_fallbacks
         self.void: list[ChatMessage] = []
         self._entries: dict[str, _Entry] = {}
         self._in_view: dict[str, _Entry] = {}
         self._unnamed: Counter[str] = Counter()
-        for number, message in enumerate(stored):
+        for number, message in enumerate(self.stored):
             if not is_record(message):
                 self._add(_Entry(self._named(message), number))
-            elif (replaced := self._replaced(message)) and message.id == _record_id(replaced, message.text):
+            elif replaced := self._valid(message):
                 for entry in replaced:
                     del self._in_view[entry.message.id]
                 self._add(_Entry(message, number, replaced))
             elif message.id not in self._entries:  # the same record again says nothing new, and goes with the first
                 self.void.append(message)
+        if not with_fallbacks:
+            self._dissolve_fallbacks()
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._entries
@@ -82,6 +88,26 @@ class Thread:
     def view(self) -> list[ChatMessage]:
         """Return the messages that no record stands for, and the records, oldest first."""
         return [entry.message for entry in sorted(self._in_view.values(), key=_place)]
+
+    @property
+    def has_fallbacks(self) -> bool:
+        """Return whether a record in view was made without a model."""
+        return any(map(_is_fallback, self._in_view.values()))
+
+    def again(self, stored: Iterable[ChatMessage]) -> Thread:
+        """Return a thread of other messages, with or without fallbacks as this one."""
+        return Thread(stored, with_fallbacks=self._with_fallbacks)
+
+    def _dissolve_fallbacks(self, message_ids: Container[str] | None = None) -> None:
+        """Put the messages back in view that records made without a model stand for.
+
+        message_ids: only the records that stand for one of these at least; None is all.
+        """
+        while found := self._fallbacks_of(message_ids):
+            for entry in found:
+                del self._in_view[entry.message.id], self._entries[entry.message.id]
+                self._in_view |= {each.message.id: each for each in entry.replaced}
+                self.void.append(entry.message)
 
     def record_of(self, summary: ChatMessage, window: Iterable[ChatMessage]) -> ChatMessage | None:
         """Return what to store for a summary of messages in view, None if one of these is not in view any more.
@@ -109,13 +135,7 @@ class Thread:
         """
         if message_id not in self._entries:
             raise UnknownItemError(f"no message {shown(message_id)} is in the thread; it may have been cleared")
-        found, left = [], [self._entries[message_id]]
-        while left:
-            entry = left.pop()
-            left += entry.replaced
-            if not entry.replaced:
-                found.append(entry)
-        return [entry.message for entry in sorted(found, key=_place)]
+        return [entry.message for entry in sorted(_leaves(self._entries[message_id]), key=_place)]
 
     def unfolded(
         self, window: Sequence[ChatMessage], room: int, *, size: Callable[[ChatMessage], int]
@@ -145,6 +165,12 @@ class Thread:
         placed.sort(key=lambda pair: pair[0])
         return [message for _, message in placed if message.id not in unfolded]
 
+    def _fallbacks_of(self, message_ids: Container[str] | None) -> list[_Entry]:
+        fallbacks = filter(_is_fallback, self._in_view.values())
+        if message_ids is None:
+            return list(fallbacks)
+        return [entry for entry in fallbacks if any(each.message.id in message_ids for each in _leaves(entry))]
+
     def _add(self, entry: _Entry) -> None:
         self._entries[entry.message.id] = self._in_view[entry.message.id] = entry
 
@@ -153,12 +179,40 @@ class Thread:
         found = [self._in_view.get(source) for source in dict.fromkeys(summary.sources)]
         return None if None in found else [entry for entry in found if entry]
 
+    def _valid(self, record: ChatMessage) -> list[_Entry] | None:
+        """Return what a record stands for if it counts, having dissolved the fallbacks in its way; else None."""
+        replaced = self._replaced(record)
+        if replaced is None and self.has_fallbacks and self._entries.keys() >= {*record.sources}:
+            in_view, entries, void = dict(self._in_view), dict(self._entries), len(self.void)
+            self._dissolve_fallbacks({*record.sources})
+            replaced = self._replaced(record)
+            if replaced is None or record.id != _record_id(replaced, record.text):
+                self._in_view, self._entries = in_view, entries
+                del self.void[void:]
+                return None
+        return replaced if replaced and record.id == _record_id(replaced, record.text) else None
+
     def _named(self, message: ChatMessage) -> ChatMessage:
         if message.id and message.id not in self._entries:
             return message
         digest = _digest(_Entry(message, 0).said())
         self._unnamed[digest] += 1
         return replace(message, id=f"message-{digest}-{self._unnamed[digest]}")
+
+
+def _is_fallback(entry: _Entry) -> bool:
+    return bool(entry.replaced) and fallback_reason(entry.message.text) is not None
+
+
+def _leaves(entry: _Entry) -> list[_Entry]:
+    """Return the messages that an entry stands for in the end, in any order."""
+    found, left = [], [entry]
+    while left:
+        entry = left.pop()
+        left += entry.replaced
+        if not entry.replaced:
+            found.append(entry)
+    return found
 
 
 def _record_id(replaced: Iterable[_Entry], text: str) -> str:

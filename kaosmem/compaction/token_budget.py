@@ -8,7 +8,7 @@ from kaosmem.arguments import check_count, check_listed
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.pipeline import CompactionPipeline
 from kaosmem.compaction.strategy import CompactionStrategy
-from kaosmem.errors import InvalidArgumentError
+from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.names import shown_name
 from kaosmem.tokens import TokenCounter, context_length, get_counter
@@ -16,9 +16,9 @@ from kaosmem.types import ChatMessage
 
 
 class TokenBudgetComposedStrategy:
-    """Runs strategies in turn until the history is within a budget, and cuts to a tail what none of them brought there.
+    """Runs strategies in turn until the history is within a budget. If none brings it there, it is cut to a tail.
 
-    A history is measured as `count_messages` counts it rendered for OpenAI. The tail is the longest that is within the
+    A strategy that raises is passed over, and the next one gets the history as it was. A history is measured as `count_messages` counts it rendered for OpenAI. The tail is the longest that is within the
     budget with the protected messages before it.
     strategies: several, one, or a pipeline, whose strategies are run one by one. counter: None is the default one.
     Raises InvalidArgumentError; `compact` raises WindowTooSmallError, with the sums, where the protected messages alone
@@ -60,12 +60,19 @@ class TokenBudgetComposedStrategy:
         """Return what the strategies leave, within the budget. Raises WindowTooSmallError."""
         sizes = MessageSizes(self._counter)
         left = check_listed(history, ChatMessage, "messages")
+        failure: Exception | None = None
         for strategy in self.strategies:
             if sizes.total(left) <= self.token_budget:
                 return left
-            left = await strategy.compact(left)
+            try:
+                left = await strategy.compact(left)
+            except Exception as error:  # whatever a model raises: the next strategy needs none
+                failure = error
         outline = Outline(left, sizes=sizes)
         if outline.tokens <= self.token_budget:
             return left
-        kept = outline.tail_within(outline.sizes, self.token_budget, limit="token_budget", frame=REPLY_TOKENS)
+        try:
+            kept = outline.tail_within(outline.sizes, self.token_budget, limit="token_budget", frame=REPLY_TOKENS)
+        except WindowTooSmallError as error:
+            raise error from failure
         return outline.at(kept)

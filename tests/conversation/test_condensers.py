@@ -33,6 +33,7 @@ from kaosmem import (
     RollingConfig,
     StructuredSummaryCondenser,
     Summary,
+    SummaryError,
     ToolUseBlock,
     View,
     get_counter,
@@ -163,13 +164,47 @@ async def test_r09_what_has_to_be_and_cannot_is_a_clear_error() -> None:
         await AmortizedForgettingCondenser().condensed_history(logged(system(), user(), REQUEST))
 
 
-async def test_r10_a_hard_need_resets_where_the_summary_fails_once() -> None:
+async def test_r10_a_model_that_fails_once_is_asked_again() -> None:
+    """The record is the one that it would have been, and the newest half of the view stays."""
     condenser, model = summarizing(iter([ConnectionError("gone"), "all of it"]))
     log = logged(system(), *said(10), REQUEST)
-    await condensed(condenser, log)
-    assert ids(log.view) == [0, 12]
+    record = await condensed(condenser, log)
+    assert ids(log.view) == [0, 12, 8, 9, 10]
     assert shown(log.view)[1].startswith("<all of it")
+    assert "fallback" not in record.metadata
     assert len(model.requests) == 2
+
+
+async def test_an_answer_that_is_a_little_too_long_is_cut_at_a_sentence() -> None:
+    """The model is not asked again."""
+    talk = [agent("word " * 100) for _ in range(10)]
+    condenser, model = summarizing(lambda _: "A sentence of six words here. " * 40, max_size=None)
+    log = logged(system(), *talk, REQUEST)
+    record = await condensed(condenser, log)
+    assert len(model.requests) == 1
+    assert (record.summary or "").startswith("A sentence of six words here. A")
+    assert (record.summary or "").endswith("here.")
+
+
+async def test_a_model_that_is_down_is_left_alone_for_a_while() -> None:
+    """Each step goes on with an outline in which the newest entries stay, and the pause doubles."""
+    now = 0.0
+    model = ScriptedLLM(lambda _: ConnectionError("down"))
+    config = SummarizingConfig(max_tokens=1_200, pause_s=30.0)
+    condenser, log = LLMSummarizingCondenser(model, config, clock=lambda: now), logged(system())
+    asked = []
+    for step in range(60):
+        now = 10.0 * step
+        log.append(agent(f"Step {step} in src/part_{step}.py. " * 8))
+        view = await condenser.condensed_view(log)
+        assert f"Step {step} " in view[-1].text
+        assert len(view) > 5 or step < 5
+        asked.append(len(model.requests))
+    records = [event for event in log if isinstance(event, Condensation)]
+    assert {record.metadata["fallback"] for record in records} == {"ConnectionError"}
+    assert len(records) > 8
+    assert asked[-1] <= 3 + 5
+    assert all(f"src/part_{step}.py" in "".join(shown(log.view)) for step in range(45, 60))
 
 
 @pytest.mark.parametrize(
@@ -192,14 +227,22 @@ def test_r13_limits_without_room_are_refused(given: dict[str, object]) -> None:
 
 
 async def test_r14_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without() -> None:
-    condenser, _ = summarizing(lambda _: ConnectionError("gone"), max_size=10)
-    log = logged(*said(11))
-    assert await condenser.condensed_history(log) is log.view
-    log.append(REQUEST)
-    with pytest.raises(NoCondensationError) as raised:
-        await condenser.condensed_history(log)
-    assert isinstance(raised.value.__cause__, ConnectionError)
-    assert len(log.view) == 11
+    """If somebody asked, an outline takes the summary's place, unless none is wanted."""
+    for fallback in (False, True):
+        condenser, _ = summarizing(lambda _: ConnectionError("gone"), max_size=10, fallback=fallback)
+        log = logged(*said(11))
+        assert await condenser.condensed_history(log) is log.view
+        log.append(REQUEST)
+        if fallback:
+            record = await condensed(condenser, log)
+            assert record.metadata["fallback"] == "ConnectionError"
+            assert (record.summary or "").startswith("Shortened without a model (ConnectionError):\n")
+        else:
+            with pytest.raises(NoCondensationError) as raised:
+                await condenser.condensed_history(log)
+            assert isinstance(raised.value.__cause__, SummaryError)
+            assert raised.value.__cause__.reason == "ConnectionError"
+            assert len(log.view) == 11
 
 
 def test_r16_the_smaller_limit_of_tokens_counts() -> None:
@@ -381,19 +424,19 @@ async def test_a_record_says_how_it_came_about() -> None:
     }
 
 
-@pytest.mark.parametrize("answer", [ConnectionError("gone"), "the newest ones", ChatMessage("assistant", ""), None])
-async def test_a_model_that_ranks_nothing_is_no_reason_to_forget(answer: Answer) -> None:
-    log = logged(*said(11), REQUEST)
-    with pytest.raises(NoCondensationError, match=r"ranks no events|were to be ranked"):
-        await LLMAttentionCondenser(ScriptedLLM([answer])).condensed_view(log)
-    assert len(log.view) == 11
+DEEP = ChatMessage("assistant", (ToolUseBlock("c", "rank_events", "[" * 100_000),))
 
 
-async def test_a_ranking_that_no_parser_can_read_is_no_reason_to_forget() -> None:
-    """However deep it goes."""
-    answer = ChatMessage("assistant", (ToolUseBlock("c", "rank_events", "[" * 100_000),))
-    with pytest.raises(NoCondensationError, match="ranks no events"):
-        await LLMAttentionCondenser(ScriptedLLM([answer])).condensed_view(logged(*said(11), REQUEST))
+@pytest.mark.parametrize("answer", [ConnectionError("gone"), "the newest ones", ChatMessage("assistant", ""), DEEP])
+async def test_a_model_that_ranks_nothing_is_waited_for(answer: Answer) -> None:
+    """If the view cannot wait, its oldest entries go."""
+    condenser = LLMAttentionCondenser(ScriptedLLM(lambda _: answer), AttentionConfig(max_size=10))
+    log = logged(*said(11))
+    assert await condenser.condensed_history(log) is log.view
+    log.append(REQUEST)
+    record = await condensed(condenser, log)
+    assert record.forgotten_ids == tuple(range(6))
+    assert record.metadata["fallback"] in ("ConnectionError", "no usable answer")
 
 
 async def test_a_state_is_a_log_or_a_view_or_events() -> None:
@@ -460,7 +503,9 @@ async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[Event, ..
 )
 async def test_x06_without_a_valid_state_nothing_is_forgotten(answer: Answer) -> None:
     log = logged(*said(11))
-    condenser = StructuredSummaryCondenser(ScriptedLLM(lambda _: answer), SummarizingConfig(max_size=10))
+    condenser = StructuredSummaryCondenser(
+        ScriptedLLM(lambda _: answer), SummarizingConfig(max_size=10, fallback=False)
+    )
     assert await condenser.condensed_history(log) is log.view
     log.append(REQUEST)
     with pytest.raises(NoCondensationError):

@@ -180,8 +180,7 @@ class RollingCondenser(Condenser):
         messages = [unit for unit in users if not isinstance(outline.events[unit[0]], Summary)]
         longest = sorted(messages, key=outline.tokens_of, reverse=True)[:1] if surplus.tokens else []
         for units in (agents, longest, users):
-            chosen = outline.fewest(units, entries=surplus.entries, tokens=surplus.tokens)
-            if self._frees_enough(outline, chosen, surplus, replaced=replaced):
+            if chosen := self.enough(outline, units, surplus, replaced=replaced):
                 return chosen
         raise NoCondensationError(
             f"of {len(outline.events)} entries {sum(map(len, (*agents, *users)))} may be left out, "
@@ -189,16 +188,34 @@ class RollingCondenser(Condenser):
             f"{type(self).__name__}, lower its minimum_progress, or shorten what it has to keep"
         )
 
-    def old(self, outline: ViewOutline) -> list[Unit]:
-        """Return the agent's units that may be forgotten, oldest first, without that of the newest entry."""
-        newest = len(outline.events) - 1
-        return [unit for unit in outline.agents(keep_first=self.config.keep_first) if unit[-1] != newest]
+    def enough(self, outline: ViewOutline, units: Sequence[Unit], surplus: Surplus, *, replaced: int = 0) -> list[Unit]:
+        """Return the first units that free a surplus, all if none do, [] if they free less than `minimum_progress`.
+
+        replaced: entries that come in their place.
+        """
+        chosen = outline.fewest(units, entries=surplus.entries, tokens=surplus.tokens)
+        return chosen if self._frees_enough(outline, chosen, surplus, replaced=replaced) else []
+
+    def old(self, outline: ViewOutline, *, keep_first: int | None = None) -> list[Unit]:
+        """Return the agent's units to forget, in the order in which they go, without the unit of the newest entry.
+
+        keep_first: None is the configuration's.
+        """
+        newest, kept = len(outline.events) - 1, self.config.keep_first if keep_first is None else keep_first
+        return [unit for unit in outline.agents(keep_first=kept) if unit[-1] != newest]
 
     def record(
-        self, outline: ViewOutline, units: Iterable[Unit], *, limit: int | None = None, summary: str | None = None
+        self,
+        outline: ViewOutline,
+        units: Iterable[Unit],
+        *,
+        limit: int | None = None,
+        summary: str | None = None,
+        fallback: str | None = None,
     ) -> Condensation:
         """Return the record that forgets units of a view, for a summary if there is one.
 
+        fallback: why no model had a part in it, if one should have had.
         Raises InvalidContentError where they are not of a log.
         """
         forgotten = sorted(place for unit in units for place in unit)
@@ -210,6 +227,7 @@ class RollingCondenser(Condenser):
             summary=summary,
             summary_offset=None if summary is None else outline.place(forgotten),
             metadata={
+                **({"fallback": fallback} if fallback is not None else {}),
                 "condenser": type(self).__name__,
                 "reasons": sorted(self._reasons(outline.events, is_requested=outline.is_requested, limit=limit)),
                 "entries": len(outline.events),
