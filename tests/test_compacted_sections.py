@@ -28,6 +28,7 @@ from kaosmem import (
     SessionMemory,
     SlidingWindowCompaction,
     SummarizationCompaction,
+    Summarizer,
     TextBlock,
     ToolResultBlock,
     ToolResultCompactionStrategy,
@@ -38,6 +39,7 @@ from kaosmem import (
     count_messages,
 )
 from kaosmem.cli.report import item_json, print_session, stats_json
+from kaosmem.compaction import fallback_reason
 from kaosmem.filters import parse_filter
 from kaosmem.persistence import log as session_log
 from kaosmem.sections import Section, lazy_index
@@ -239,6 +241,31 @@ async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(er
     await shown(memory)
     assert memory.used <= BUDGET
     assert memory.notices == ()
+
+
+async def test_a_section_is_compacted_while_its_model_is_down() -> None:
+    """Users' rules are kept verbatim, a notice says what happened, and the model takes the outline in later."""
+    answers: list[Any] = [ConnectionError("secret")] * 3
+    llm = ScriptedLLM(lambda _: answers.pop() if answers else "They spoke of terms.")
+    summarizer = Summarizer(llm, pause_s=0)
+    strategy = SummarizationCompaction(summarizer, 120, 60, max_summary_tokens=100)
+    memory = SessionMemory.test_mode(sections=messages(strategy))
+    memory.add("messages", "Hello, I sell a house.", role="user")
+    memory.add("messages", "Always answer in French.", role="user")
+    talk(memory, range(30))
+    await shown(memory, budget=800)
+    assert memory.used <= BUDGET
+    (notice,) = memory.notices
+    assert "failed by ConnectionError" in notice
+    assert "secret" not in notice
+    for turns in (range(30, 60), range(60, 90)):
+        talk(memory, turns)
+        context = await shown(memory, budget=800)
+        (summary,) = (item for item in memory["messages"] if item.role == "summary")
+        assert fallback_reason(summary.text) is None
+        assert "- Always answer in French." in summary.text
+        assert "Always answer in French." in str(context.messages)
+        assert memory.notices == ()
 
 
 async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing() -> None:

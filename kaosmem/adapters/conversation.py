@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from kaosmem.adapters.store_source import StoreSource
 from kaosmem.arguments import check_instance
+from kaosmem.compaction.fallback import failed_model
 from kaosmem.conversation import Condensation, Condenser, Event, EventLog, Summary, View
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.offsets import Offsets
@@ -99,13 +100,14 @@ class ConversationSource(StoreSource):
         return self._event_item(event) if event.is_shown else None
 
     async def _view(self, cap: int) -> tuple[View, str]:
-        """Return the view of the log, condensed to a cap where it can be, and the type of what was raised, if any."""
+        """Return the view of the log, condensed to a cap where it can be, and why a model had no part in it."""
         if self._condenser is None:
             return self._log.view, ""
         try:
-            return await self._condenser.condensed_view(self._log, limit=int(cap * self._share)), ""
+            view = await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
         except Exception as raised:  # whatever a model raises: a long conversation is better than none
             return self._log.view, type(raised).__name__
+        return view, failed_model(event.message for event in view if isinstance(event, Summary))
 
     def _shown_item(self, event: Event, known: Mapping[int, tuple[Event, Item]]) -> Item:
         """Return the item of an entry: the same one as long as the entry is shown, and what is known of it."""

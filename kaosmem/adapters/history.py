@@ -12,6 +12,7 @@ from kaosmem.adapters.store_source import StoreSource
 from kaosmem.adapters.thread_reader import ThreadReader
 from kaosmem.arguments import check_instance
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
+from kaosmem.compaction.fallback import failed_model
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.sections import Candidate, Proposal, SectionSpec
@@ -27,8 +28,7 @@ class HistorySource(StoreSource):
     The source reads back from the end of the thread, only half as much again as fits. So a context costs the same for a
     thread of any length. Older messages are as if they were not there, even a pinned one, except the newest user
     message.
-    The history is cut by the positions of its messages: at the same place in every process, and up to twice as often as
-        a
+    The history is cut by the positions of its messages: at the same place in every process, and up to twice as often as a
     section's history. Earlier messages are not recalled. The query must be given by the caller.
     A message is the item `<name>/<message id>`, or `<name>/#<position>` if it has no id of its own.
 
@@ -37,8 +37,8 @@ class HistorySource(StoreSource):
         the original as its source, and `fetch` returns the original. The pipeline runs for each context. Once it has
         made a summary with an id and sources, it continues from the summary as long as the thread only grows. Nothing
         of this is stored, so each process asks the model anew. A pipeline that cuts anew each turn, such as a sliding
-        window, changes the prefix each turn. If the pipeline raises, the messages are shown as they are, and the
-        context says so.
+        window, changes the prefix each turn. If the pipeline raises, the messages are shown as they are. If its
+        model fails, an outline takes the summary's place. The context says either.
     Raises InvalidNameError for an id, InvalidArgumentError for the provider, the pipeline and the spec.
     """
 
@@ -76,6 +76,7 @@ class HistorySource(StoreSource):
             excerpt = (grown or read.shown()).named()
             try:
                 excerpt = excerpt.replaced(await self._pipeline.compact([each.message for each in excerpt.placed]))
+                error = failed_model(each.message for each in excerpt.placed)
             except Exception as raised:  # whatever a strategy raises: a long conversation is better than none
                 error = type(raised).__name__
             self._compacted = Compacted(read, excerpt)

@@ -11,12 +11,16 @@ from kaosmem.compaction.sentences import cut_at_sentence
 from kaosmem.compaction.transcript import shown_block
 from kaosmem.types import ChatMessage
 
+NO_MODEL = "no model"
+"""The reason of outlines by a Summarizer that has no model."""
+
 _HEADING = re.compile(r"Shortened without a model \(([^()\n]{1,80})\):(?:\n|\Z)")
 _LINE = re.compile(r"([\w@.+-]{1,40}): (.+)")
 _NOT_IN_ROLE = re.compile(r"[^\w@.+-]+")
 _NOT_IN_REASON = re.compile(r"[()\s]+")
 _MAX_CHARS = 4_000  # of a message that are looked at
 _LEAST_TOKENS = 6  # a shorter line says nothing
+_LINE_TOKENS = 24  # any line may take so many
 
 
 class _Line(NamedTuple):
@@ -42,15 +46,22 @@ _KINDS = (
 
 
 def fallback_reason(text: str) -> str | None:
-    """Return why a summary was made without a model, or None if a model made it.
+    r"""Return why a summary was made without a model, or None if a model made it.
 
-    >>> fallback_reason("Shortened without a model (ConnectionError):\\nuser: Fix the login.")
+    >>> fallback_reason("Shortened without a model (ConnectionError):\nuser: Fix the login.")
     'ConnectionError'
     >>> fallback_reason("They fixed the login.") is None
     True
     """
     heading = _HEADING.match(text)
     return heading[1] if heading else None
+
+
+def failed_model(messages: Iterable[ChatMessage]) -> str:
+    """Return why the newest summary among messages was made without a model that was to make it, or ""."""
+    summaries = [message for message in messages if message.role == SUMMARY_ROLE]
+    reason = fallback_reason(summaries[-1].text) if summaries else None
+    return "" if reason in (None, NO_MODEL) else str(reason)
 
 
 def without_fallback_heading(text: str) -> str:
@@ -90,7 +101,7 @@ def _chosen(lines: Sequence[_Line], room: int, count: Callable[[str], int]) -> d
             if (role in kind.roles) if kind.roles else (role not in named):
                 if left < _LEAST_TOKENS:
                     break
-                line = cut_at_sentence(f"{role}: {text}", min(left, max(longest, _LEAST_TOKENS)), count)
+                line = cut_at_sentence(f"{role}: {text}", min(left, max(longest, _LINE_TOKENS)), count)
                 if len(line) > len(role) + 2:
                     chosen[place] = line
                     left -= (tokens := count(f"{line}\n"))

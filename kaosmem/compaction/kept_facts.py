@@ -35,9 +35,9 @@ class _Parts(NamedTuple):
 
 
 def prose_of(summary: str) -> str:
-    """Return a summary's text without its lists.
+    r"""Return a summary's text without its lists.
 
-    >>> prose_of("They met.\\n\\nKept verbatim:\\nTASK-17")
+    >>> prose_of("They met.\n\nKept verbatim:\nTASK-17")
     'They met.'
     """
     return _parts(summary).prose
@@ -95,20 +95,23 @@ class KeptFacts:
         """
         if room <= 0:
             return ""
-        rules = self._ruled(room)
+        rules = self._ruled(room) if self._rules else ""
         room -= self._counter(f"{rules}\n") if rules else 0
         facts = self._facts(f"{text}\n{rules}", room)
         return "\n".join(part for part in (rules, facts) if part)
 
     def _ruled(self, room: int) -> str:
-        """Return the list of rules, the newest ones if there is no room for all."""
-        left = room - room // _SHARE - self._counter(RULES_HEADING)
+        """Return the list of rules. If there is no room for all, it holds the newest, in a part of the room."""
+        lines = [f"{_BULLET}{rule}" for rule in self._rules]
+        tokens = [self._counter(f"{line}\n") for line in lines]
+        left = room - self._counter(RULES_HEADING)
+        if sum(tokens) > left:
+            left -= room // _SHARE
         shown: list[str] = []
-        for rule in reversed(self._rules):
-            tokens = self._counter(f"{_BULLET}{rule}\n")
-            if tokens <= left:
-                shown.append(f"{_BULLET}{rule}")
-                left -= tokens
+        for line, cost in zip(reversed(lines), reversed(tokens), strict=True):
+            if cost <= left:
+                shown.append(line)
+                left -= cost
         return RULES_HEADING + "\n".join(reversed(shown)) if shown else ""
 
     def _facts(self, text: str, room: int) -> str:

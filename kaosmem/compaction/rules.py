@@ -41,7 +41,8 @@ RULE_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
             r"\b(?:i['’]d like|i would like|i want|i need) you to (?:start|stop|keep|avoid|use|follow|end|begin|"
             r"include|add|import|continue|get into the habit)\b",
             r"\bfrom (?:now|here|this point|today) on(?:wards?)?\b|\bhenceforth\b|\bunder no circumstances\b",
-            r"(?:^|[,;:] |\b(?:and|so|but) )(?:going|moving) forward\b,? (?!i am|i['’]m|we['’]re|with\b)|\b(?:going|moving) forward[.!]?$",
+            r"(?:^|[,;:] |\b(?:and|so|but) )(?:going|moving) forward\b,? (?!i am|i['’]m|we['’]re|with\b)",
+            r"\b(?:going|moving) forward[.!]?$",
             r"(?:^|[,;:] )in (?:the )?future,? (?:please|always|never|do|don['’]t|use|you)\b",
             r"\bplease,? (?:use|avoid|stick to|refrain|only|stop)\b",
             rf"\bplease,? (?:do not|don['’]t) {_NOT_A_BAN}",
@@ -58,7 +59,7 @@ RULE_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
         "fr": (
             r"\b(?:dorénavant|désormais)\b|\bà l['’]avenir\b|\bà partir de maintenant\b",
             r"^(?:s['’]il (?:te|vous) pla[iî]t,? )?\w{2,}(?:e|s|z) toujours\b|^n(?:e |['’])\w+ jamais\b",
-            r"\bmerci de (?:toujours|ne (?:jamais|pas))\b|\bs['’]il (?:te|vous) pla[iî]t,? (?:utilis|n['’]utilis|évite)",
+            r"\bmerci de (?:toujours|ne (?:jamais|pas))\b|\bs['’]il (?:te|vous) pla[iî]t,? (?:(?:n['’])?utilis|évite)",
         ),
         "es": (
             r"\b(?:de|desde|a partir de) ahora(?: en adelante)?\b|\ben (?:adelante|lo sucesivo)\b",
@@ -88,7 +89,7 @@ RULE_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
         ),
     }
 )
-"""Patterns of rules by language, as regular expressions that ignore case. A sentence that one of them matches is a rule.
+"""Patterns of rules by language, as regular expressions that ignore case. A sentence that matches one is a rule.
 
 `Summarizer(rule_cues={**RULE_CUES, "sv": (r"^(?:alltid|aldrig) ",)})` adds a language.
 """

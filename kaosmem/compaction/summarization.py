@@ -24,11 +24,12 @@ class SummarizationCompaction:
     Nothing is summarised until so much is old that it is worth a request. If the model fails, the summary is an outline
     of the messages (`fallback_reason`); the next summary by a model takes it in.
 
-    llm: a model, a Summarizer with a template or limits of its own, or None for outlines alone. recent_token_budget: what the tail that stays
-    may take; the newest unit stays in any case. min_old_tokens: what messages before it, protected ones and summaries
-    aside, take at least. max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half
-    of what the summary replaces and all of an earlier one in that. open_tasks: gives the ids of tasks that every
-    summary has to name.
+    llm: a model, a Summarizer with a template or limits of its own, or None for outlines alone.
+    recent_token_budget: size of the tail that stays. The newest unit stays in any case.
+    min_old_tokens: least size of the messages before the tail, without protected ones and summaries.
+    max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half of the messages that
+        the summary replaces or all of an earlier summary among them.
+    open_tasks: gives the ids of tasks that every summary has to name.
     Raises InvalidArgumentError. `compact` raises SummaryError if its Summarizer has no fallback; the history stays.
     """
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
-from kaosmem.compaction.fallback import fallback_text, without_fallback_heading
+from kaosmem.compaction.fallback import NO_MODEL, fallback_text, without_fallback_heading
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headings
 from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, TIMEOUT_S, ModelRequests
 from kaosmem.compaction.outline import MessageSizes
@@ -176,7 +176,7 @@ class Summarizer:
         self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int, without_model: str
     ) -> str:
         """Return a model's summary of messages, or the outline that takes its place, "" if not even that fits."""
-        reason = without_model or "no model"
+        reason = without_model or NO_MODEL
         if self._model is not None and not without_model:
             try:
                 return await self._folded(self._model, messages, open_tasks, limit)

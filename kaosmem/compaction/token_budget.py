@@ -18,8 +18,9 @@ from kaosmem.types import ChatMessage
 class TokenBudgetComposedStrategy:
     """Runs strategies in turn until the history is within a budget. If none brings it there, it is cut to a tail.
 
-    A strategy that raises is passed over, and the next one gets the history as it was. A history is measured as `count_messages` counts it rendered for OpenAI. The tail is the longest that is within the
-    budget with the protected messages before it.
+    A strategy that raises is passed over, and the next one gets the history as it was. A history is measured as
+    `count_messages` counts it rendered for OpenAI. The tail is the longest that is within the budget with the protected
+    messages before it.
     strategies: several, one, or a pipeline, whose strategies are run one by one. counter: None is the default one.
     Raises InvalidArgumentError; `compact` raises WindowTooSmallError, with the sums, where the protected messages alone
     are beyond the budget.

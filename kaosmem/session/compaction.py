@@ -96,9 +96,12 @@ class SectionCompaction:
         return FORMATS["openai"].entry_tokens(item.message, self._counter, known=known)
 
     async def _compact(self) -> None:
+        from kaosmem.compaction.fallback import failed_model  # not every session needs it
+
         section, before = self._section, [*self._section]
         try:
-            change = self._shortened(before, await self._strategy.compact([*map(message_of, before)]))
+            after = await self._strategy.compact([*map(message_of, before)])
+            change = self._shortened(before, after)
             is_done = change is None or (self._is_as_told(before, change) and section.compact(change))
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
@@ -110,7 +113,13 @@ class SectionCompaction:
                 f"{type(error).__name__}{why}; nothing is lost, and the next turn tries again"
             )
             return
+        reason = failed_model(after)
         self.notice = None
+        if reason:
+            self.notice = (
+                f"section {section.spec.name!r} is compacted without its model, which failed by {reason}; nothing is "
+                "lost, and the next summary by a model takes the outline in"
+            )
         if not is_done:
             return  # the next turn compacts what there is now
         if not self._is_over or not POLICIES[section.spec.eviction].bounded:

@@ -36,7 +36,7 @@ from kaosmem import (
 from kaosmem.adapters.excerpt import Excerpt, Placed
 from kaosmem.adapters.history import HISTORY
 from kaosmem.assembly.allocation import cap_of
-from kaosmem.compaction import Outline
+from kaosmem.compaction import Outline, fallback_reason
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
 from tests.compaction.test_pipelines import strategies
 from tests.test_promises import COUNTERS, counted, handed_over
@@ -274,7 +274,7 @@ async def test_what_a_pipeline_shortened_names_the_whole_and_brings_it_back() ->
 
 async def test_where_a_pipeline_fails_the_conversation_is_shown_as_it_is() -> None:
     """The context says what it did without, and the next one has it again."""
-    summarizer = Summarizer(ScriptedLLM(["", "They counted."]), attempts=1)
+    summarizer = Summarizer(ScriptedLLM(["", "They counted."]), attempts=1, fallback=False)
     strategy = SummarizationCompaction(summarizer, 60, 60, max_summary_tokens=60)
     provider = await thread(said(*(f"{number} sheep on the hill" for number in range(30))))
     memory = await memory_over(HistorySource(provider, "a", "s", strategy))
@@ -282,6 +282,20 @@ async def test_where_a_pipeline_fails_the_conversation_is_shown_as_it_is() -> No
     assert str(context.sources["history"]) == "degraded with SummaryError, 30 proposed"
     assert len(context.items) == 30
     assert "They counted." in (await window(memory, 1_000)).items[1].text
+
+
+async def test_where_a_model_fails_an_outline_is_shown() -> None:
+    """The context says that it is one; of a source without any model it says nothing."""
+    provider = await thread(said(*(f"{number} sheep on the hill" for number in range(30))))
+    down = ScriptedLLM(lambda _: ConnectionError("down"))
+    for llm, status, reason in (
+        (down, "degraded with ConnectionError, ", "ConnectionError"),
+        (None, "ok, ", "no model"),
+    ):
+        memory = await memory_over(HistorySource(provider, "a", "s", SummarizationCompaction(llm, 60, 60)))
+        context = await memory.assemble_context("", budget=1_000, format="openai")
+        assert str(context.sources["history"]).startswith(status)
+        assert fallback_reason(context.items[1].text) == reason
 
 
 def counting_turns(first: int, many: int) -> list[ChatMessage]:
@@ -295,7 +309,7 @@ def echoing(answers: int = 1_000) -> tuple[ScriptedLLM, SummarizationCompaction]
         return " ".join(re.findall(r"sheep-\d+-", request[-1].text)) if len(llm.requests) <= answers else ""
 
     llm = ScriptedLLM(answer)
-    summarizer = Summarizer(llm, attempts=1, max_kept_tokens=0)
+    summarizer = Summarizer(llm, attempts=1, fallback=False, max_kept_tokens=0)
     return llm, SummarizationCompaction(summarizer, 200, 100, max_summary_tokens=2_000)
 
 

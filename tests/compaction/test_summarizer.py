@@ -216,6 +216,70 @@ async def test_the_models_error_is_the_cause() -> None:
         await Summarizer(Cancelled()).summarize([said(NOISE)])
 
 
+class Slow:
+    """A client that never answers."""
+
+    requests = 0
+
+    async def chat(self, messages: object, *, tools: object = ()) -> ChatMessage:
+        self.requests += 1
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_a_model_that_is_slow_is_waited_for_once() -> None:
+    """Then the summary is made without it, and it is left alone for a while, longer each time."""
+    now, slow = 0.0, Slow()
+    summarizer = Summarizer(slow, timeout_s=0.01, pause_s=10.0, clock=lambda: now)
+    asked = []
+    for now in (0.0, 9.0, 11.0, 30.0, 32.0):
+        made = await summarizer.summarize([said(NOISE)])
+        assert fallback_reason(made.text) == "TimeoutError"
+        asked.append(slow.requests)
+    assert asked == [1, 1, 2, 2, 3]
+    with pytest.raises(InvalidArgumentError, match="timeout_s"):
+        Summarizer(slow, timeout_s=0)
+
+
+async def test_a_summary_without_a_model_says_who_said_what() -> None:
+    """Users' words come first, then the rest, newest first; facts are kept, and an outline is made of outlines."""
+    messages = [
+        said("Move the shop to PostgreSQL. It must not lose an order. Thank you!", name="a"),
+        ChatMessage("assistant", (TextBlock("I look."), ToolUseBlock("c1", "read", '{"path": "/srv/shop/db.py"}'))),
+        ChatMessage("tool", (ToolResultBlock("c1", NOISE + " See /srv/shop/orders.sql.", is_error=True),)),
+        said("It fails on port 5432. " + NOISE, "assistant"),
+    ]
+    made = await Summarizer(None).summarize(messages, most=300)
+    lines = made.text.split("\n")
+    assert lines[:3] == [
+        "Shortened without a model (no model):",
+        "user: Move the shop to PostgreSQL. It must not lose an order. Thank you!",
+        'assistant: I look. read({"path": "/srv/shop/db.py"})',
+    ]
+    assert lines[3].startswith("tool: error: Then nothing much")
+    assert lines[4].startswith("assistant: It fails on port 5432.")
+    assert "/srv/shop/orders.sql" in made.text
+    again = await Summarizer(None).summarize([said(NOISE, "assistant")], earlier=made, most=300)
+    assert fallback_reason(again.text) == "no model"
+    assert lines[1] in again.text
+    assert again == await Summarizer(None).summarize([said(NOISE, "assistant")], earlier=made, most=300)
+    by_model = ChatMessage("summary", "They chose PostgreSQL.\n\nKept verbatim:\nTASK-1", id="s")
+    after = await Summarizer(None).summarize([said(NOISE, "assistant")], earlier=by_model, most=300)
+    assert after.text.split("\n")[1] == "summary: They chose PostgreSQL."
+    assert after.text.endswith("TASK-1")
+    with pytest.raises(InvalidArgumentError, match="without a model"):
+        Summarizer(None, fallback=False)
+
+
+async def test_an_answer_that_stays_too_long_is_cut_in_the_end() -> None:
+    """Rather that than none of it."""
+    llm = ScriptedLLM(lambda _: NOISE * 3)
+    made = await Summarizer(llm).summarize([said(NOISE)])
+    assert len(llm.requests) == 3
+    assert NOISE.startswith(made.text)
+    assert made.text.endswith("while.")
+
+
 class Choosy:
     """A client that takes nothing but answers of a form."""
 
