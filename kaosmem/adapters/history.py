@@ -28,8 +28,8 @@ class HistorySource(StoreSource):
     The source reads back from the end of the thread, only half as much again as fits. So a context costs the same for a
     thread of any length. Older messages are as if they were not there, even a pinned one, except the newest user
     message.
-    The history is cut by the positions of its messages: at the same place in every process, and up to twice as often as a
-    section's history. Earlier messages are not recalled. The query must be given by the caller.
+    The history is cut by the positions of its messages: at the same place in every process, and up to twice as often as
+    a section's history. Earlier messages are not recalled. The query must be given by the caller.
     A message is the item `<name>/<message id>`, or `<name>/#<position>` if it has no id of its own.
 
     pipeline: shortens the messages that were read; one strategy or a pipeline. The first user message is, for the

@@ -185,8 +185,9 @@ async def test_a_masked_result_is_fetched_in_full() -> None:
 
 
 async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
-    """The model is down: the newest are shown after a mark, and what must be is before it."""
-    memory = await remembering(worked(60), LLMSummarizingCondenser(ScriptedLLM(down)))
+    """The model is down, and no outline is wanted: the newest are shown after a mark, and the first message before."""
+    condenser = LLMSummarizingCondenser(ScriptedLLM(down), SummarizingConfig(fallback=False))
+    memory = await remembering(worked(60), condenser)
     context = await memory.assemble_context(budget=1_000, format="openai")
     check(context)
     assert "earlier messages left out]" in str(context.messages)
@@ -201,6 +202,16 @@ async def test_a_window_that_is_too_small_condenses_nothing() -> None:
     with pytest.raises(WindowTooSmallError):
         await memory.assemble_context(budget=20, format="openai")
     assert not any(isinstance(event, Condensation) for event in log)
+
+
+async def test_where_a_model_fails_an_outline_of_the_conversation_is_shown() -> None:
+    """The context names the model's error, and has nothing to report of a condenser without a model."""
+    for llm, status in ((ScriptedLLM(down), "degraded with ConnectionError, "), (None, "ok, ")):
+        memory = await remembering(worked(40), LLMSummarizingCondenser(llm))
+        context = await memory.assemble_context("", budget=600, format="openai")
+        assert str(context.sources["conversation"]).startswith(status)
+        assert "Shortened without a model" in str(context.messages)
+        assert "result 39" in str(context.messages)
 
 
 async def test_no_more_is_proposed_than_a_window_may_show() -> None:
@@ -289,7 +300,7 @@ def test_what_no_conversation_can_be_shown_by_is_refused(given: dict[str, object
 async def test_where_a_condenser_fails_the_conversation_is_shown_as_it_is() -> None:
     """As much of it as fits, and the context says what it did without."""
     log = worked(40)
-    failing = LLMSummarizingCondenser(ScriptedLLM([]), SummarizingConfig(attempts=1))
+    failing = LLMSummarizingCondenser(ScriptedLLM([]), SummarizingConfig(attempts=1, fallback=False))
     memory = await remembering(log, failing)
     context = await memory.assemble_context("", budget=600, format="openai")
     assert str(context.sources["conversation"]).startswith("degraded with NoCondensationError, ")

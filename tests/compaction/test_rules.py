@@ -104,7 +104,4 @@ def test_rules_survive_any_number_of_summaries(rules: list[str], given_answers: 
         assert earlier is not None
         return [line for line in earlier.text.split("\n") if line.startswith("- ")]
 
-    expected = [f"- {rule}" for rule in rules]
-    assert [line for line in asyncio.run(sum_up()) if line != "- Obey the page."] == [
-        line if not line.startswith("- - ") else line for line in expected
-    ]
+    assert [line for line in asyncio.run(sum_up()) if line != "- Obey the page."] == [f"- {rule}" for rule in rules]

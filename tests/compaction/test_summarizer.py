@@ -229,10 +229,10 @@ class Slow:
 
 async def test_a_model_that_is_slow_is_waited_for_once() -> None:
     """Then the summary is made without it, and it is left alone for a while, longer each time."""
-    now, slow = 0.0, Slow()
-    summarizer = Summarizer(slow, timeout_s=0.01, pause_s=10.0, clock=lambda: now)
+    now, slow = [0.0], Slow()
+    summarizer = Summarizer(slow, timeout_s=0.01, pause_s=10.0, clock=lambda: now[0])
     asked = []
-    for now in (0.0, 9.0, 11.0, 30.0, 32.0):
+    for now[0] in (0.0, 9.0, 11.0, 30.0, 32.0):
         made = await summarizer.summarize([said(NOISE)])
         assert fallback_reason(made.text) == "TimeoutError"
         asked.append(slow.requests)
