@@ -1,4 +1,4 @@
-"""What callers give: numbers, instances, several of something."""
+"""Checks of arguments: numbers, instances, lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text for the eye: on one line, as wide as there is room, with nothing in it that a terminal would obey."""
+"""Text for people: on one line, fitted to a width, without control characters."""
 
 from __future__ import annotations
 

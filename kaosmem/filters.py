@@ -1,4 +1,4 @@
-"""Filters on metadata: which items, by what their fields say.
+"""Filters on metadata.
 
 A filter is a mapping. A field's name stands for a value that it must equal, or for conditions on it that must all hold:
 

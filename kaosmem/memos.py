@@ -1,4 +1,4 @@
-"""Memos: what functions of a text remember of it, dropped all at once when something is forgotten."""
+"""Caches of results for texts, cleared together when something is forgotten."""
 
 from __future__ import annotations
 

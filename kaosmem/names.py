@@ -1,4 +1,4 @@
-"""Which names and ids are valid, and their form on disk."""
+"""Valid names and ids, and their form on disk."""
 
 from __future__ import annotations
 

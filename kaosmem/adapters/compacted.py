@@ -1,4 +1,4 @@
-"""What a pipeline left of a thread, to go on from."""
+"""The result of a pipeline over a thread, from which the next context continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a window is shared out among sections."""
+"""Allocation of a window's tokens to sections."""
 
 from __future__ import annotations
 

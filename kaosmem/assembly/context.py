@@ -1,4 +1,4 @@
-"""What an assembly returns: the context, and why each item is in or out."""
+"""The result of an assembly: the context, and a decision for each item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each part of a context costs in its format, in tokens as rendered."""
+"""Token costs of the parts of a context, as rendered in its format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A context as people read it: the sums, what is in and why, and what came nearest to being in."""
+"""A context explained for people: the sums, the shown items with reasons, and the nearest misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filling the shares that were granted: whole units, in order of want, until nothing more fits."""
+"""Fitting whole units into the granted shares, in order of value, until nothing more fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One packing of a window: grants, tails and shares, and the layout, sums and decisions that come of them."""
+"""One packing of a window: grants, tails and shares, and the resulting layout, sums and decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shortening what must be shown and does not fit: the longest texts, in the middle, as little as it takes."""
+"""Shortening required texts that do not fit: the longest ones, in the middle, as little as possible."""
 
 from __future__ import annotations
 

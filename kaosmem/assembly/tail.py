@@ -1,4 +1,4 @@
-"""Where a history is cut: rarely and far, so that the prefix before it holds for many turns."""
+"""Cutting a history: rarely and by much, so that most turns keep the same prefix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What budgets buy, measured while that is shown, and printed as people read it."""
+"""The benchmark of budgets: measured with progress, printed as tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command is busy with, drawn on stderr while that takes long."""
+"""Progress on stderr while the command works."""
 
 from __future__ import annotations
 

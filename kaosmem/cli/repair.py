@@ -1,4 +1,4 @@
-"""What a repair did, as people and programs read it."""
+"""The result of a repair, for people and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts and sessions as people and programs read them."""
+"""Contexts and sessions, printed for people and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output that is laid out for the eye on a terminal, and plain in a pipe: no frames, nothing cut or folded."""
+"""Output to a terminal, laid out in tables; plain in a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shortens conversations: messages in, a shorter list out, one strategy a file."""
+"""Strategies that shorten a list of messages, one file each."""
 
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import MessageSizes, Outline

@@ -1,4 +1,4 @@
-"""What a summary must say to the letter: addresses, paths, identifiers and numbers, found in any text."""
+"""Facts that a summary must repeat verbatim: addresses, paths, identifiers and numbers, found in any text."""
 
 from __future__ import annotations
 

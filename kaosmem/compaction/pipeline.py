@@ -1,4 +1,4 @@
-"""Strategies one after another."""
+"""A strategy that runs several strategies in turn."""
 
 from __future__ import annotations
 

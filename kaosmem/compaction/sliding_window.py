@@ -1,4 +1,4 @@
-"""The newest messages, up to a number of them."""
+"""A strategy that keeps the newest messages, up to a number of them."""
 
 from __future__ import annotations
 

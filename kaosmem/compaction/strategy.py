@@ -1,4 +1,4 @@
-"""What shortens a conversation."""
+"""The CompactionStrategy protocol."""
 
 from __future__ import annotations
 

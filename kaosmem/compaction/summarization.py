@@ -1,4 +1,4 @@
-"""One summary in the place of what is old."""
+"""A strategy that puts one summary in the place of older messages."""
 
 from __future__ import annotations
 

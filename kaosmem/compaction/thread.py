@@ -1,4 +1,4 @@
-"""A conversation as it is stored, its summaries among the messages, and what is to be seen of it."""
+"""A stored conversation with summaries among its messages, and the view of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies until a history fits a budget."""
+"""A strategy that runs others in turn until a history fits a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old tool calls, left out with their results."""
+"""A strategy that leaves out old tool calls with their results."""
 
 from __future__ import annotations
 

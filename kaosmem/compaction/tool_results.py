@@ -1,4 +1,4 @@
-"""Long tool results, cut."""
+"""A strategy that cuts long tool results."""
 
 from __future__ import annotations
 

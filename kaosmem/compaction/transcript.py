@@ -1,4 +1,4 @@
-"""Messages as the text that a model reads to summarise them: whole, in parts that fit a request."""
+"""Messages as text for the model that summarises them, in parts that fit a request."""
 
 from __future__ import annotations
 

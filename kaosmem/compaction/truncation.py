@@ -1,4 +1,4 @@
-"""The newest messages within hard limits."""
+"""A strategy that keeps the newest messages within hard limits."""
 
 from __future__ import annotations
 

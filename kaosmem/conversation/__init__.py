@@ -1,4 +1,4 @@
-"""A conversation: its log of events, the view that is left of it, and the messages that a model is given."""
+"""Conversations: a log of events, its view, and the messages for a model."""
 
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary

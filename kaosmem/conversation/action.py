@@ -1,4 +1,4 @@
-"""What somebody does in a conversation."""
+"""Actions: events that an agent, a user or the environment causes."""
 
 from __future__ import annotations
 

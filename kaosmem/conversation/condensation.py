@@ -1,4 +1,4 @@
-"""Records of what a conversation's view leaves out, and the summaries that it shows instead."""
+"""Condensations: records of the events that a view leaves out, with their summaries."""
 
 from __future__ import annotations
 

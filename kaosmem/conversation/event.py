@@ -1,4 +1,4 @@
-"""What all events of a conversation have. They are frozen."""
+"""The base class of events. Events are frozen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of events that mean something here; a log may have any other."""
+"""Kinds of events with a meaning here; a log may have any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a view to find what is looked for by what it is."""
+"""Positions of a view's landmarks: system prompt, first message, newest task list and the like."""
 
 from __future__ import annotations
 

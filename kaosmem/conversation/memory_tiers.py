@@ -1,4 +1,4 @@
-"""What is remembered beyond a conversation, in tiers that share a limit: a user's notes, a project's."""
+"""Notes beyond a conversation (a user's, a project's), in tiers that share a limit."""
 
 from __future__ import annotations
 

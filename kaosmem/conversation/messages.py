@@ -1,4 +1,4 @@
-"""The messages that a model is given of a conversation."""
+"""Messages for a model, made of a conversation's events."""
 
 from __future__ import annotations
 

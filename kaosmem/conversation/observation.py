@@ -1,4 +1,4 @@
-"""What comes back in a conversation."""
+"""Observations: events that come back to an agent, such as tool results."""
 
 from __future__ import annotations
 

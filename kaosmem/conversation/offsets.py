@@ -1,4 +1,4 @@
-"""How much of a view comes before each of its entries."""
+"""The amount of a view before each of its entries."""
 
 from __future__ import annotations
 

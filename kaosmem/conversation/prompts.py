@@ -1,4 +1,4 @@
-"""What a conversation is told in, for a user to replace."""
+"""Texts around a conversation's events, which a user may replace."""
 
 from __future__ import annotations
 

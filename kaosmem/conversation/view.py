@@ -1,4 +1,4 @@
-"""The view of a conversation: what is left of its log when the records in it are applied."""
+"""The view of a conversation: its log with all condensations applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told of one event."""
+"""The message for one event."""
 
 from __future__ import annotations
 

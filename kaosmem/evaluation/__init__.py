@@ -1,4 +1,4 @@
-"""Measure what a budget buys, on items and questions of one's own.
+"""Measure how much evidence a budget holds, on items and questions of your own.
 
     corpora = read_corpora("items.jsonl", "questions.jsonl")
     report = await evaluate(corpora, budgets=[512, 2_048])

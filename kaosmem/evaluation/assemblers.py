@@ -1,4 +1,4 @@
-"""What is compared: ways of choosing, of a corpus, what goes into a budget for a question."""
+"""Assemblers to compare: each chooses items of a corpus for a question within a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kaosmem is compared with: recency and BM25, packed as it is done elsewhere."""
+"""Baselines: recency and BM25, packed in the usual ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning what the default ranker's signals weigh, from questions whose answers are known."""
+"""Learning the weights of the default ranker from questions with known answers."""
 
 from __future__ import annotations
 

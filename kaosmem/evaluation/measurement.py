@@ -1,4 +1,4 @@
-"""Measuring assemblers on questions whose answers are known."""
+"""Measuring assemblers on questions with known answers."""
 
 from __future__ import annotations
 

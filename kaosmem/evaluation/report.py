@@ -1,4 +1,4 @@
-"""What an evaluation found: one outcome a question, and the figures over them."""
+"""The results of an evaluation: one outcome for each question, and figures over all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats in which a context is handed over: one file each."""
+"""Formats of a context, one file each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of Anthropic's messages API, read."""
+"""Reading messages of Anthropic's messages API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids of calls and names of tools in the characters and lengths that providers take."""
+"""Ids of calls and names of tools within the limits of providers."""
 
 from __future__ import annotations
 

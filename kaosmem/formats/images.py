@@ -1,4 +1,4 @@
-"""Which images a provider takes: web addresses, and `data:` URLs of the four common kinds."""
+"""The image addresses that providers accept: web addresses, and `data:` URLs of four common kinds."""
 
 from __future__ import annotations
 

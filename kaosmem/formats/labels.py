@@ -1,4 +1,4 @@
-"""Labels: what the system message and the block say of an item beside its text.
+"""Labels: source, day, speaker and trust of an item, shown beside its text.
 
 A label names the item's source and lines, the day of its timestamp, its speaker, and, on request, its trust:
 

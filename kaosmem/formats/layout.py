@@ -1,4 +1,4 @@
-"""What a context shows, before it takes a format, and what a format is."""
+"""A context's layout before it takes a format, and the Format protocol."""
 
 from __future__ import annotations
 

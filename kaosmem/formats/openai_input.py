@@ -1,4 +1,4 @@
-"""Messages of OpenAI's chat completions API, read."""
+"""Reading messages of OpenAI's chat completions API."""
 
 from __future__ import annotations
 

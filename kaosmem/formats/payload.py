@@ -1,4 +1,4 @@
-"""What a provider's API or SDK hands out, read as plain values."""
+"""Reading objects of a provider's API or SDK as plain values."""
 
 from __future__ import annotations
 

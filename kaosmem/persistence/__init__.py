@@ -1,4 +1,4 @@
-"""The session log: what a session holds, durable on any fsspec filesystem. All of it is synchronous."""
+"""The session log: durable on any fsspec filesystem, with synchronous calls."""
 
 from kaosmem.persistence.archive import Entry
 from kaosmem.persistence.commit import News

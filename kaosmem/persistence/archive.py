@@ -1,4 +1,4 @@
-"""What has left a session, in archive files: how they are written and read back."""
+"""Archive files: the items that left a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shortens a session's log: snapshots, the deletion of what they make unneeded, and small segments made one."""
+"""Shortening a session's log: snapshots, removal of old segments, merging of small ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a commit reaches a session's log, and what others have committed since it was read."""
+"""Committing to a session's log, and reading the commits of other writers."""
 
 from __future__ import annotations
 

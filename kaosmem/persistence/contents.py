@@ -1,4 +1,4 @@
-"""What the last line of an archive file says of the others: what was evicted is known from it, without its text.
+"""The last line of an archive file: a table of its evicted items, without their texts.
 
 It says where it begins and which checksum comes before it, so that it can be read and checked alone.
 """

@@ -1,4 +1,4 @@
-"""The calls to the operating system that keeping sessions on a local disk takes; a test puts its own in their place."""
+"""The operating system's calls for a local disk; a test replaces them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a log reaches since its last snapshot, and in which files."""
+"""The part of a log since its last snapshot, by file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is intact of a damaged file: lines that the checksums around them vouch for."""
+"""The intact lines of a damaged file, confirmed by the checksums around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of what ranks a section: made from what the session holds, and passed over wherever they are not of it.
+"""Stored indexes: files derived from a session, ignored if they do not match it.
 
 Such a file says after which commit it was made. It is read only where the log is known to hold that commit, so that
 one of another session, of a log that was cut back, or from before something was forgotten is none.

@@ -1,4 +1,4 @@
-"""Where a session's files are, relative to its folder."""
+"""Paths of a session's files, relative to its folder."""
 
 from __future__ import annotations
 

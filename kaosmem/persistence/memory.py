@@ -1,4 +1,4 @@
-"""A filesystem in memory that nothing else shares."""
+"""A filesystem in memory that is not shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session's stored bytes say: its newest sound snapshot, and the log after that."""
+"""Reading a session's stored state: its newest sound snapshot, and the log after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is intact of a damaged file of items."""
+"""The intact items of a damaged file."""
 
 from __future__ import annotations
 

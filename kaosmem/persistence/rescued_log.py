@@ -1,4 +1,4 @@
-"""What is intact of a damaged log."""
+"""The intact records of a damaged log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is intact of a damaged session, before and after the damage, and what is missing."""
+"""The intact parts of a damaged session, and a list of the missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sessions of a place, each as a whole: which there are, whether one has changed, and its deletion."""
+"""The sessions of a place: listing, change detection and deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading and writing a session's files is made of: steps that a storage performs one by one.
+"""Steps of reading and writing a session's files; a storage performs them one by one.
 
 A protocol is a generator that yields steps and is sent the answer to each. It does no I/O, so that a test can stop it
 between any two steps, let others go on, or lose an answer.

@@ -1,4 +1,4 @@
-"""Where sessions are kept: what any storage does, and which one a URL or filesystem means."""
+"""Storages: their protocol, and the choice of one for a URL or filesystem."""
 
 from __future__ import annotations
 

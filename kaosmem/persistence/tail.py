@@ -1,4 +1,4 @@
-"""What stands at the end of a log: commits, what a crash has left of one, and damage that no crash explains."""
+"""The end of a log: commits, remains of a crash, and damage that no crash explains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranking of items by their worth to a query: BM25 over terms in any script, and graphs by what is near."""
+"""Ranking items for a query: BM25 and a linear model over terms in any script, and graphs by distance."""
 
 from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.bm25 import BM25Ranker, RankBM25Ranker

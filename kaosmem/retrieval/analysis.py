@@ -1,4 +1,4 @@
-"""Text to terms: what a query and an item are compared by."""
+"""Terms of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How candidates stand among one another: in their source, and among their neighbours."""
+"""Scores of candidates relative to others of their source and to their neighbours."""
 
 from __future__ import annotations
 

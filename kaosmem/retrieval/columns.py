@@ -1,4 +1,4 @@
-"""The bytes of a dumped index: a line that says what it is, then its columns, one after another, little-endian."""
+"""The bytes of a dumped index: a header line, then its columns, little-endian."""
 
 from __future__ import annotations
 

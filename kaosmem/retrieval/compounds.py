@@ -1,4 +1,4 @@
-"""Words within words: what German and its neighbours write as one, by how syllables meet, without a dictionary."""
+"""Splitting compounds, as in German, by the joints of syllables, without a dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Days that a question speaks of as seen from the day that it is asked: yesterday, two weeks ago, last Monday."""
+"""Days and periods in a question, relative to its day: yesterday, two weeks ago, last Monday."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that ranks by what entries mean, as an embedder has it, beside what `LinearIndex` goes by."""
+"""An index that adds embeddings to the signals of `LinearIndex`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What BM25 gives every entry for the terms of a query, worked out only as far as it is asked for."""
+"""BM25 scores of all entries for a query's terms, computed on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of entries, such as roles, by number: of one that no entry has, nothing is kept."""
+"""Labels of entries, such as roles, as numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latent semantic analysis of a query's candidates: what they say in other words than the query."""
+"""Latent semantic analysis of a query's candidates: similarity in other words."""
 
 from __future__ import annotations
 

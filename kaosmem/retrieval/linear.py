@@ -1,4 +1,4 @@
-"""The default ranker: BM25 proposes, and a learned linear model over a few signals decides."""
+"""The default ranker: BM25 chooses candidates, and a learned linear model over signals scores them."""
 
 from __future__ import annotations
 

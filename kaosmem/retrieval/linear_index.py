@@ -1,4 +1,4 @@
-"""An index that ranks by a linear model over signals of which BM25 is the first."""
+"""An index that ranks by a linear model over signals."""
 
 from __future__ import annotations
 

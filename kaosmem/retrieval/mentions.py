@@ -1,4 +1,4 @@
-"""Which entities a text mentions: names as sequences of terms, looked up at each word of the text."""
+"""The entities that a text mentions: names as sequences of terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query asks for, and what its words give the entries of an index."""
+"""A query's terms, clause and periods, and the scores of entries for its words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What orders candidates for a query: two protocols, and what every index does the same way."""
+"""The Ranker and Index protocols, and checks that every index shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scripts other than ASCII need before and instead of English analysis: folding, stems, pairs, emoji."""
+"""Terms of scripts other than ASCII: folding, stems, pairs of characters, emoji."""
 
 from __future__ import annotations
 

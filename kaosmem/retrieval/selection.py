@@ -1,4 +1,4 @@
-"""The few best of many scores, and scores beside the best."""
+"""The best of many scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terms of entries in their order, as short hashes: what can't be read from postings."""
+"""The terms of entries in order, as short hashes, for phrases."""
 
 from __future__ import annotations
 

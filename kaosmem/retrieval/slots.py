@@ -1,4 +1,4 @@
-"""Where an index has its entries: slots in the order in which they came, found by ordinal."""
+"""Slots of an index's entries, in order of arrival, found by ordinal."""
 
 from __future__ import annotations
 

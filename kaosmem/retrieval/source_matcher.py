@@ -1,4 +1,4 @@
-"""The documents and conversations that entries are from, and how each as a whole matches a query."""
+"""The match of whole documents and conversations with a query."""
 
 from __future__ import annotations
 

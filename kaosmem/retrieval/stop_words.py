@@ -1,4 +1,4 @@
-"""Words that say nothing of what a text is about."""
+"""Stop words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of sources as a question may write them: FY2018 of 3M for 3M_2018_10K, Euler Hermes for eulerhermes-nda."""
+"""Names of sources as a question may write them: FY2018 of 3M for 3M_2018_10K, Euler Hermes for eulerhermes-nda."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vectors of entries by slot, a byte a dimension."""
+"""Vectors of entries by slot, one byte for each dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each signal weighs: `weights*.json`, which `benchmarks/train_ranker.py` has learned."""
+"""Weights of the signals, in `weights*.json`; `benchmarks/train_ranker.py` learns them."""
 
 from __future__ import annotations
 

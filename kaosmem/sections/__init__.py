@@ -1,4 +1,4 @@
-"""Sections: what one is like, holds, has given up, proposes; and other sources of what is shown."""
+"""Sections: specs, items, archive and proposals; and the Source protocol."""
 
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.lazy_index import IndexDump, StoredIndex

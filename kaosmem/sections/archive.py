@@ -1,4 +1,4 @@
-"""What has left a section."""
+"""The archive of a section."""
 
 from __future__ import annotations
 

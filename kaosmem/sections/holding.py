@@ -1,4 +1,4 @@
-"""One item that a section holds, and what its eviction depends on."""
+"""One live item of a section, with the values that decide its eviction."""
 
 from __future__ import annotations
 

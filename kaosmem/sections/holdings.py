@@ -1,4 +1,4 @@
-"""What a section holds: items in stored order, in units, with what their eviction depends on. Decides nothing."""
+"""The live items of a section, in order and in units. It decides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that is made when a section is first ranked, or read back, and catches up before each ranking."""
+"""A section's index: built or read on first use, and updated before each ranking."""
 
 from __future__ import annotations
 

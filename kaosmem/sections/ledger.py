@@ -1,4 +1,4 @@
-"""What a section holds and what has left it, changed as one."""
+"""A section's live items and its archive, changed together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was derived from what."""
+"""The derivation of items from others."""
 
 from __future__ import annotations
 

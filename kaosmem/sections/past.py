@@ -1,4 +1,4 @@
-"""What a section gave up for room and may still recall: whole units, whose texts may be in files alone."""
+"""The evicted units of a section that may be recalled; their texts may be in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source proposes for a window: units in order of want."""
+"""A source's proposal for a window: units in order of value."""
 
 from __future__ import annotations
 

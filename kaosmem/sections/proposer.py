@@ -1,4 +1,4 @@
-"""Who proposes what a section shows in a window."""
+"""The units that a section proposes for a window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which units may be recalled after some were evicted, and in which order."""
+"""The units that may be recalled after an eviction, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a section must be shown, whatever is asked."""
+"""The units of a section that must be shown for any query."""
 
 from __future__ import annotations
 

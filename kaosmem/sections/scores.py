@@ -1,4 +1,4 @@
-"""What a query gives to the units of a section, and in which order that makes them worth their tokens."""
+"""Scores of a section's units for a query, and their order by value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a section is to be kept, budgeted and shown."""
+"""SectionSpec: how a section is kept, budgeted and shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compaction makes of a section: derived items in the places of live ones."""
+"""The result of a section's compaction: derived items in the places of live ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session: opened, filled, shown and saved."""
+"""A session: opening, filling, showing, saving."""
 
 from kaosmem.session.memory import SessionMemory, delete_session, list_sessions
 from kaosmem.session.repair import RepairReport, repair_session

@@ -1,4 +1,4 @@
-"""A source as one session has attached it: under which name, how long it is awaited, whether it can be done without."""
+"""A source attached to a session: its name, its time limit, and whether it is required."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written off the path of the turn: snapshots of a session, and what ranks its sections."""
+"""Snapshots and stored indexes, written beside the turn."""
 
 from __future__ import annotations
 

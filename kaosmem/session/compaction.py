@@ -1,4 +1,4 @@
-"""The compaction of a section: what passes its budget is shortened, and comes back where it has room."""
+"""The compaction of a section that exceeds its budget, and the return of originals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a place into a section: what is new or changed comes in, what vanished goes to the archive."""
+"""Reading files into a section: new and changed passages are added, vanished ones archived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a session: what its log holds, as sections. Those opened read-only are read once a process and shared."""
+"""Opening a session from its log. Read-only sessions are shared within a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What derived items were made of, wherever it is now."""
+"""The originals of derived items."""
 
 from __future__ import annotations
 

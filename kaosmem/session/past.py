@@ -1,4 +1,4 @@
-"""What sections of a session evicted, as its archive files have it."""
+"""Reading the evicted items of a session's sections from its archive files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking in what others have committed, and repeating after it what is unsaved here, or saying why that can't be."""
+"""Taking in the commits of other writers, and repeating the unsaved changes after them."""
 
 from __future__ import annotations
 

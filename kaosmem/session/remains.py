@@ -1,4 +1,4 @@
-"""What remains of a section in a damaged session, put together from changes of which some are lost."""
+"""The state of a section in a damaged session, put together from the intact changes."""
 
 from __future__ import annotations
 

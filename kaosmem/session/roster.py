@@ -1,4 +1,4 @@
-"""All that a session may show: its own sections and the sources attached to it."""
+"""All sections and sources that a session may show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections of a damaged session, as well as what is intact tells."""
+"""The sections of a damaged session, as far as they are intact."""
 
 from __future__ import annotations
 

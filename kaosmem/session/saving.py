@@ -1,4 +1,4 @@
-"""Saving a session: one commit for all that has changed, and what is forgotten out of all files."""
+"""Saving a session as one commit, and erasing forgotten items from all files."""
 
 from __future__ import annotations
 

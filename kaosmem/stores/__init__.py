@@ -1,4 +1,4 @@
-"""What agents keep outside a session: a Protocol for each kind of store, and one in memory."""
+"""Stores outside a session: a Protocol and an implementation in memory for each kind."""
 
 from kaosmem.stores.agent_scope import (
     agent_scope,

@@ -1,4 +1,4 @@
-"""Who is at work: the agent and the thread that a task of the event loop, or a thread, works for."""
+"""The current agent and thread, for each asyncio task or thread."""
 
 from __future__ import annotations
 

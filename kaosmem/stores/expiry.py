@@ -1,4 +1,4 @@
-"""When what is stored for a time is over."""
+"""Times to live of stored values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents keep beside their messages: a session's state for now, and memories for later."""
+"""Short-term memory (a session's state) and long-term memory (texts for later)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks on a board, and the chart of what may become of them."""
+"""Tasks on a board, and the chart of their states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boards of tasks, and the one that all agents of a process share."""
+"""Stores of task boards, and the store that all agents of a process share."""
 
 from __future__ import annotations
 

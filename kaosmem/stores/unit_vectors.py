@@ -1,4 +1,4 @@
-"""Vectors under ids, and those nearest to another: one matrix of rows of length 1, in single precision."""
+"""Vectors by id, and the nearest ones: one matrix of rows of length 1, in single precision."""
 
 from __future__ import annotations
 

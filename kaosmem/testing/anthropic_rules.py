@@ -1,4 +1,4 @@
-"""What Anthropic's messages API asks of messages: a function a rule. Sources are its documentation's pages."""
+"""The rules of Anthropic's messages API: one function each, with its source."""
 
 from __future__ import annotations
 

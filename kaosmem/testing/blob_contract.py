@@ -1,4 +1,4 @@
-"""What every BlobStore does."""
+"""The contract of every BlobStore."""
 
 from __future__ import annotations
 

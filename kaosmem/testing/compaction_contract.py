@@ -1,4 +1,4 @@
-"""What every CompactionStrategy does."""
+"""The contract of every CompactionStrategy."""
 
 from __future__ import annotations
 

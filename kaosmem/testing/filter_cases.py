@@ -1,4 +1,4 @@
-"""What filters on metadata mean, spelled out case by case."""
+"""The meaning of filters on metadata, case by case."""
 
 from __future__ import annotations
 

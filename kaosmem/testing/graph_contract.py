@@ -1,4 +1,4 @@
-"""What every GraphStore does."""
+"""The contract of every GraphStore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every HistoryProvider does."""
+"""The contract of every HistoryProvider."""
 
 from __future__ import annotations
 

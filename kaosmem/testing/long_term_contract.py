@@ -1,4 +1,4 @@
-"""What every LongTermMemory does."""
+"""The contract of every LongTermMemory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What OpenAI's chat completions API asks of messages: a function a rule."""
+"""The rules of OpenAI's chat completions API: one function each, with its source."""
 
 from __future__ import annotations
 

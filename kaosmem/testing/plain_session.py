@@ -1,4 +1,4 @@
-"""A session as a plain account of what was acknowledged, worked out from the beginning each time."""
+"""A plain model of a session's acknowledged state, computed from the beginning each time."""
 
 from __future__ import annotations
 

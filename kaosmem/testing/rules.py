@@ -1,4 +1,4 @@
-"""What rules of several providers share."""
+"""Common parts of the rules of several providers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session log on a filesystem, against a plain account of what was acknowledged."""
+"""A state machine: the session log on a filesystem against a plain model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every ShortTermMemory does."""
+"""The contract of every ShortTermMemory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the session log asks of a filesystem, against a plain dict."""
+"""A state machine: a filesystem's operations for the session log against a plain dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the contracts of all kinds of stores have in common, and ids and texts that stores get wrong."""
+"""The common part of all contracts of stores, with ids and texts that stores often get wrong."""
 
 from __future__ import annotations
 

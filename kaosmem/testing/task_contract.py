@@ -1,4 +1,4 @@
-"""What every TaskStore does."""
+"""The contract of every TaskStore."""
 
 from __future__ import annotations
 

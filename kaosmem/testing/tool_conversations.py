@@ -1,4 +1,4 @@
-"""Conversations with tools at random, for Hypothesis: parallel calls, late, missing and repeated results, thinking."""
+"""Random conversations with tools, for Hypothesis: parallel calls, late, missing and repeated results, thinking."""
 
 from __future__ import annotations
 

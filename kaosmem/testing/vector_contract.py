@@ -1,4 +1,4 @@
-"""What every VectorStore does."""
+"""The contract of every VectorStore."""
 
 from __future__ import annotations
 

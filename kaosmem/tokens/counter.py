@@ -1,4 +1,4 @@
-"""What counts: the protocol, and any function as a counter."""
+"""The TokenCounter protocol, and any function as a counter."""
 
 from __future__ import annotations
 

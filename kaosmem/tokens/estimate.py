@@ -1,4 +1,4 @@
-"""Estimates where no vocabulary is wanted."""
+"""An estimate of tokens without a vocabulary."""
 
 from __future__ import annotations
 

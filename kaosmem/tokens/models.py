@@ -1,4 +1,4 @@
-"""How many tokens models read and write at once."""
+"""Context lengths of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session is made of: items, messages and content blocks. All are frozen."""
+"""Items, messages and content blocks. All are frozen."""
 
 from kaosmem.types.content import (
     Content,

@@ -1,4 +1,4 @@
-"""What a message or item says: a text, or blocks of content."""
+"""The content of a message or item: a text, or content blocks."""
 
 from __future__ import annotations
 

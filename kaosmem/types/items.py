@@ -1,4 +1,4 @@
-"""One unit of memory, live or as it is stored."""
+"""An item: one unit of memory, live or stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a text is trusted."""
+"""Trust levels of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs together in a history, where it may be cut, and how it is made whole."""
+"""Units of a history, its cut points, and its repair."""
 
 from kaosmem.units.cuts import cut_points, next_cut, roundest_first
 from kaosmem.units.link import Link

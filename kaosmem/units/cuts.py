@@ -1,4 +1,4 @@
-"""Where a history may be cut."""
+"""Cut points of a history."""
 
 from __future__ import annotations
 

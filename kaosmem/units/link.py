@@ -1,4 +1,4 @@
-"""The ties of one entry of a history to others: its calls, its results and its batch."""
+"""Links of an entry of a history to others: its calls, its results and its batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as providers take them: each call with its one result."""
+"""Repair of a history: each call gets exactly one result, as providers require."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tool calls of a history wait for a result, and which results answer them."""
+"""Tool calls that wait for a result, and the results that answer them."""
 
 from __future__ import annotations
 

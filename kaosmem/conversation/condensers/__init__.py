@@ -1,4 +1,4 @@
-"""What shortens a conversation's view, by records that are appended to its log: a kind a file."""
+"""Condensers: they shorten a conversation's view by records in its log, one kind each file."""
 
 from kaosmem.conversation.condensers.attention import AttentionConfig, LLMAttentionCondenser
 from kaosmem.conversation.condensers.condenser import Condenser, NoOpCondenser

@@ -1,4 +1,4 @@
-"""What shortens a conversation's view."""
+"""The base class of condensers."""
 
 from __future__ import annotations
 

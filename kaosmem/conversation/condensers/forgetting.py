@@ -1,4 +1,4 @@
-"""Condensers that leave out without a summary: what is old, now and then, or all but the newest, always."""
+"""Condensers without a summary: they drop old events, or keep only the newest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Condensers that keep every entry of a view and leave out what old observations say."""
+"""Condensers that keep every event and replace old observations by placeholders."""
 
 from __future__ import annotations
 

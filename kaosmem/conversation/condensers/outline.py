@@ -1,4 +1,4 @@
-"""What of a view may be forgotten, and in which order: what agents did first, what users said last."""
+"""The order in which a view's units are forgotten: the agent's old actions first, users' messages last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Condensers one after another."""
+"""A condenser that runs several condensers in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Condensers that shorten a conversation now and then, and far, when it has grown too large."""
+"""Condensers that act only when the view is too large, and then shorten it by about half."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a structured summary has to say, and a model that is made to say it."""
+"""Structured summaries: fields that a model must fill in."""
 
 from __future__ import annotations
 
