@@ -25,7 +25,8 @@ EXAMPLES = [
     pytest.param(text, printed, id=f"{path.stem}-{number}")
     for path, page in PAGES.items()
     for number, (text, printed) in enumerate(
-        re.findall(r"```python\n(.*?)```(?:\n\n(?:It prints:\n\n)?```(?:text)?\n(.*?)```)?", page, re.DOTALL), start=1
+        re.findall(r"```python\n(.*?)```(?:\n\n(?:It prints[^\n]*:\n\n)?```(?:text)?\n(.*?)```)?", page, re.DOTALL),
+        start=1,
     )
 ]
 RANDOM_ID = re.compile(r"\b[0-9a-f]{16}\b")
