@@ -110,7 +110,37 @@ def test_the_answer_is_the_context_then_what_is_in_then_the_nearest_misses(place
     assert 0 < len(rows(missed)[2:]) <= 10
     assert "no_room" in missed
     assert err.splitlines()[0] == "files: 32 new, 1 skipped; passages: 32 added, 0 removed"
-    assert err.splitlines()[1] == "skipped 1, unknown kind '.png': picture.png"
+    assert err.splitlines()[1] == "skipped 1, an image: picture.png"
+
+
+def test_every_skipped_file_can_be_listed(place: Path, command: Command) -> None:
+    """By default files are counted by reason; with --skipped each has a line, with its reason and remedy."""
+    for number in range(200):
+        (place / "docs" / f"{number:03}.bin").write_bytes(b"\0")
+    (place / "docs" / "latin.txt").write_bytes(b"caf\xe9")
+    counted = command("assemble", "docs", "-q", QUESTION).err.splitlines()
+    assert counted[0] == "files: 32 new, 202 skipped; passages: 32 added, 0 removed"
+    assert counted[1:] == [
+        "skipped 200, binary: 000.bin, 001.bin, 002.bin, …",
+        "skipped 1, an image: picture.png",
+        "skipped 1, not UTF-8: at byte 3; save it as UTF-8: latin.txt",
+    ]
+    listed = command("assemble", "docs", "-q", QUESTION, "--skipped").err.splitlines()
+    assert len(listed) == 1 + 202
+    assert listed[1] == "skipped 000.bin: binary"
+    assert "skipped latin.txt: not UTF-8: at byte 3; save it as UTF-8" in listed
+
+
+def test_a_path_with_undecodable_bytes_is_read(place: Path) -> None:
+    """A folder whose name is no UTF-8 is ingested, and one that is not there is an error of one line."""
+    folder = os.fsencode(place) + b"/caf\xe9"
+    os.mkdir(folder)  # noqa: PTH102
+    (place / os.fsdecode(folder) / "a.txt").write_text("The notice is thirty days.")
+    for path, code in ((folder, 0), (folder + b"\xff", 2)):
+        done = subprocess.run([*PROCESS, "assemble", path, "-q", "notice"], capture_output=True, check=False)
+        assert done.returncode == code
+        assert b"Traceback" not in done.stderr
+        assert (b"The notice is thirty days." in done.stdout) == (code == 0)
 
 
 def test_json_is_all_of_stdout(place: Path, command: Command) -> None:
@@ -254,7 +284,7 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "a query that is no text": (["assemble", "docs", "-q", "\udcff", *ASSEMBLE[4:]], InvalidContentError, "surrogate"),
     "a path that is not there": (["assemble", "nope", *ASSEMBLE[2:]], NothingToIngestError, "check the path"),
     "an empty path": (["assemble", "", *ASSEMBLE[2:]], NothingToIngestError, "current folder"),
-    "nothing readable": (["assemble", "docs/picture.png", *ASSEMBLE[2:]], NothingToIngestError, "Markdown"),
+    "nothing readable": (["assemble", "docs/picture.png", *ASSEMBLE[2:]], NothingToIngestError, "(an image)"),
     "an unknown protocol": (["assemble", "foo://docs", *ASSEMBLE[2:]], NothingToIngestError, "fsspec"),
     "a session without a root": ([*ASSEMBLE[:-1], "deal"], InvalidNameError, "<root>/<session id>"),
     "a bucket without a session": ([*ASSEMBLE[:-1], "s3://bucket"], InvalidNameError, "<root>/<session id>"),
@@ -374,6 +404,34 @@ def session(place: Path) -> str:
 
     asyncio.run(fill())
     return "kept/deal"
+
+
+def test_list_shows_the_sessions_of_a_place(session: str, place: Path, command: Command) -> None:
+    """The last saved comes first, with its figures; a damaged session has a note; nothing on disk changes."""
+
+    async def fill() -> None:
+        async with SessionMemory.open(str(place / "kept"), "newer") as memory:
+            memory.add("messages", "hello")
+
+    asyncio.run(fill())
+    before = files(place)
+    code, out, err = command("list", "kept")
+    assert (code, err) == (0, "")
+    assert out.startswith("\n2 sessions in kept, namespace default\n")
+    assert [row[:2] for row in rows(out)[2:]] == [["newer", "1"], ["deal", "10"]]
+    found = json.loads(command("list", "kept", "--json").out)
+    newer, deal = found["sessions"]
+    assert (newer["session"], newer["items"], deal["archived"]) == ("newer", 1, 1)
+    assert newer["bytes"] > 0
+    assert newer["last_saved"] >= deal["last_saved"]
+    assert files(place) == before
+    (log,) = (place / "kept").glob("default/deal/log/*.jsonl")
+    log.write_text('{"some": "json"}\n')
+    listed = {each["session"]: each for each in json.loads(command("list", "kept", "--json").out)["sessions"]}
+    assert listed["deal"]["note"]
+    assert listed["newer"]["note"] == ""
+    assert command("list", "kept", "--limit", 1).out.endswith("… and 1 saved before; --limit shows more\n")
+    assert "0 sessions" in command("list", "nowhere").out
 
 
 def test_show_prints_the_newest_of_each_section(session: str, place: Path, command: Command) -> None:

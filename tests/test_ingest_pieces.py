@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kaosmem.ingest.kinds import Kind
-from kaosmem.ingest.pieces import Piece, cut
+from kaosmem.ingest.pieces import Piece, Syntax, cut
 from kaosmem.ingest.segments import MAX_CHARS
 
-CUT_KINDS = [kind for kind in Kind if kind is not Kind.JSONL]
+SYNTAXES = list(Syntax)
 
 FRAGMENTS = [
     "",
@@ -61,21 +60,21 @@ texts = st.lists(st.tuples(lines, st.integers(1, 12)), max_size=60).map(
 )
 
 
-def the_pieces(text: str, kind: Kind) -> list[Piece]:
-    return list(cut(text, kind))
+def the_pieces(text: str, syntax: Syntax) -> list[Piece]:
+    return list(cut(text, syntax))
 
 
-def piece_with(text: str, kind: Kind, marker: str) -> Piece:
-    return next(piece for piece in cut(text, kind) if marker in piece.text)
+def piece_with(text: str, syntax: Syntax, marker: str) -> Piece:
+    return next(piece for piece in cut(text, syntax) if marker in piece.text)
 
 
-@given(text=texts, kind=st.sampled_from(CUT_KINDS))
-@example(text="\x0c", kind=Kind.PYTHON)
-def test_every_line_is_in_exactly_one_piece(text: str, kind: Kind) -> None:
+@given(text=texts, syntax=st.sampled_from(SYNTAXES))
+@example(text="\x0c", syntax=Syntax.PYTHON)
+def test_every_line_is_in_exactly_one_piece(text: str, syntax: Syntax) -> None:
     """Pieces are the lines they name, unchanged, in order, and only blank lines lie between them."""
     text_lines = text.split("\n")
     covered_to = 0
-    for (first, last), parts in groupby(the_pieces(text, kind), key=lambda piece: (piece.first, piece.last)):
+    for (first, last), parts in groupby(the_pieces(text, syntax), key=lambda piece: (piece.first, piece.last)):
         pieces = list(parts)
         assert covered_to < first <= last
         assert not "".join(text_lines[covered_to : first - 1]).strip()
@@ -89,10 +88,10 @@ def test_every_line_is_in_exactly_one_piece(text: str, kind: Kind) -> None:
     assert not "".join(text_lines[covered_to:]).strip()
 
 
-@given(text=texts, kind=st.sampled_from(CUT_KINDS))
-def test_no_piece_is_larger_than_the_maximum(text: str, kind: Kind) -> None:
+@given(text=texts, syntax=st.sampled_from(SYNTAXES))
+def test_no_piece_is_larger_than_the_maximum(text: str, syntax: Syntax) -> None:
     """However the text is made, each piece has 1 to MAX_CHARS characters."""
-    assert all(1 <= len(piece.text) <= MAX_CHARS for piece in cut(text, kind))
+    assert all(1 <= len(piece.text) <= MAX_CHARS for piece in cut(text, syntax))
 
 
 functions = st.tuples(st.integers(1, 45), st.integers(0, 3), st.booleans(), st.booleans()).map(
@@ -108,7 +107,7 @@ functions = st.tuples(st.integers(1, 45), st.integers(0, 3), st.booleans(), st.b
 @given(st.lists(functions, max_size=25))
 def test_a_function_that_fits_is_not_cut(written: list[str]) -> None:
     """A function, with the comment and decorator above it and blank lines inside, stays whole up to the maximum."""
-    pieces = the_pieces("\n\n\n".join(written), Kind.PYTHON)
+    pieces = the_pieces("\n\n\n".join(written), Syntax.PYTHON)
     assert sum(piece.text.count(function) > 0 for function in set(written) for piece in pieces) >= len(set(written))
     assert "\n\n\n".join(piece.text for piece in pieces) == "\n\n\n".join(written)
 
@@ -118,7 +117,7 @@ def test_a_method_that_fits_is_not_cut(written: list[str]) -> None:
     """What holds for functions holds inside a class."""
     methods = ["\n".join("    " + line if line else "" for line in function.split("\n")) for function in written]
     text = "class Machine:\n" + "\n\n".join(methods)
-    texts_ = [piece.text for piece in cut(text, Kind.PYTHON)]
+    texts_ = [piece.text for piece in cut(text, Syntax.PYTHON)]
     for method in methods:
         if len(method) <= MAX_CHARS - len("class Machine:\n"):
             assert any(method in piece for piece in texts_)
@@ -134,7 +133,7 @@ blocks = st.one_of(
 @given(st.lists(blocks, max_size=20))
 def test_a_block_of_markdown_that_fits_is_not_cut(written: list[str]) -> None:
     """A paragraph, a table and a fence with blank lines in it stay whole up to the maximum."""
-    pieces = [piece.text for piece in cut("\n\n".join(written), Kind.MARKDOWN)]
+    pieces = [piece.text for piece in cut("\n\n".join(written), Syntax.MARKDOWN)]
     assert all(any(block.rstrip() in piece for piece in pieces) for block in written if len(block) <= MAX_CHARS)
 
 
@@ -142,7 +141,7 @@ def test_a_heading_stays_with_its_text() -> None:
     """A new section begins a piece, its heading is in it, and headings above it are its title."""
     section = "\n\n".join(["A paragraph of the section. " * 12] * 4)
     text = f"# Guide\n\n## Setup\n\n{section}\n\n## Usage\n\n{section}\n\n### Options\n\n{section}\n"
-    pieces = the_pieces(text, Kind.MARKDOWN)
+    pieces = the_pieces(text, Syntax.MARKDOWN)
     titles = {piece.text.split("\n")[0]: piece.title for piece in pieces if piece.text.startswith("#")}
     assert titles == {
         "# Guide": "Guide > Setup",
@@ -155,7 +154,7 @@ def test_a_heading_stays_with_its_text() -> None:
 def test_a_comment_in_a_fence_is_not_a_heading() -> None:
     """`# install` in a fence of shell commands leaves the section as it is."""
     text = "# Guide\n\n```sh\n# install\nmake\n```\n" + "\nMore of it. " * 300
-    assert {piece.title for piece in cut(text, Kind.MARKDOWN)} == {"Guide"}
+    assert {piece.title for piece in cut(text, Syntax.MARKDOWN)} == {"Guide"}
 
 
 def test_restructured_text_has_levels_in_order_of_their_marks() -> None:
@@ -163,9 +162,9 @@ def test_restructured_text_has_levels_in_order_of_their_marks() -> None:
     body = "\n\n".join(["Some words on the matter. " * 20] * 3)
     headings = ["=====\nGuide\n=====", ".. _setup:\n\nSetup\n-----", "Tools\n~~~~~", "Use\n---"]
     text = "\n\n".join(f"{heading}\n\n{body}" for heading in headings)
-    assert piece_with(text, Kind.RST, "Setup\n---").text.startswith(".. _setup:")
-    assert piece_with(text, Kind.RST, "Tools\n~~~").title == "Guide > Setup > Tools"
-    assert piece_with(text, Kind.RST, "Use\n---").title == "Guide > Use"
+    assert piece_with(text, Syntax.RST, "Setup\n---").text.startswith(".. _setup:")
+    assert piece_with(text, Syntax.RST, "Tools\n~~~").title == "Guide > Setup > Tools"
+    assert piece_with(text, Syntax.RST, "Use\n---").title == "Guide > Use"
 
 
 def test_a_contract_is_cut_at_its_clauses() -> None:
@@ -173,8 +172,8 @@ def test_a_contract_is_cut_at_its_clauses() -> None:
     clause = "\n\n".join(["The Parties agree to keep it. " * 15] * 3)
     headings = ["MERGER AGREEMENT", "ARTICLE I", "Section 1.1 Terms", "ARTICLE II"]
     text = "\n\n".join(f"{heading}\n\n{clause}" for heading in headings)
-    assert piece_with(text, Kind.TEXT, "Section 1.1").title == "MERGER AGREEMENT > ARTICLE I > Section 1.1 Terms"
-    assert piece_with(text, Kind.TEXT, "ARTICLE II").title == "MERGER AGREEMENT > ARTICLE II"
+    assert piece_with(text, Syntax.TEXT, "Section 1.1").title == "MERGER AGREEMENT > ARTICLE I > Section 1.1 Terms"
+    assert piece_with(text, Syntax.TEXT, "ARTICLE II").title == "MERGER AGREEMENT > ARTICLE II"
 
 
 PYTHON = '''"""A module."""
@@ -205,16 +204,16 @@ def last():
 def test_a_title_names_the_definition_that_a_piece_is_in() -> None:
     """Methods are named with their class; what only looks like a definition, inside a string, names nothing."""
     text = PYTHON.replace("BODY", "\n        ".join(f"first_{step}()" for step in range(130)))
-    pieces = the_pieces(text, Kind.PYTHON)
+    pieces = the_pieces(text, Syntax.PYTHON)
     assert {piece.title for piece in pieces} == {"", "Reader", "Reader.first", "Reader.second", "last"}
-    assert piece_with(text, Kind.PYTHON, "def second").text.lstrip().startswith("# What comes next")
+    assert piece_with(text, Syntax.PYTHON, "def second").text.lstrip().startswith("# What comes next")
 
 
 def test_a_banner_goes_with_what_it_announces() -> None:
     """A comment between blank lines is the beginning of what follows, even if that has to be cut."""
     long = "\n\n".join(f"    def step_{number}(self):\n        return {number}" for number in range(90))
     text = f"class Reader:\n{long}\n\n# =======\n# Writing\n# =======\n\nclass Writer:\n{long}\n"
-    assert "class Writer" in piece_with(text, Kind.PYTHON, "# Writing").text
+    assert "class Writer" in piece_with(text, Syntax.PYTHON, "# Writing").text
 
 
 def test_a_short_method_after_a_long_one_stays_whole() -> None:
@@ -222,13 +221,13 @@ def test_a_short_method_after_a_long_one_stays_whole() -> None:
     short = "    def short(self):\n        self.stop()\n\n        return self"
     for steps in range(80, 140):
         long = "    def long(self):\n" + "\n\n".join(f"        self.step({number})" for number in range(steps))
-        assert short in piece_with(f"class Machine:\n{long}\n\n{short}\n", Kind.PYTHON, "def short").text
+        assert short in piece_with(f"class Machine:\n{long}\n\n{short}\n", Syntax.PYTHON, "def short").text
 
 
 def test_the_first_line_of_a_long_function_is_not_alone() -> None:
     """Where a body without blank lines has to be cut, its beginning keeps the name."""
     body = "\n".join(f"    total += step({number});" for number in range(200))
-    pieces = the_pieces(f"static int\narea(void)\n{{\n{body}\n}}\n", Kind.BRACES)
+    pieces = the_pieces(f"static int\narea(void)\n{{\n{body}\n}}\n", Syntax.BRACES)
     assert "step(0)" in pieces[0].text
     assert all(len(piece.text) >= 300 for piece in pieces)
 
@@ -242,7 +241,7 @@ def test_braces_need_no_keyword() -> None:
         f"int\nperimeter(struct box *b) {{\n{body}\n}}",
     )
     text = f"int area(void);\n\n{comment}\n{area}\n\n{perimeter}\n"
-    pieces = the_pieces(text, Kind.BRACES)
+    pieces = the_pieces(text, Syntax.BRACES)
     assert [piece.title for piece in pieces] == ["area", "perimeter"]
     assert pieces[1].text.startswith("int\nperimeter")
 
@@ -250,20 +249,20 @@ def test_braces_need_no_keyword() -> None:
 def test_neighbours_are_joined_up_to_the_target() -> None:
     """Two hundred short functions make few pieces, none of them tiny."""
     text = "\n\n".join(f"def short_{number}():\n    return {number}" for number in range(200))
-    sizes = [len(piece.text) for piece in cut(text, Kind.PYTHON)]
+    sizes = [len(piece.text) for piece in cut(text, Syntax.PYTHON)]
     assert 1_000 <= sum(sizes) / len(sizes) <= 1_300
     assert min(sizes) >= 300
 
 
 def test_one_enormous_line_is_cut_at_sentences() -> None:
     """A paragraph without a newline gives whole sentences, each piece a part of the one line."""
-    pieces = the_pieces("This is a sentence. " * 1_000, Kind.TEXT)
+    pieces = the_pieces("This is a sentence. " * 1_000, Syntax.TEXT)
     assert len(pieces) > 10
     assert {(piece.first, piece.last) for piece in pieces} == {(1, 1)}
     assert all(piece.text.startswith("This is") and piece.text.endswith("sentence. ") for piece in pieces)
 
 
-@pytest.mark.parametrize("kind", CUT_KINDS)
+@pytest.mark.parametrize("syntax", SYNTAXES)
 @pytest.mark.parametrize(
     "line",
     [
@@ -289,6 +288,6 @@ def test_one_enormous_line_is_cut_at_sentences() -> None:
         "staircase",
     ],
 )
-def test_a_hostile_text_is_cut_in_linear_time(kind: Kind, line: str) -> None:
+def test_a_hostile_text_is_cut_in_linear_time(syntax: Syntax, line: str) -> None:
     """A megabyte that a pattern could stumble over is cut at once; squared, it would take hours."""
-    assert sum(len(piece.text) for piece in cut(line, kind)) >= len(line) * 0.9 or "\n" in line
+    assert sum(len(piece.text) for piece in cut(line, syntax)) >= len(line) * 0.9 or "\n" in line

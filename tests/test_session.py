@@ -554,14 +554,14 @@ async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "a.md").write_text("# Fees\n\nThe fee is five per cent.\n")
     (folder / "b.txt").write_text("Notice of thirty days.\n")
-    (folder / "c.bin").write_bytes(b"\x00\x01")
+    (folder / "c.png").write_bytes(b"\x00\x01")
     read: list[str] = []
     async with SessionMemory.open(str(tmp_path / "store")) as memory:
         report = await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))
         assert (report.new, report.items_added, [skip.source for skip in report.skipped]) == (
             ("a.md", "b.txt"),
             2,
-            ["c.bin"],
+            ["c.png"],
         )
         assert memory["documents"].get("a.md#L1-3").metadata["source"] == "a.md"  # type: ignore[union-attr]
         assert next(iter(memory["documents"])).trust is Trust.EXTERNAL

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
 import sys
+import warnings
 
 from kaosmem.errors import KaosmemError, MissingExtraError
 
@@ -17,6 +19,9 @@ def main() -> None:
     """
     # asyncio puts its own handler in place of Python's alone, and that one waits until the next await.
     signal.signal(signal.SIGINT, _interrupt)
+    # Libraries that read documents say of damaged ones more than a user can do about.
+    logging.getLogger("pypdf").addHandler(logging.NullHandler())
+    warnings.simplefilter("ignore")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not have every character
     try:

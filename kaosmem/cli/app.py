@@ -26,8 +26,18 @@ from kaosmem.cli.report import (
     session_json,
     stats_json,
 )
-from kaosmem.cli.sessions import check_stored, opened, opened_corpus, split_url
+from kaosmem.cli.sessions import (
+    Listed,
+    check_stored,
+    listed_sessions,
+    opened,
+    opened_corpus,
+    print_sessions,
+    sessions_json,
+    split_url,
+)
 from kaosmem.cli.terminal import write_json
+from kaosmem.display import visible
 from kaosmem.errors import InvalidBudgetError
 from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD, UNSCORED, check_budgets, check_plot
 from kaosmem.ingest import IngestReport
@@ -104,11 +114,13 @@ def assemble(
     ranker: Annotated[
         RankerName, typer.Option(help="The ranker; dense also compares meaning and needs the extra dense.")
     ] = RankerName.LINEAR,
+    all_skipped: Annotated[bool, typer.Option("--skipped", help="List every skipped file with its reason.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read files and print the context for a question within a budget, then the reason for each passage.
 
-    Reads text, Markdown, reStructuredText, source code and JSONL. Names the files that it skips. With --session, the
+    Reads text in any form: prose, source code, HTML, tables, notebooks, manual pages and e-mail, also compressed. PDF,
+    Word, PowerPoint and Excel need the extra docs. Counts the files that it skips, by reason. With --session, the
     next question reads only changed files.
     """
     tokens = check_budget(_whole_number(budget))
@@ -129,12 +141,33 @@ def assemble(
             return memory, report, context
 
     memory, report, context = _run(answer())
-    for line in (*(f"note: {notice}" for notice in memory.notices), *ingest_summary(report)):
-        typer.echo(line, err=True)
+    for line in (*(f"note: {notice}" for notice in memory.notices), *ingest_summary(report, all_skipped=all_skipped)):
+        typer.echo(visible(line), err=True)
     if as_json:
         write_json(context_json(context))
     else:
         print_context(context)
+
+
+@app.command("list", short_help="List the sessions of a place.")
+def list_(
+    root: Annotated[str, typer.Argument(metavar="ROOT", help="The folder or URL that holds the sessions.")],
+    limit: Annotated[int, typer.Option(min=0, help="Number of sessions to list, the last saved first.")] = 50,
+    namespace: Annotated[str, typer.Option(help="The namespace of the sessions.")] = "default",
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions of a folder or URL: items, tokens, archived items, bytes and the time of the last save."""
+
+    async def listed() -> tuple[list[Listed], int]:
+        with Phases() as phases:
+            phases.begin("looking for sessions")
+            return await listed_sessions(root, namespace, limit=limit, progress=phases.opening)
+
+    sessions, total = _run(listed())
+    if as_json:
+        write_json(sessions_json(root, namespace, sessions, total))
+    else:
+        print_sessions(root, namespace, sessions, total)
 
 
 @app.command(short_help="Print a session's sections, or one item.")

@@ -45,6 +45,10 @@ class Phases:
         """Show how far the reading of files is."""
         self._show("reading", done, total, f"{done:,} of {total:,} files  {source[-40:]}")
 
+    def opening(self, session_id: str, done: int, total: int) -> None:
+        """Show how many sessions have been opened."""
+        self._show("opening", done, total, f"{done:,} of {total:,} sessions  {session_id[-40:]}")
+
     def measuring(self, what: str, done: int, total: int) -> None:
         """Show how far a benchmark is."""
         self._show("measuring", done, total, f"{done:,} of {total:,} contexts  {what[:50]}")

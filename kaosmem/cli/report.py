@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -12,15 +11,12 @@ from kaosmem.assembly import Context, Decision, preview
 from kaosmem.cli.terminal import Column, write, write_table
 from kaosmem.display import scored
 from kaosmem.errors import CorruptionError
-from kaosmem.ingest import IngestReport, Skipped
+from kaosmem.ingest import IngestReport
 from kaosmem.sections import Section
 from kaosmem.session import SessionMemory
 from kaosmem.types import Item
 
-_SHOWN_NAMES = 3
 _SHOWN_NOTICES = 20
-# Where a reason for skipping goes from what it shares with others to what is particular to one file.
-_PARTICULARS = re.compile(r"[:,;]| '| at byte")
 
 _DECISION_COLUMNS = (
     Column("section"),
@@ -43,27 +39,16 @@ _SECTION_COLUMNS = (
 )
 
 
-def ingest_summary(report: IngestReport) -> Iterator[str]:
-    """Yield what was read, a line, and what was skipped, a line for each reason."""
-    files = ", ".join(
-        f"{len(sources):,} {what}"
-        for what, sources in (
-            ("new", report.new),
-            ("changed", report.changed),
-            ("unchanged", report.unchanged),
-            ("vanished", report.vanished),
-            ("skipped", report.skipped),
-        )
-        if sources
-    )
-    yield f"files: {files}; passages: {report.items_added:,} added, {report.items_removed:,} removed"
-    alike: dict[str, list[Skipped]] = {}
-    for skipped in report.skipped:
-        alike.setdefault(_PARTICULARS.split(skipped.reason, maxsplit=1)[0], []).append(skipped)
-    for shared, group in sorted(alike.items(), key=lambda each: -len(each[1])):
-        reason = group[0].reason if len({skipped.reason for skipped in group}) == 1 else shared
-        names = [skipped.source for skipped in group[:_SHOWN_NAMES]] + ["…"] * (len(group) > _SHOWN_NAMES)
-        yield f"skipped {len(group):,}, {reason}: {', '.join(names)}"
+def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterator[str]:
+    """Yield a line with the counts of files, and a line for each reason that files were skipped for.
+
+    all_skipped: a line for each skipped file instead.
+    """
+    yield f"files: {report.counts('passages')}"
+    if all_skipped:
+        yield from (f"skipped {skipped.source}: {skipped.why}" for skipped in report.skipped)
+    else:
+        yield from report.reason_lines()
 
 
 def print_context(context: Context) -> None:

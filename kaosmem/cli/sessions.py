@@ -2,17 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from kaosmem.errors import InvalidNameError, UnknownSessionError
+from kaosmem.cli.terminal import Column, write, write_table
+from kaosmem.errors import InvalidNameError, KaosmemError, UnknownSessionError
 from kaosmem.names import check_name, shown
+from kaosmem.persistence import StoredSession, stored_sessions
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS
 from kaosmem.session import SessionMemory, list_sessions
 
 _SHOWN = 10
+_COLUMNS = (
+    Column("session"),
+    *(Column(name, "right") for name in ("items", "tokens", "archived", "bytes")),
+    Column("last saved"),
+    Column("note", narrow="fold"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A session in a list; without figures if it can't be read, which the note then says."""
+
+    stored: StoredSession
+    items: int | None = None
+    tokens: int | None = None
+    archived: int | None = None
+    note: str = ""
+
+
+async def listed_sessions(
+    root: str, namespace: str, *, limit: int, progress: Callable[[str, int, int], None]
+) -> tuple[list[Listed], int]:
+    """Return the sessions that were saved last, with their figures, and how many there are in all."""
+    stored = await asyncio.to_thread(stored_sessions, root, namespace)
+    listed = []
+    for done, session in enumerate(stored[:limit], 1):
+        listed.append(await _listed(root, namespace, session))
+        progress(session.session_id, done, min(limit, len(stored)))
+    return listed, len(stored)
+
+
+async def _listed(root: str, namespace: str, session: StoredSession) -> Listed:
+    try:
+        async with SessionMemory.open(root, session.session_id, namespace=namespace, read_only=True) as memory:
+            sections = [memory[spec.name] for spec in memory.sections]
+            archived = sum(len(section.archive) for section in sections)
+            return Listed(session, sum(map(len, sections)), memory.used, archived, "; ".join(memory.notices))
+    except KaosmemError as error:
+        return Listed(session, note=str(error))
+
+
+def print_sessions(root: str, namespace: str, listed: list[Listed], total: int) -> None:
+    """Print sessions, a line each."""
+    title = f"{total:,} sessions in {root}, namespace {namespace}"
+    rows = [
+        (
+            each.stored.session_id,
+            *("-" if figure is None else f"{figure:,}" for figure in (each.items, each.tokens, each.archived)),
+            f"{each.stored.size:,}",
+            f"{each.stored.saved:%Y-%m-%d %H:%M:%S}Z" if each.stored.saved else "-",
+            each.note,
+        )
+        for each in listed
+    ]
+    write_table(title, _COLUMNS, rows)
+    if total > len(listed):
+        write(f"… and {total - len(listed):,} saved before; --limit shows more\n")
+
+
+def sessions_json(root: str, namespace: str, listed: list[Listed], total: int) -> dict[str, Any]:
+    """Return sessions as JSON values."""
+    return {
+        "root": root,
+        "namespace": namespace,
+        "total": total,
+        "sessions": [
+            {
+                "session": each.stored.session_id,
+                "items": each.items,
+                "tokens": each.tokens,
+                "archived": each.archived,
+                "bytes": each.stored.size,
+                "last_saved": each.stored.saved.isoformat() if each.stored.saved else None,
+                "note": each.note,
+            }
+            for each in listed
+        ],
+    }
 
 
 @asynccontextmanager

@@ -1,9 +1,10 @@
 """Labels: source, day, speaker and trust of an item, shown beside its text.
 
-A label names the item's source and lines, the day of its timestamp, its speaker, and, on request, its trust:
+A label names the item's source and its place there, the day of its timestamp, its speaker, and, on request, its trust:
 
     [minutes.md:3-9, 7 May 2024] The fee is due in May.      a passage: it has no speaker
     [:12-20] It is paid by transfer.                         a passage of the same source and day as the one before
+    [msa.pdf p. 12] The term is two years.                   a passage of a page; the next one begins [:p. 13]
     [session_5, 8 May 2024]                                  a header over the lines of its speakers
     Emi: I moved to Oslo.
     Kate: When?
@@ -32,7 +33,7 @@ Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
 DATES: tuple[Dates, ...] = get_args(Dates)
 
 Group: TypeAlias = tuple[str | None, ...]
-"""The source, the day and, of items with a speaker, the lines: items that have these in common share one label.
+"""The source, the day and, of items with a speaker, the place: items that have these in common share one label.
 
 It is empty if neither source nor day is known.
 """
@@ -40,6 +41,10 @@ It is empty if neither source nor day is known.
 _NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _NOT_IN_SPEAKER = re.compile(r"[:#\[\]()\x00-\x1f\x7f-\x9f]+")
 _MAX_LABEL_CHARS = 200
+
+# The first of these in an item's metadata is its place in the source; its lines follow.
+_PLACES = (("page", " p. {}"), ("slide", " slide {}"), ("sheet", " {}"), ("cell", " cell {}"), ("heading", " § {}"))
+_MAX_PLACE_CHARS = 60
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
@@ -73,7 +78,9 @@ class LabelStyle:
             line = f"{_speaker(item.shown_role)} ({trust}): " if trust else f"{_speaker(item.shown_role)}: "
             return line if continued else f"{self._header(item)}\n{line}"
         if continued:
-            return f"[{', '.join(filter(None, (_lines(item) or ':', trust)))}] "
+            place = _place(item)
+            place = place if place.startswith(":") else f":{place.lstrip()}"
+            return f"[{', '.join(filter(None, (place, trust)))}] "
         return f"{self._header(item, trust)} "
 
     def has_speaker(self, item: Item) -> bool:
@@ -91,12 +98,13 @@ class LabelStyle:
         source, day = _source(item), self._day(item)
         if not source and not day:
             return ()
-        return source, day, _lines(item) if item.shown_role else None
+        return source, day, _place(item) if item.shown_role else None
 
     def _header(self, item: Item, trust: str = "") -> str:
         source, day = _source(item), self._day(item)
-        name = f"{source}{_lines(item)}" if source else "" if day else item.shown_role
-        return _bracketed(name, day, trust)
+        if source:
+            return _bracketed(source, day, trust, _place(item))
+        return _bracketed("" if day else item.shown_role, day, trust)
 
     def _day(self, item: Item) -> str:
         when = None if self.dates == "none" else item.timestamp
@@ -111,12 +119,12 @@ def role_label(role: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _bracketed(name: str, day: str, trust: str) -> str:
+def _bracketed(name: str, day: str, trust: str, place: str = "") -> str:
     """Return a label of up to three parts. Only the label of a continued passage begins with a colon."""
     shown = _NOT_IN_LABEL.sub("_", name)[:_MAX_LABEL_CHARS]
     if shown.startswith(":") or not (shown or day):
         shown = f"*{shown}"
-    return f"[{', '.join(filter(None, (shown, day, trust)))}]"
+    return f"[{', '.join(filter(None, (shown + place, day, trust)))}]"
 
 
 @lru_cache(maxsize=4_096)
@@ -135,8 +143,15 @@ def _source(item: Item) -> str:
     return f"./{source}" if source.lower() in PROVIDERS_ROLES else source  # a file called `system` is no role
 
 
-def _lines(item: Item) -> str:
+def _place(item: Item) -> str:
+    """Return the place of an item in its source, as ` p. 12` or `:3-9`. Blanks of its values are replaced."""
+    shown = ""
+    for name, form in _PLACES:
+        value = item.metadata.get(name)
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            shown = form.format(_NOT_IN_LABEL.sub("_", str(value))[:_MAX_PLACE_CHARS])
+            break
     lines = item.metadata.get("lines")
-    if not isinstance(lines, list) or len(lines) != 2:
-        return ""
-    return _NOT_IN_LABEL.sub("_", f":{lines[0]}-{lines[1]}")
+    if isinstance(lines, list) and len(lines) == 2:
+        return shown + _NOT_IN_LABEL.sub("_", f":{lines[0]}-{lines[1]}")
+    return shown

@@ -1,18 +1,16 @@
-"""Files of any kind of text, on any fsspec filesystem, as passages with an id, a source and a range of lines.
+"""Files on any fsspec filesystem as passages, each with an id, its source and its place in that.
 
-`find_files` lists them unopened, `changes` says which are worth reading, `read_passages` reads those.
+`find_files` lists the files of a place. `changes` says which of them must be read. `read_passages` reads those.
 """
 
 from kaosmem.ingest.files import Skipped, SourceFile
-from kaosmem.ingest.kinds import Kind
-from kaosmem.ingest.listing import corpus_label, find_files
+from kaosmem.ingest.listing import corpus_label, find_files, nothing_to_ingest
 from kaosmem.ingest.passages import Passage, Reading, read_passages
 from kaosmem.ingest.report import Changes, IngestReport, changes
 
 __all__ = [
     "Changes",
     "IngestReport",
-    "Kind",
     "Passage",
     "Reading",
     "Skipped",
@@ -20,5 +18,6 @@ __all__ = [
     "changes",
     "corpus_label",
     "find_files",
+    "nothing_to_ingest",
     "read_passages",
 ]

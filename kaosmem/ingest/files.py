@@ -1,23 +1,35 @@
-"""Files of any fsspec filesystem that can be ingested: what is known of one unopened, its bytes, its text."""
+"""Files of any fsspec filesystem: metadata from the listing, bytes, and decoding of text."""
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaosmem.ingest.kinds import Kind
-
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+HEAD_BYTES = 64 * 1024
+"""So much of a large file is read to find out whether it can be read."""
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 16 * 1024 * 1024
 
+# Up to this share of bytes outside UTF-8, a text is taken for English with names in Windows-1252.
+_MAX_STRAY = 0.01
+# As in Python, HTML, XML, Emacs and gettext.
+_DECLARED = re.compile(rb"(?:coding[:=][^\S\n]*|charset=[\"']?|encoding=[\"'])([\w.-]+)")
+_DECLARED_WITHIN = 2_000
+# One byte or a few for a character: of the others, Python decodes some in quadratic time.
+_CHARSETS = re.compile(r"(?:ascii|big5|cp\d|euc|gb|hp-|hz|iso|johab|koi8|kz|latin|mac-?|ptcp|shift|tis)")
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that can be ingested.
+    """A file that may be ingested.
 
     source: its path below the ingested folder, `/` between names; unique in it.
     path: where `fs` has it.
@@ -26,62 +38,111 @@ class SourceFile:
 
     source: str
     path: str
-    kind: Kind
     size: int
     stamp: str
     fs: AbstractFileSystem = field(repr=False, compare=False)
 
 
 class Skipped(NamedTuple):
-    """What is not ingested, and why.
+    """A file that is not ingested, and why.
 
-    source: a file, a folder (ending in `/`), or a line of a file (ending in `#L` and its number).
+    source: a file, a folder (ending in `/`), or a part of a file (ending in `#` and its place, such as `#L12`).
+    reason: the same for all files that are skipped for this reason. detail: of this file, with the remedy.
     """
 
     source: str
     reason: str
+    detail: str = ""
+
+    @property
+    def why(self) -> str:
+        """Return the reason with its detail."""
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
-def read_bytes(files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bytes | Exception]]:
+class UnreadableError(Exception):
+    """A file can't be read; it becomes a `Skipped`."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason, self.detail = reason, detail
+
+
+def read_bytes(files: Iterable[SourceFile], size: int | None = None) -> Iterator[tuple[SourceFile, bytes | Exception]]:
     """Yield each file with its bytes, or with the error that its filesystem raised.
 
     Files are fetched a batch at a time, so that an object store answers many at once.
+    size: only so many bytes of each.
     """
     batch: list[SourceFile] = []
-    size = 0
+    waiting = 0
     for file in files:
-        full = len(batch) == _BATCH_FILES or size + file.size > _BATCH_BYTES
+        expected = file.size if size is None else min(file.size, size)
+        full = len(batch) == _BATCH_FILES or waiting + expected > _BATCH_BYTES
         if batch and (full or file.fs is not batch[0].fs):
-            yield from _fetched(batch)
-            batch, size = [], 0
+            yield from _fetched(batch, size)
+            batch, waiting = [], 0
         batch.append(file)
-        size += file.size
+        waiting += expected
     if batch:
-        yield from _fetched(batch)
+        yield from _fetched(batch, size)
 
 
-def _fetched(batch: list[SourceFile]) -> Iterator[tuple[SourceFile, bytes | Exception]]:
+def _fetched(batch: list[SourceFile], size: int | None) -> Iterator[tuple[SourceFile, bytes | Exception]]:
     # cat() would take a name with a bracket in it for a pattern.
-    contents = batch[0].fs.cat_ranges([file.path for file in batch], None, None, on_error="return")
+    paths = [file.path for file in batch]
+    contents = batch[0].fs.cat_ranges(paths, None if size is None else 0, size, on_error="return")
     yield from zip(batch, contents, strict=True)
 
 
 def decoded(data: bytes) -> str:
-    r"""Return a file's text, with `\n` between its lines.
+    r"""Return the text of a file, with `\n` between its lines.
 
-    UTF-8, with or without a byte order mark, or UTF-16 with one. Raises ValueError that says why it is neither.
+    The encoding is UTF-8, UTF-16 with a byte order mark, or the one that the text declares, as
+    `# coding: latin-1` does. A text with few other bytes is read as Windows-1252, line by line.
+    Raises UnreadableError.
     """
-    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    is_utf_16 = has_utf_16_mark(data)
     try:
-        text = data.decode(encoding)
+        text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         if b"\0" in data:
-            raise ValueError("binary") from None
-        expected = "UTF-16" if encoding == "utf-16" else "UTF-8"
-        raise ValueError(f"not {expected} at byte {error.start:,}; save it as UTF-8") from None
+            raise UnreadableError("binary") from None
+        text = "" if is_utf_16 else _decoded_otherwise(data)
+        if not text:
+            expected = "UTF-16" if is_utf_16 else "UTF-8"
+            raise UnreadableError(f"not {expected}", f"at byte {error.start:,}; save it as UTF-8") from None
     if "\0" in text:
-        raise ValueError("binary")
+        raise UnreadableError("binary")
     return with_newlines(text)
+
+
+def has_utf_16_mark(data: bytes) -> bool:
+    """Return whether bytes begin with a byte order mark of UTF-16."""
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def _decoded_otherwise(data: bytes) -> str:
+    """Return the text of bytes that are not all UTF-8, or "" if there is no safe guess."""
+    declared = _DECLARED.search(data, 0, _DECLARED_WITHIN)
+    if declared:
+        try:
+            charset = codecs.lookup(declared[1].decode()).name
+            if _CHARSETS.match(charset):
+                return data.decode(charset)
+        except (LookupError, ValueError):  # an unknown charset; bytes that are not of the one declared
+            pass
+    stray = len(data) - len(data.decode("utf-8", "ignore").encode())
+    if stray > len(data) * _MAX_STRAY:
+        return ""
+    return "\n".join(map(_decoded_line, data.split(b"\n")))
+
+
+def _decoded_line(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("cp1252", "replace")
 
 
 def with_newlines(text: str) -> str:
@@ -89,7 +150,21 @@ def with_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def trouble(error: Exception) -> str:
+def storable(text: str) -> str:
+    r"""Return a text that can be stored: `\n` between lines, no blank ends, U+FFFD in place of lone surrogates."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = with_newlines(text)
+    # Without blank lines at its ends, but with the indentation of its first line.
+    return text[text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1 : len(text.rstrip())]
+
+
+def one_line(text: str, max_chars: int = 500) -> str:
+    """Return a text on one line, cut, as a value of metadata."""
+    return " ".join(storable(text[: 4 * max_chars]).split())[:max_chars]
+
+
+def trouble(error: Exception) -> UnreadableError:
     """Return why a file or folder could not be read."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"cannot be read: {reason.lower() or type(error).__name__}"
+    return UnreadableError("cannot be read", reason.lower() or type(error).__name__)

@@ -1,47 +1,141 @@
-"""Which files can be read, and as what: told from the name alone, so that nothing is opened to find out."""
+"""The kinds of files that can be read, and how the kind of a file is recognised: by its content, then by its name.
+
+To add a kind, add a row to `KINDS`, and a module with its reader if it is not cut as one of the syntaxes.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from enum import StrEnum
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+
+from kaosmem.ingest.compressed import is_compressed
+from kaosmem.ingest.files import UnreadableError, decoded, has_utf_16_mark
+from kaosmem.ingest.parts import Lost, Part, Reader, text_part
+from kaosmem.ingest.pieces import Syntax
 
 
-class Kind(StrEnum):
-    """How a file is cut into passages."""
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file.
 
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    RST = "rst"
-    PYTHON = "python"  # code with triple-quoted strings
-    BRACES = "braces"  # code whose functions need no keyword: a name, parentheses and a brace
-    CODE = "code"  # any other code, markup or configuration: by indentation and blank lines
-    JSONL = "jsonl"
+    name: as in "a damaged PDF".
+    reads: a syntax, for a text that is cut as a whole, or the `module:function` of a `Reader`.
+    suffixes, names, programs: of such files, of well-known ones without a suffix, and after `#!`, in lower case.
+    begins: a pattern of the first lines of a text; it counts if the suffix says nothing.
+    magic: a pattern of the first bytes; it counts before all else.
+    """
+
+    name: str
+    reads: Syntax | str
+    suffixes: str = ""
+    names: str = ""
+    programs: str = ""
+    begins: str = ""
+    magic: bytes = b""
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Return the reader, imported when it is first needed."""
+        if isinstance(self.reads, Syntax):
+            syntax = self.reads
+            return lambda data: [text_part(decoded(data), syntax)]
+        module, _, function = self.reads.partition(":")
+        reader: Reader = getattr(import_module(f"kaosmem.ingest.{module}"), function)
+        return reader
+
+    def parts(self, data: bytes) -> Iterable[Part | Lost]:
+        """Return the parts of a file. Raises UnreadableError."""
+        try:
+            return list(self.reader(data))
+        except UnreadableError:
+            raise
+        except ModuleNotFoundError:
+            raise UnreadableError("needs the extra 'docs'", "pip install 'kaosmem[docs]'") from None
+        except (Exception, RecursionError) as error:  # whatever a library makes of a damaged file
+            raise UnreadableError("damaged", f"{type(error).__name__} as {self.name}; save it anew") from error
 
 
-_SUFFIXES = {
-    Kind.TEXT: "txt text log tex adoc asciidoc org textile",
-    Kind.MARKDOWN: "md markdown mdown mkd mdx qmd rmd",
-    Kind.RST: "rst rest",
-    Kind.PYTHON: "py pyi pyx pxd pyw bzl star",
-    Kind.BRACES: "c h cc cpp cxx hh hpp hxx inl cu cuh m mm cs java js jsx mjs cjs ts tsx mts cts kt kts go rs swift "
-    "scala dart php groovy gradle d zig sol proto thrift graphql gql glsl hlsl wgsl css scss less awk tf hcl",
-    Kind.CODE: "rb sh bash zsh fish ps1 psm1 bat cmd sql lua pl pm r jl hs ml mli fs fsx ex exs erl hrl clj cljs "
-    "cljc edn lisp el scm rkt nim cr f f90 f95 pas adb ads vb asm s v sv vhd vhdl tcl m4 ac am cmake mk nix sass "
-    "html htm xhtml xml xsd xsl vue svelte jinja j2 erb toml yaml yml ini cfg conf properties json jsonc json5 "
-    "diff patch po prisma feature",
-    Kind.JSONL: "jsonl ndjson",
+KINDS = (
+    Kind("PDF", "pdf:read_pdf", suffixes="pdf", magic=rb"\s*%PDF-\d"),
+    Kind("document", "zipped:read_zipped", suffixes="docx docm pptx pptm xlsx xlsm epub", magic=rb"PK\x03\x04"),
+    Kind(
+        "HTML",
+        "web:read_html",
+        suffixes="html htm xhtml",
+        begins=r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype html|html)\b",
+    ),
+    Kind(
+        "text",
+        Syntax.TEXT,
+        suffixes="txt text log tex adoc asciidoc org textile",
+        names="readme license licence copying copyright notice authors contributors maintainers contributing "
+        "changelog changes history news todo install codeowners",
+    ),
+    Kind("Markdown", Syntax.MARKDOWN, suffixes="md markdown mdown mkd mdx qmd rmd"),
+    Kind("reStructuredText", Syntax.RST, suffixes="rst rest"),
+    Kind("Python", Syntax.PYTHON, suffixes="py pyi pyx pxd pyw bzl star", programs="python pypy"),
+    Kind(
+        "code",
+        Syntax.BRACES,
+        suffixes="c h cc cpp cxx hh hpp hxx inl cu cuh m mm cs java js jsx mjs cjs ts tsx mts cts kt kts go rs swift "
+        "scala dart php groovy gradle d zig sol proto thrift graphql gql glsl hlsl wgsl css scss less awk tf hcl",
+        programs="node deno bun php awk gawk",
+    ),
+    Kind(
+        "code",
+        Syntax.CODE,
+        suffixes="rb sh bash zsh fish ps1 psm1 bat cmd sql lua pl pm t r jl hs ml mli fs fsx ex exs erl hrl clj cljs "
+        "cljc edn lisp el scm rkt nim cr f f90 f95 pas adb ads vb asm s v sv vhd vhdl tcl m4 ac am cmake mk nix sass "
+        "xml xsd xsl vue svelte jinja j2 erb toml yaml yml ini cfg conf properties json jsonc json5 "
+        "diff patch po prisma feature service socket timer desktop",
+        names="makefile gnumakefile dockerfile containerfile jenkinsfile vagrantfile rakefile gemfile podfile "
+        "brewfile procfile justfile caddyfile",
+        programs="sh bash zsh fish dash ksh perl ruby lua tclsh wish rscript make",
+        begins=r"<\?xml|diff -",
+    ),
+    Kind("JSONL", "records:read_jsonl", suffixes="jsonl ndjson"),
+    Kind("table", "tables:read_csv", suffixes="csv tsv tab"),
+    Kind("notebook", "notebooks:read_notebook", suffixes="ipynb"),
+    Kind(
+        "manual page", "manuals:read_roff", suffixes="man mdoc roff", begins=r"(?s)(?:.{0,4000}\n)?\.(?-i:TH|Dd|SH|so) "
+    ),
+    Kind("POD", "manuals:read_pod", suffixes="pod", begins=r"=(?:head1|pod|encoding|begin)\b"),
+    Kind("e-mail", "mail:read_message", suffixes="eml"),
+    Kind("mailbox", "mail:read_mailbox", suffixes="mbox", begins=r"From \S+ .*\d{4}\n[\w-]+: "),
+)
+
+_TEXT = next(kind for kind in KINDS if kind.reads is Syntax.TEXT)
+_ZIPPED = next(kind for kind in KINDS if "docx" in kind.suffixes)
+_BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes.split()}
+_BY_NAME = {name: kind for kind in KINDS for name in kind.names.split()}
+_BY_PROGRAM = {program: kind for kind in KINDS for program in kind.programs.split()}
+_BY_MAGIC = [(re.compile(kind.magic), kind) for kind in KINDS if kind.magic]
+_BY_BEGIN = [(re.compile(kind.begins, re.IGNORECASE), kind) for kind in KINDS if kind.begins]
+
+_PROGRAM = re.compile(r"#![^\n]*?([a-z]+)[\d.]*(?:[ \t]+-[^\n]*)?(?:\n|\Z)")
+_HEAD_CHARS = 4_096
+
+_OTHER_MAGIC = (
+    (rb"7z\xbc\xaf|Rar!|(?s:.{257})ustar", "an archive", "unpack it"),
+    (rb"(?s)\xd0\xcf\x11\xe0.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P", "password-protected", "save it without a password"),
+    (rb"\xd0\xcf\x11\xe0", "an old Office document", "save it as .docx, .xlsx or .pptx"),
+    (rb"\x7fELF", "compiled code", ""),
+    (rb"%!PS", "PostScript", "save it as PDF"),
+)
+_OTHERS = [(re.compile(magic), UnreadableError(reason, detail)) for magic, reason, detail in _OTHER_MAGIC]
+
+_MEDIA = {
+    "an image": "png jpg jpeg gif bmp tif tiff webp avif heic ico icns svg psd xcf",
+    "audio": "mp3 wav flac ogg oga opus m4a aac wma aiff mid",
+    "a video": "mp4 m4v mov avi mkv webm wmv mpg mpeg",
+    "a font": "ttf otf woff woff2 eot",
+    "compiled code": "pyc pyo so dll exe dylib o a class wasm",
 }
-_BY_SUFFIX = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
-
-_NAMES = {
-    Kind.TEXT: "readme license licence copying copyright notice authors contributors maintainers contributing "
-    "changelog changes history news todo install codeowners",
-    Kind.CODE: "makefile gnumakefile dockerfile containerfile jenkinsfile vagrantfile rakefile gemfile podfile "
-    "brewfile procfile justfile caddyfile",
-}
-_BY_NAME = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-_GENERATED = re.compile(r".*\.min\.(js|mjs|css|html)|package-lock\.json|npm-shrinkwrap\.json")
+_MEDIA_BY_SUFFIX = {suffix: reason for reason, suffixes in _MEDIA.items() for suffix in suffixes.split()}
+_GENERATED = re.compile(r".*\.min\.(js|mjs|css|html)|.*\.(js|css)\.map|package-lock\.json|npm-shrinkwrap\.json")
 
 _FOLDERS = {
     "__pycache__": "compiled code",
@@ -56,27 +150,65 @@ _MARKERS = {"pyvenv.cfg": "a virtual environment", "CACHEDIR.TAG": "a cache"}
 """Files by which a folder declares what it is."""
 
 
-def kind_of(name: str) -> Kind | None:
-    """Return the kind of a file, by its name without the folder; None for one that can't be read.
+def kind_of(name: str, data: bytes) -> Kind:
+    """Return the kind of a file, by its name without the folder and its content or the beginning of that.
 
-    The suffix tells, in any case. Without a known one, a well-known name does: README, LICENSE-MIT,
-    Makefile.am, Dockerfile.
+    Raises UnreadableError for a kind that can't be read.
     """
-    stem, dot, suffix = name.lower().rpartition(".")
-    if _GENERATED.fullmatch(name.lower()):
-        return None
-    if stem and suffix in _BY_SUFFIX:
-        return _BY_SUFFIX[suffix]
-    kind = _BY_NAME.get(re.split(r"[.\-_]", name.lower(), maxsplit=1)[0])
-    return None if dot and kind is Kind.TEXT else kind  # LICENSE.pdf is no text
+    for magic, kind in _BY_MAGIC:
+        if magic.match(data):
+            return kind
+    for magic, unreadable in _OTHERS:
+        if magic.match(data):
+            raise unreadable
+    *stems, suffix = name.lower().split(".")
+    known = _BY_SUFFIX.get(suffix) if any(stems) else None
+    if known is not None and (known is not _TEXT or not _inner(stems)):
+        return known
+    return _by_content(data) or _by_stem(stems or [suffix]) or _TEXT
 
 
-def why_unknown(name: str) -> str:
-    """Return why `kind_of(name)` is None."""
+def _by_content(data: bytes) -> Kind | None:
+    head = data[:_HEAD_CHARS].decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    program = _PROGRAM.match(head)
+    if program:
+        return _BY_PROGRAM.get(program[1])
+    return next((kind for begin, kind in _BY_BEGIN if begin.match(head)), None)
+
+
+def _inner(stems: list[str]) -> Kind | None:
+    """Return the kind of `index.rst.txt` but for its last suffix, if that is a text."""
+    kind = _BY_SUFFIX.get(stems[-1]) if len(stems) > 1 else None
+    return None if kind is None or kind.magic else kind
+
+
+def _by_stem(stems: list[str]) -> Kind | None:
+    """Return the kind of a name without its last suffix: `LICENSE-MIT`, `Dockerfile`, `settings.py.orig`."""
+    return _inner(stems) or _BY_NAME.get(re.split(r"[\-_]", stems[0], maxsplit=1)[0])
+
+
+def check_beginning(name: str, head: bytes) -> None:
+    """Raise UnreadableError if the first bytes of a file show that it can't be read."""
+    if is_compressed(head):
+        return
+    kind = kind_of(name, head)
+    if not kind.magic and b"\0" in head and not has_utf_16_mark(head):
+        raise UnreadableError("binary")
+    if kind is _ZIPPED and not has_known_suffix(name):
+        raise UnreadableError("an archive", "unpack it")
+
+
+def has_known_suffix(name: str) -> bool:
+    """Return whether the suffix of a name is one of a kind that can be read."""
+    return name.lower().rpartition(".")[2] in _BY_SUFFIX
+
+
+def why_not_opened(name: str) -> str | None:
+    """Return why a file is skipped because of its name, or None where its content decides."""
     if _GENERATED.fullmatch(name.lower()):
         return "generated"
-    stem, _, suffix = name.rpartition(".")
-    return f"unknown kind {'.' + suffix!r}" if stem else "unknown kind, without a suffix"
+    stem, _, suffix = name.lower().rpartition(".")
+    return _MEDIA_BY_SUFFIX.get(suffix) if stem else None
 
 
 def why_not_entered(folder: str, names: Collection[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""What a folder holds that can be ingested, and what is skipped."""
+"""The files of a folder that may be ingested, and those that are skipped unopened."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, NothingToIngestError
-from kaosmem.ingest.files import Skipped, SourceFile, trouble
-from kaosmem.ingest.kinds import kind_of, why_not_entered, why_unknown
+from kaosmem.ingest.files import MAX_FILE_BYTES, Skipped, SourceFile, trouble
+from kaosmem.ingest.kinds import why_not_entered, why_not_opened
 from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-MAX_FILE_BYTES = 64 * 1024 * 1024
 _SHOWN = 5
 
 # What listings call a digest of the content and, where they have none, the time of its last change.
@@ -31,12 +30,12 @@ _NOT_IN_SOURCE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 def find_files(
     path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
 ) -> tuple[list[SourceFile], list[Skipped]]:
-    """Return the files that can be ingested and what is skipped, each in order of source, without opening any.
+    """Return the files that may be ingested, and those that are skipped, each in order of source. None is opened.
 
     path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken from its root.
     Hidden files and folders, and folders of dependencies or build output, are skipped as a whole; links are
     followed only to files inside the folder.
-    Raises NothingToIngestError where no file is left, MissingExtraError where a URL needs a driver.
+    Raises NothingToIngestError if no file is left, MissingExtraError if a URL needs a driver.
     """
     named = shown_location(path_or_fs)
     fs, root = _filesystem(path_or_fs)
@@ -46,7 +45,8 @@ def find_files(
     except FileNotFoundError:
         raise NothingToIngestError(f"{named} does not exist; check the path") from None
     except (OSError, ValueError) as error:
-        raise NothingToIngestError(f"{named} {trouble(error)}") from None
+        found = trouble(error)
+        raise NothingToIngestError(f"{named} {found.reason}: {found.detail}") from None
     listing = _Listing(fs, root)
     if info["type"] == "directory":
         listing.walk()
@@ -54,18 +54,27 @@ def find_files(
         listing.take_file(posixpath.basename(root), info)
     files, skipped = sorted(listing.files, key=lambda file: file.source), sorted(listing.skipped)
     if not files:
-        raise NothingToIngestError(
-            f"nothing to ingest in {named}: {_summary(skipped)}; "
-            "give a file or folder of text, Markdown, reStructuredText, source code or JSONL"
-        )
+        raise nothing_to_ingest(path_or_fs, skipped)
     return files, skipped
+
+
+def nothing_to_ingest(
+    path_or_fs: str | os.PathLike[str] | AbstractFileSystem, skipped: Sequence[Skipped]
+) -> NothingToIngestError:
+    """Return the error for a place of which all files are skipped."""
+    shown = ", ".join(f"{source!r} is skipped ({reason})" for source, reason, _ in skipped[:_SHOWN])
+    more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
+    return NothingToIngestError(
+        f"nothing to ingest in {shown_location(path_or_fs)}: {shown + more if skipped else 'it is empty'}; "
+        "give a file or folder of text, source code, tables or documents"
+    )
 
 
 def corpus_label(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> str:
     """Return 8 hexadecimal digits that tell one ingested place from another, in any process."""
     fs, root = _filesystem(path_or_fs)
     place = "\0".join((str(fs.protocol), str(getattr(fs, "path", "")), root.rstrip("/")))
-    return hashlib.sha256(place.encode()).hexdigest()[:8]
+    return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def _filesystem(
@@ -79,7 +88,7 @@ def _filesystem(
         return path_or_fs, path_or_fs.root_marker
     if not isinstance(path_or_fs, str | os.PathLike):
         raise InvalidArgumentError(f"a {type(path_or_fs).__name__} can't be ingested; give a path, one at a time")
-    path = os.fspath(path_or_fs)
+    path = os.fsdecode(path_or_fs)
     if not path:
         raise NothingToIngestError("the path to ingest is empty; '.' is the current folder")
     if "://" not in path:
@@ -92,13 +101,6 @@ def _filesystem(
     except ValueError:  # whose message may show what the URL holds
         raise NothingToIngestError(f"{shown_location(path)} is not a URL that fsspec knows; check its scheme") from None
     return fs, root
-
-
-def _summary(skipped: list[Skipped]) -> str:
-    if not skipped:
-        return "it is empty"
-    shown = ", ".join(f"{source!r} is skipped ({reason})" for source, reason in skipped[:_SHOWN])
-    return shown + (f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else "")
 
 
 class _Listing:
@@ -122,7 +124,8 @@ class _Listing:
         try:
             listed = self.fs.ls(path, detail=True)
         except OSError as error:
-            self._skip(folder + "/", trouble(error))
+            found = trouble(error)
+            self._skip(folder + "/", found.reason, found.detail)
             return
         # An object store may list a marker of the folder itself among what is in it.
         entries = [entry for entry in listed if entry["name"].rstrip("/") != path.rstrip("/")]
@@ -167,22 +170,22 @@ class _Listing:
 
     def take_file(self, relative: str, info: dict[str, Any]) -> None:
         """Keep the file that `info` describes, or say why it is skipped."""
-        name, size = posixpath.basename(relative), info.get("size")
-        kind = kind_of(name)
-        if kind is None:
-            self._skip(relative, why_unknown(name))
+        size = info.get("size")
+        reason = why_not_opened(posixpath.basename(relative))
+        if reason is not None:
+            self._skip(relative, reason)
         elif info["type"] != "file":
             self._skip(relative, "not a regular file")
         elif size == 0:
             self._skip(relative, "empty")
         elif size is not None and size > MAX_FILE_BYTES:
-            self._skip(relative, f"too large: {size:,} bytes of {MAX_FILE_BYTES:,}; split it")
+            self._skip(relative, "too large", f"{size:,} bytes of {MAX_FILE_BYTES:,}; split it")
         else:
             source = _storable(relative)
-            self.files.append(SourceFile(source, info["name"], kind, size or 0, _stamp(info), self.fs))
+            self.files.append(SourceFile(source, info["name"], size or 0, _stamp(info), self.fs))
 
-    def _skip(self, relative: str, reason: str) -> None:
-        self.skipped.append(Skipped(_storable(relative), reason))
+    def _skip(self, relative: str, reason: str, detail: str = "") -> None:
+        self.skipped.append(Skipped(_storable(relative), reason, detail))
 
 
 def _stamp(info: dict[str, Any]) -> str:

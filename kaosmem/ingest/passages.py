@@ -1,104 +1,116 @@
-"""Passages: what a file is cut into, each with an id, where it is from and what it is about."""
+"""Passages: the pieces of files, each with an id, its source and its place in that."""
 
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
-from kaosmem.ingest.files import Skipped, SourceFile, decoded, read_bytes, trouble
-from kaosmem.ingest.kinds import Kind
-from kaosmem.ingest.pieces import cut
-from kaosmem.ingest.records import parsed
+from kaosmem.ingest.compressed import expanded
+from kaosmem.ingest.files import HEAD_BYTES, Skipped, SourceFile, UnreadableError, read_bytes, trouble
+from kaosmem.ingest.kinds import check_beginning, has_known_suffix, kind_of
+from kaosmem.ingest.parts import Lost, Part
 from kaosmem.types import JSONValue
 
-MAX_RECORD_CHARS = 8_000
-"""A record of JSONL has the size that its writer gave it; only a larger one is cut."""
 _MAX_SOURCE_CHARS = 200
-_SHOWN_LINES = 5
+_SHOWN_LOST = 5
+_FILES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
     r"""A part of a file that can stand alone.
 
-    id: the same in any process for the same place: `{source}#L{first}-{last}`, or `{source}#L{line}` for a record
-    of JSONL; with `.{n}` for the n-th part of a line that had to be cut.
-    text: as in the file, with `\n` between lines and no blank line at its ends.
-    lines: first and last, from 1.
-    metadata: source, lines, file (its stamp) and title, where it has one; timestamp, document and record (its id)
-    of a record that says so.
+    id: the same in any process for the same place: `{source}#L{first}-{last}` by lines, `{source}#{place}` for a page,
+    a record or another part of a file; with `.{n}` for the n-th passage of one line or part.
+    text: with `\n` between lines and no blank line at its ends.
+    metadata: source, file (its stamp) and, if known, lines (first and last, from 1), title, page, slide, sheet, cell,
+    heading, timestamp, document and record.
     """
 
     id: str
     text: str
     source: str
-    lines: tuple[int, int]
     metadata: dict[str, JSONValue]
     role: str = ""
 
 
 class Reading(NamedTuple):
-    """What reading a file gave: its passages in order, and what could not be read of it."""
+    """The passages of a file in order, and the parts of it that could not be read.
+
+    is_read: whether the file could be read at all.
+    """
 
     file: SourceFile
     passages: list[Passage]
     skipped: list[Skipped]
+    is_read: bool = True
 
 
 def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
     """Yield a reading of each file, in the order given; a file that can't be read is in its `skipped`."""
-    for file, content in read_bytes(files):
+    for file, content in _contents(iter(files)):
         try:
+            if isinstance(content, UnreadableError):
+                raise content
             if isinstance(content, Exception):
-                raise ValueError(trouble(content))
-            text = decoded(content)
-        except ValueError as error:
-            yield Reading(file, [], [Skipped(file.source, str(error))])
-            continue
-        if file.kind is Kind.JSONL:
-            yield _records(file, text)
+                raise trouble(content)
+            yield _reading(file, content)
+        except UnreadableError as error:
+            yield Reading(file, [], [Skipped(file.source, error.reason, error.detail)], is_read=False)
+
+
+def _contents(files: Iterator[SourceFile]) -> Iterator[tuple[SourceFile, bytes | Exception]]:
+    """Yield each file with its bytes. Of a large file that need not be a text, the first bytes are read first."""
+    while chunk := list(islice(files, _FILES_AT_ONCE)):
+        doubtful = [file for file in chunk if file.size > HEAD_BYTES and not has_known_suffix(file.source)]
+        refused: dict[str, Exception] = {}
+        for file, head in read_bytes(doubtful, HEAD_BYTES):
+            try:
+                if isinstance(head, bytes):
+                    check_beginning(posixpath.basename(file.source), head)
+            except UnreadableError as error:
+                refused[file.source] = error
+        contents = read_bytes(file for file in chunk if file.source not in refused)
+        for file in chunk:
+            yield (file, refused[file.source]) if file.source in refused else next(contents)
+
+
+def _reading(file: SourceFile, content: bytes) -> Reading:
+    name, data = expanded(posixpath.basename(file.source), content, check_beginning)
+    passages: list[Passage] = []
+    lost: list[Lost] = []
+    for part in kind_of(name, data).parts(data):
+        if isinstance(part, Lost):
+            lost.append(part)
         else:
-            yield Reading(file, list(_passages(file, text)), [])
+            passages += _passages(file, part)
+    skipped = [Skipped(f"{file.source}#{place}", reason, detail) for place, reason, detail in lost[:_SHOWN_LOST]]
+    if len(lost) > _SHOWN_LOST:
+        skipped.append(Skipped(file.source, f"{len(lost) - _SHOWN_LOST:,} more parts can't be read"))
+    if not passages and not skipped:
+        skipped = [Skipped(file.source, "no text")]
+    return Reading(file, passages, skipped)
 
 
-def _passages(file: SourceFile, text: str) -> Iterator[Passage]:
+def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
     stem = _stem(file.source)
-    for piece in cut(text, file.kind):
-        passage_id = f"{stem}#L{piece.first}-{piece.last}" + (f".{piece.part}" if piece.part else "")
-        metadata = _metadata(file, piece.first, piece.last)
+    pieces = list(part.pieces)
+    for number, piece in enumerate(pieces, 1):
+        metadata: dict[str, JSONValue] = {"source": file.source, "file": file.stamp, **part.metadata}
+        if part.numbered:
+            metadata["lines"] = [piece.first, piece.last]
+            place = f"{part.place}L{piece.first}-{piece.last}" + (f".{piece.part}" if piece.part else "")
+        else:
+            place = part.place + (f".{number}" if len(pieces) > 1 else "")
         if piece.title:
             metadata["title"] = piece.title
-        yield Passage(passage_id, piece.text, file.source, (piece.first, piece.last), metadata)
-
-
-def _records(file: SourceFile, text: str) -> Reading:
-    passages: list[Passage] = []
-    broken: list[Skipped] = []
-    stem = _stem(file.source)
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            record = parsed(line)
-        except ValueError as error:
-            broken.append(Skipped(f"{file.source}#L{number}", f"not JSON: {error}"))
-            continue
-        texts = {f"{stem}#L{number}": record.text} if record.text else {}
-        if len(record.text) > MAX_RECORD_CHARS:
-            pieces = enumerate(cut(record.text, Kind.MARKDOWN), 1)
-            texts = {f"{stem}#L{number}.{part}": piece.text for part, piece in pieces}
-        for passage_id, part in texts.items():
-            metadata = _metadata(file, number, number) | record.fields
-            passages.append(Passage(passage_id, part, file.source, (number, number), metadata, record.role))
-    if len(broken) > _SHOWN_LINES:
-        broken[_SHOWN_LINES:] = [Skipped(file.source, f"{len(broken) - _SHOWN_LINES:,} more lines are not JSON")]
-    return Reading(file, passages, broken)
-
-
-def _metadata(file: SourceFile, first: int, last: int) -> dict[str, JSONValue]:
-    return {"source": file.source, "lines": [first, last], "file": file.stamp}
+            if part.headed:
+                metadata["heading"] = piece.title.rpartition(" > ")[2]
+        yield Passage(f"{stem}#{place}", piece.text, file.source, metadata, part.role)
 
 
 def _stem(source: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 from kaosmem.ingest.code import code_segments
-from kaosmem.ingest.kinds import Kind
 from kaosmem.ingest.prose import markdown_segments, rst_segments, text_segments
 from kaosmem.ingest.segments import GLUED, MAX_CHARS, PARAGRAPH, Path, Segment, shared_path
 
@@ -18,13 +18,25 @@ TARGET_CHARS = 1_200
 SMALL_CHARS = 300
 """What is smaller is put with its neighbour even across a heading, or past the target."""
 
-_SEGMENTS: dict[Kind, Callable[[str], Iterable[Segment]]] = {
-    Kind.TEXT: text_segments,
-    Kind.MARKDOWN: markdown_segments,
-    Kind.RST: rst_segments,
-    Kind.CODE: code_segments,
-    Kind.BRACES: partial(code_segments, braces=True),
-    Kind.PYTHON: partial(code_segments, triple_quotes=True),
+
+class Syntax(StrEnum):
+    """How a text is cut into pieces."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    RST = "rst"
+    PYTHON = "python"  # code with triple-quoted strings
+    BRACES = "braces"  # code whose functions need no keyword: a name, parentheses and a brace
+    CODE = "code"  # any other code, markup or configuration: by indentation and blank lines
+
+
+_SEGMENTS: dict[Syntax, Callable[[str], Iterable[Segment]]] = {
+    Syntax.TEXT: text_segments,
+    Syntax.MARKDOWN: markdown_segments,
+    Syntax.RST: rst_segments,
+    Syntax.CODE: code_segments,
+    Syntax.BRACES: partial(code_segments, braces=True),
+    Syntax.PYTHON: partial(code_segments, triple_quotes=True),
 }
 
 _SENTENCE = re.compile(r"(?s:.*)(?:[.!?][\"')\]”’]*\s|[。！？])")
@@ -46,12 +58,12 @@ class Piece(NamedTuple):
     title: str
 
 
-def cut(text: str, kind: Kind) -> Iterator[Piece]:
+def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
     """Yield a text's pieces in order, of MAX_CHARS at most; each line that is not blank is in one of them."""
-    segments = list(_SEGMENTS[kind](text))
+    segments = list(_SEGMENTS[syntax](text))
     if not segments:
         return
-    separator = " > " if kind in (Kind.TEXT, Kind.MARKDOWN, Kind.RST) else "."
+    separator = " > " if syntax in (Syntax.TEXT, Syntax.MARKDOWN, Syntax.RST) else "."
     for begin, end in _spans(segments):
         (first, _, start, *_), (_, last, _, stop, *_) = segments[begin], segments[end - 1]
         title = separator.join(_title([segment.path for segment in segments[begin:end]]))

@@ -1,18 +1,23 @@
-"""Records of JSONL: one a line, its text and what else it says of itself."""
+"""Records of JSONL, one a line."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kaosmem.ingest.files import with_newlines
+from kaosmem.ingest.files import decoded, one_line, storable
+from kaosmem.ingest.parts import Lost, Part
+from kaosmem.ingest.pieces import Piece, Syntax, cut
 from kaosmem.types import JSONValue
+
+MAX_RECORD_CHARS = 8_000
+"""A record has the size that its writer gave it; only a larger one is cut."""
 
 _TEXTS = ("text", "content", "body", "message")
 _DOCUMENTS = ("document", "session", "conversation", "source")
 """Where a record says which document or conversation it is from, the first that is there."""
-_MAX_FIELD_CHARS = 500
 _MAX_ROLE_CHARS = 64
 
 
@@ -22,6 +27,25 @@ class Record(NamedTuple):
     text: str
     role: str
     fields: dict[str, JSONValue]
+
+
+def read_jsonl(data: bytes) -> Iterator[Part | Lost]:
+    """Yield the records of a file, and its lines that are not JSON."""
+    for number, line in enumerate(decoded(data).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = parsed(line)
+        except ValueError as error:
+            yield Lost(f"L{number}", "not JSON", str(error))
+            continue
+        pieces = [Piece(number, number, 0, record.text, "")] if record.text else []
+        if len(record.text) > MAX_RECORD_CHARS:
+            pieces = list(cut(record.text, Syntax.MARKDOWN))
+        metadata = {"lines": [number, number], **record.fields}
+        # The title of a record is its own; of one that is cut, headings are no titles.
+        untitled = [piece._replace(title="") for piece in pieces]
+        yield Part(untitled, f"L{number}", metadata=metadata, role=record.role)
 
 
 def parsed(line: str) -> Record:
@@ -55,22 +79,13 @@ def parsed(line: str) -> Record:
     return Record(storable(text), role, kept)
 
 
-def storable(text: str) -> str:
-    r"""Return text without blank ends, `\n` between lines, U+FFFD for what JSON escapes but UTF-8 can't hold."""
-    if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = with_newlines(text)
-    # Without blank lines at its ends, but with the indentation of its first line.
-    return text[text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1 : len(text.rstrip())]
-
-
 def _compact(value: JSONValue) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _scalar(value: JSONValue) -> str | int | float | None:
     if isinstance(value, str):
-        return " ".join(storable(value).split())[:_MAX_FIELD_CHARS]
+        return one_line(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
     return value if isinstance(value, float) and math.isfinite(value) else None

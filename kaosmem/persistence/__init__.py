@@ -6,7 +6,14 @@ from kaosmem.persistence.items import decoded
 from kaosmem.persistence.log import TOMBSTONE, SessionLog
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.sessions import delete_session, fingerprint, list_sessions, unknown_session
+from kaosmem.persistence.sessions import (
+    StoredSession,
+    delete_session,
+    fingerprint,
+    list_sessions,
+    stored_sessions,
+    unknown_session,
+)
 from kaosmem.persistence.storage import Location, filesystem_of, same_place
 
 __all__ = [
@@ -19,11 +26,13 @@ __all__ = [
     "Record",
     "Recovered",
     "SessionLog",
+    "StoredSession",
     "decoded",
     "delete_session",
     "filesystem_of",
     "fingerprint",
     "list_sessions",
     "same_place",
+    "stored_sessions",
     "unknown_session",
 ]

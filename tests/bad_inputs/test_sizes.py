@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem import CorruptionError, InvalidContentError, NothingToIngestError, SectionSpec
+from kaosmem import CorruptionError, InvalidContentError, NothingToIngestError, SectionSpec, SessionMemory
 from kaosmem.sections import MAX_SECTIONS, check_specs
 from tests.bad_inputs.stored import LOG, changed, ids_at, in_memory, logged, memory_at
 from tests.persistence.damage.forgery import encoded, seal
@@ -29,22 +30,51 @@ def nested_zip(layers: int) -> bytes:
     return data
 
 
-async def test_bi_054_055_nothing_is_decompressed(tmp_path: Path) -> None:
-    """Compressed files, bombs and archives in archives, are skipped unopened; as text they are bytes like any."""
-    bomb = gzip.compress(b"\0" * 50_000_000)
-    for name, data in (("a.md.gz", bomb), ("b.gz", gzip.compress(bomb)), ("c.zip", nested_zip(4)), ("d.md", bomb)):
+async def test_a_compressed_file_expands_to_so_much_at_most(tmp_path: Path) -> None:
+    """Bombs, and archives in archives, are skipped with the reason, in little memory."""
+    bomb = gzip.compress(b"\0" * 20_000_000)
+    words = gzip.compress(b"word " * 4_000_000)
+    contents = {
+        "a.md.gz": bomb,
+        "b.gz": gzip.compress(bomb),
+        "c.zip": nested_zip(4),
+        "d.md": bomb,
+        "e.txt.gz": words,
+        "f.docx": zipped({"word/document.xml": b"<w/>" * 2_000_000}),
+        "g.txt.gz": words[: len(words) // 2],
+        "h.txt.bz2": bz2.compress(b"word " * 2_000_000),
+        "i.txt": b"A text.",
+    }
+    for name, data in contents.items():
         (tmp_path / name).write_bytes(data)
     tracemalloc.start()
     try:
-        async with memory_at(tmp_path / "root") as memory:
-            with pytest.raises(NothingToIngestError):
-                await memory.ingest(tmp_path / "a.md.gz")
-            report = await memory.ingest(tmp_path)
-            assert (report.new, report.items_added) == (("d.md",), 0)
-            assert {skipped.source for skipped in report.skipped} >= {"a.md.gz", "b.gz", "c.zip"}
-        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+        memory = SessionMemory.test_mode()
+        with pytest.raises(NothingToIngestError):
+            await memory.ingest(tmp_path / "a.md.gz")
+        report = await memory.ingest(tmp_path)
+        assert report.new == ("i.txt",)
+        assert {skipped.source: skipped.reason for skipped in report.skipped} == {
+            "a.md.gz": "binary",
+            "b.gz": "binary",
+            "c.zip": "an archive",
+            "d.md": "binary",
+            "e.txt.gz": "too large",
+            "f.docx": "too large",
+            "g.txt.gz": "too large",
+            "h.txt.bz2": "too large",
+        }
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
 
 
 async def test_bi_056_a_session_has_so_many_sections_at_most(tmp_path: Path) -> None:

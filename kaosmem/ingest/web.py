@@ -1,0 +1,213 @@
+"""HTML without its tags, as lines with the marks of Markdown for headings, items of lists, rows and code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import NamedTuple
+
+from kaosmem.ingest.files import decoded, storable
+from kaosmem.ingest.parts import Part, renumbered
+from kaosmem.ingest.pieces import Piece, Syntax, cut
+
+# Elements that begin a line, and those that begin a paragraph. All others are within a line.
+_LINE_NAMES = "br li dt dd tr option summary figcaption caption"
+_PARAGRAPH_NAMES = (
+    "p div section article header footer main nav aside ul ol dl table thead tbody blockquote figure form fieldset "
+    "hr details address body center h1 h2 h3 h4 h5 h6 pre textarea title"
+)
+_LINES, _PARAGRAPHS = frozenset(_LINE_NAMES.split()), frozenset(_PARAGRAPH_NAMES.split())
+_TAG = re.compile(r"<(?:!--|(/?)([a-zA-Z][a-zA-Z0-9]*)|[!?/]())")
+_QUOTED = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
+_OPENING = re.compile(r"=\s*([\"'])")
+_BLANKS = re.compile(r"\s+")
+_HEADING = re.compile(r"h([1-6])")
+_HIDDEN = frozenset(("script", "style"))
+_MAX_TITLE_CHARS = 120
+
+
+class _Line(NamedTuple):
+    text: str
+    first: int
+    last: int
+
+
+def read_html(data: bytes) -> Iterator[Part]:
+    """Yield the text of a page. Its passages have the numbers of the lines that they are made of."""
+    lines = _lines(decoded(data))
+    pieces = cut("\n".join(line.text for line in lines), Syntax.MARKDOWN)
+    yield Part(renumbered(pieces, [(line.first, line.last) for line in lines]), numbered=True)
+
+
+def html_pieces(html: str) -> Iterator[Piece]:
+    """Yield the pieces of a text that is given as HTML."""
+    return cut("\n".join(line.text for line in _lines(html)), Syntax.MARKDOWN)
+
+
+def html_text(html: str) -> str:
+    """Return the text of HTML."""
+    return storable("\n".join(line.text for line in _lines(html)))
+
+
+def _lines(html: str) -> list[_Line]:
+    page = _Page()
+    line = counted_to = 0
+    for token in _tokens(html):
+        line += html.count("\n", counted_to, token.start)
+        counted_to = token.start
+        if not token.tag:
+            page.text(token.text, line + 1)
+        elif token.text:
+            page.end(token.tag, line + 1)
+        else:
+            page.begin(token.tag, line + 1)
+    page.end_line(line + 1)
+    if page.title and not page.has_main_heading:
+        page.lines.insert(0, _Line(f"# {page.title}", 1, 1))
+    return page.lines
+
+
+class _Token(NamedTuple):
+    """A text, the beginning of an element, or, with text `/`, its end; tag: "" for a text."""
+
+    start: int
+    tag: str
+    text: str
+
+
+def _tokens(html: str) -> Iterator[_Token]:
+    """Yield texts and tags in linear time, whatever is left open.
+
+    HTMLParser of the standard library takes quadratic time for unclosed tags and comments before Python 3.11.14.
+    """
+    at = start = 0
+    ends = _Ends(html)
+    while (at := html.find("<", at)) >= 0:
+        tag = _TAG.match(html, at)
+        if tag is None:
+            at += 1
+            continue
+        if at > start:
+            yield _Token(start, "", unescape(html[start:at]))
+        name = (tag[2] or "").lower()
+        if name:
+            yield _Token(at, name, tag[1])
+        start = at = ends.of_comment(tag.end()) if tag[0] == "<!--" else ends.of_tag(tag.end())
+        if name in _HIDDEN and not tag[1]:
+            start = at = ends.find(f"</{name}", at, otherwise=at)
+    if start < len(html):
+        yield _Token(start, "", unescape(html[start:]))
+
+
+class _Ends:
+    """Looks for ends in a text. An end that is missing once is not looked for again."""
+
+    def __init__(self, html: str) -> None:
+        self._html = html
+        self._lower = ""
+        self._missing: set[str] = set()
+
+    def find(self, end: str, at: int, *, otherwise: int) -> int:
+        """Return where the next end begins."""
+        self._lower = self._lower or self._html.lower()
+        # Of a few characters, the lower case has another length.
+        text = self._lower if len(self._lower) == len(self._html) else self._html
+        found = -1 if end in self._missing else text.find(end, at)
+        if found < 0:
+            self._missing.add(end)
+        return found if found >= 0 else otherwise
+
+    def of_comment(self, at: int) -> int:
+        """Return the position after a comment, or after its beginning if it has no end."""
+        end = self.find("-->", at, otherwise=-1)
+        return at if end < 0 else end + 3
+
+    def of_tag(self, at: int) -> int:
+        """Return the position after a tag; a `>` in the quotes of an attribute does not end it."""
+        end = self.find(">", at, otherwise=-1)
+        if end < 0:
+            return at
+        opening = _OPENING.search(_QUOTED.sub("", self._html[at:end]))
+        closing = self.find(opening[1], end, otherwise=-1) if opening else -1
+        return end + 1 if closing < 0 else self.find(">", closing, otherwise=closing) + 1
+
+
+class _Page:
+    """Gathers the lines of a page."""
+
+    def __init__(self) -> None:
+        self.lines: list[_Line] = []
+        self.title = ""
+        self.has_main_heading = False
+        self._words: list[str] = []
+        self._first = 0  # the line in the file of the first word, 0 before that
+        self._mark = ""
+        self._is_title = self._is_preformatted = self._is_cell = self._has_ended_in_cell = False
+
+    def begin(self, tag: str, line: int) -> None:
+        """Begin an element."""
+        self._break(tag, line)
+        if heading := _HEADING.fullmatch(tag):
+            self._mark = "#" * int(heading[1]) + " "
+            self.has_main_heading = self.has_main_heading or tag == "h1"
+        elif tag in ("li", "tr"):
+            self._mark = "- " if tag == "li" else "| "
+        elif tag in ("td", "th"):
+            self._is_cell, self._has_ended_in_cell = True, False
+            self._words += [" | "] if self._words else []
+        elif tag == "pre" and not self._is_preformatted:
+            self._is_preformatted = True
+            self.lines.append(_Line("```", line, line))
+        self._is_title = self._is_title or (tag == "title" and not self.title)
+
+    def end(self, tag: str, line: int) -> None:
+        """End an element."""
+        self._is_cell = self._is_cell and tag not in ("td", "th", "tr", "table")
+        if self._break(tag, line):
+            self._mark = ""
+        if tag == "pre" and self._is_preformatted:
+            self._is_preformatted = False
+            self.lines.append(_Line("```", line, line))
+        self._is_title = self._is_title and tag != "title"
+
+    def _break(self, tag: str, line: int) -> bool:
+        """End the line before and after an element that is not within one, and return whether it has ended.
+
+        In a cell of a table, only a second paragraph begins a line.
+        """
+        if self._is_cell and tag == "p":
+            self._has_ended_in_cell = bool(self._words) and self._words[-1] != " | "
+            return False
+        if tag in _PARAGRAPHS or tag in _LINES:
+            self.end_line(line, paragraph=tag in _PARAGRAPHS)
+            return True
+        return False
+
+    def text(self, text: str, line: int) -> None:
+        """Take a text that begins in a line of the file."""
+        if self._is_title:
+            self.title = " ".join(f"{self.title} {storable(text[:_MAX_TITLE_CHARS])}".split())[:_MAX_TITLE_CHARS]
+        elif self._is_preformatted:
+            for number, each in enumerate(storable(text).split("\n"), line):
+                self.lines.append(_Line(each, number, number))
+        elif text.strip():
+            if self._is_cell and self._has_ended_in_cell:
+                self.end_line(line)
+            blank = len(text) - len(text.lstrip())
+            self._first = self._first or line + text.count("\n", 0, blank)
+            self._words.append(_BLANKS.sub(" ", text))
+        elif self._words and text:
+            self._words.append(" ")
+
+    def end_line(self, line: int, *, paragraph: bool = True) -> None:
+        """End the line, and the paragraph too unless only a line ends."""
+        text = storable(_BLANKS.sub(" ", "".join(self._words)).strip())
+        if text:
+            # A text that looks like a heading or a fence of Markdown is none.
+            mark = self._mark or ("    " if text.startswith(("#", "```", "~~~")) else "")
+            self.lines.append(_Line(mark + text, self._first, max(self._first, line)))
+            self._mark = ""
+        if paragraph and self.lines and self.lines[-1].text and not self._is_preformatted:
+            self.lines.append(_Line("", line, line))
+        self._words, self._first, self._has_ended_in_cell = [], 0, False

@@ -1,0 +1,377 @@
+"""Documents, tables, pages and mail: real files, written by the libraries that people use, read back."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import gzip
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Callable
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import docx
+import openpyxl
+import pptx
+import pytest
+from fpdf import FPDF
+from fpdf.enums import EncryptionMethod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import SessionMemory
+from kaosmem.ingest import Reading, find_files, read_passages
+from kaosmem.ingest.tables import read_csv
+from kaosmem.ingest.web import html_text
+from kaosmem.names import check_item_id
+from kaosmem.types import check_json, check_text
+
+
+def read(folder: Path, name: str, content: bytes | str) -> Reading:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    (reading,) = read_passages(find_files(path)[0])
+    assert len({check_item_id(passage.id) for passage in reading.passages}) == len(reading.passages)
+    for passage in reading.passages:
+        assert check_text(passage.text, "text").strip()
+        check_json(passage.metadata, "metadata")
+    return reading
+
+
+def why(folder: Path, name: str, content: bytes | str) -> str:
+    reading = read(folder, name, content)
+    assert reading.passages == []
+    (skipped,) = reading.skipped
+    return skipped.why
+
+
+def a_pdf(pages: list[str], **protection: Any) -> bytes:
+    pdf = FPDF()
+    for number, text in enumerate(pages, 1):
+        pdf.add_page()
+        pdf.set_font("Helvetica", size=12)
+        if text:
+            pdf.start_section(f"Part {number}")
+            pdf.multi_cell(0, text=text)
+    if protection:
+        pdf.set_encryption(**protection)
+    return bytes(pdf.output())
+
+
+def saved(document: Any) -> bytes:
+    stream = io.BytesIO()
+    document.save(stream)
+    return stream.getvalue()
+
+
+def a_docx() -> bytes:
+    document = docx.Document()
+    document.add_heading("Master Agreement", 1)
+    document.add_paragraph("The parties agree on the following. " * 40)
+    document.add_heading("Termination", 2)
+    document.add_paragraph("Either party may terminate on ninety days' notice. " * 30)
+    table = document.add_table(2, 2)
+    for cell, text in zip(table._cells, ("Fee", "Due", "500", "monthly"), strict=True):
+        cell.text = text
+    return saved(document)
+
+
+def a_pptx() -> bytes:
+    presentation = pptx.Presentation()
+    for title, text in (("Plan", "Grow in Asia"), ("Budget", "Ten million")):
+        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+        slide.shapes.title.text, slide.placeholders[1].text = title, text
+    slide.notes_slide.notes_text_frame.text = "Say it slowly"
+    return saved(presentation)
+
+
+def an_xlsx() -> bytes:
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    sheet.title = "Q3 Costs"
+    sheet.append(["item", "euros"])
+    for number in range(200):
+        sheet.append([f"part {number}", number])
+    workbook.create_sheet("Empty")
+    return saved(workbook)
+
+
+def an_epub() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("mimetype", "application/epub+zip")
+        archive.writestr("META-INF/container.xml", '<container><rootfile full-path="o/b.opf"/></container>')
+        items = "".join(f'<item id="{n}" href="c%20{n}.xhtml" media-type="application/xhtml+xml"/>' for n in (1, 2))
+        refs = '<itemref idref="2"/><itemref idref="1"/>'
+        archive.writestr("o/b.opf", f"<package><manifest>{items}</manifest><spine>{refs}</spine></package>")
+        for number in (1, 2):
+            archive.writestr(f"o/c {number}.xhtml", f"<html><h1>Chapter {number}</h1><p>Call me {number}.</p></html>")
+    return stream.getvalue()
+
+
+def a_mail() -> bytes:
+    message = EmailMessage()
+    message["From"], message["To"] = "Anna Karp <anna@example.org>", "bo@example.org"
+    message["Subject"], message["Date"] = "Lease", "Fri, 15 Mar 2024 10:00:00 +0100"
+    message.set_content("The lease ends in May.")
+    message.add_attachment(b"x", maintype="application", subtype="pdf", filename="lease.pdf")
+    return message.as_bytes()
+
+
+def test_pdf_passages_know_their_page(tmp_path: Path) -> None:
+    """The number is metadata and part of the id; entries of the outline are titles."""
+    first, second = read(tmp_path, "msa.pdf", a_pdf(["The notice is ninety days.", "The fee is five euros."])).passages
+    assert (first.id, first.metadata["page"], first.metadata["title"]) == ("msa.pdf#p1", 1, "Part 1")
+    assert (second.id, second.metadata["page"]) == ("msa.pdf#p2", 2)
+    assert "The fee is five euros." in second.text
+
+
+def test_pdf_without_text_or_password_says_so(tmp_path: Path) -> None:
+    """A scan needs OCR; a document that only restricts printing is read, one with a password is not."""
+    assert why(tmp_path, "scan.pdf", a_pdf([""])) == "no text: it needs OCR first"
+    for method in (EncryptionMethod.RC4, EncryptionMethod.AES_256):
+        open_to_all = a_pdf(["Printing is forbidden."], owner_password="o", encryption_method=method)
+        assert "Printing is forbidden." in read(tmp_path, "open.pdf", open_to_all).passages[0].text
+        closed = a_pdf(["Secret."], owner_password="o", user_password="u", encryption_method=method)
+        assert why(tmp_path, "closed.pdf", closed) == "password-protected: save it without a password"
+
+
+def test_a_word_document_has_its_headings_and_tables(tmp_path: Path) -> None:
+    """Headings are titles, and the innermost is shown in labels."""
+    passages = read(tmp_path, "msa.docx", a_docx()).passages
+    assert passages[-1].metadata["title"] == "Master Agreement > Termination"
+    assert passages[-1].metadata["heading"] == "Termination"
+    text = "\n".join(passage.text for passage in passages)
+    assert "ninety days' notice" in text
+    assert "| 500 | monthly" in text
+
+
+def test_slides_have_numbers_titles_and_notes(tmp_path: Path) -> None:
+    """Each slide is a passage."""
+    first, second = read(tmp_path, "deck.pptx", a_pptx()).passages
+    assert (first.id, first.metadata["slide"], first.metadata["title"]) == ("deck.pptx#slide1", 1, "Plan")
+    assert second.text.split("\n\n") == ["Budget", "Ten million", "Notes: Say it slowly"]
+
+
+def test_sheets_are_rows_under_their_names(tmp_path: Path) -> None:
+    """Each passage begins with the columns' names, and says which rows of which sheet it has."""
+    passages = read(tmp_path, "costs.xlsx", an_xlsx()).passages
+    assert len(passages) > 1
+    assert all(passage.text.startswith("item | euros\npart ") for passage in passages)
+    assert {passage.metadata["sheet"] for passage in passages} == {"Q3 Costs"}
+    assert passages[0].metadata["lines"][0] == 2
+    assert passages[-1].metadata["lines"][1] == 201
+    assert "part 199 | 199" in passages[-1].text
+
+
+def test_a_book_is_read_in_its_order(tmp_path: Path) -> None:
+    """The order is that of the spine, not of the files."""
+    passages = read(tmp_path, "book.epub", an_epub()).passages
+    assert [passage.metadata["heading"] for passage in passages] == ["Chapter 2", "Chapter 1"]
+    assert passages[0].text.endswith("Call me 2.")
+
+
+def test_mail_says_who_wrote_when_and_what_about(tmp_path: Path) -> None:
+    """The sender is the role; attachments are named as skipped."""
+    reading = read(tmp_path, "a.eml", a_mail())
+    (passage,) = reading.passages
+    assert passage.role == "Anna Karp"
+    assert passage.metadata["timestamp"] == "2024-03-15T10:00:00+01:00"
+    assert passage.metadata["title"] == "Lease"
+    assert "Subject: Lease\n\nThe lease ends in May." in passage.text
+    assert [skipped.source for skipped in reading.skipped] == ["a.eml#mail/lease.pdf"]
+    box = b"".join(b"From anna@example.org Fri Mar 15 10:00:00 2024\n" + a_mail() + b"\n\n" for _ in range(3))
+    assert [passage.id for passage in read(tmp_path, "box", box).passages] == [f"box#mail{n}" for n in (1, 2, 3)]
+
+
+def test_html_is_read_without_tags_scripts_and_styles(tmp_path: Path) -> None:
+    """Headings become titles, and lines are those of the file."""
+    page = """<!DOCTYPE html><html><head><title>Guide</title><style>p {}</style>
+<script>if (a < b) { "</p>" }</script></head>
+<body><h2 title="a > b">Fees &amp; more</h2>
+<p>It's <b>five</b>
+euros.</p><pre># no heading
+code</pre><ul><li>one<li>two</ul><table><tr><td>a<td>b</table></body></html>"""
+    (passage,) = read(tmp_path, "a.html", page).passages
+    assert passage.text == (
+        "# Guide\n## Fees & more\n\nIt's five euros.\n\n```\n# no heading\ncode\n```\n\n- one\n- two\n\n| a | b"
+    )
+    assert passage.metadata["lines"] == [1, 6]
+    assert passage.metadata["title"] == "Guide > Fees & more"
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<", ">", "<p", "<b>", "</b>", "<!--", "-->", "'", '="', "<script>", "</script", "x", " "])
+    )
+)
+def test_any_html_is_read(parts: list[str]) -> None:
+    """Whatever is left open, reading ends, and a text without tags stays."""
+    html_text("".join(parts))
+    words = [part for part in parts if part in ("x", " ")]
+    assert html_text("".join(words)).split() == "".join(words).split()
+
+
+@pytest.mark.parametrize(
+    "part", ["<!--", "<a ", "<a x='", "<a x=\">'", "</", "<![", "<script>", "&", "<td>y", "<title>a<b>"]
+)
+def test_hostile_html_is_read_in_linear_time(part: str) -> None:
+    """A page of 200,000 characters that are left open takes no longer than a second or so."""
+    asyncio.run(asyncio.wait_for(asyncio.to_thread(html_text, part * (200_000 // len(part))), timeout=20))
+
+
+def test_manual_pages_have_headings_and_no_macros(tmp_path: Path) -> None:
+    """Sections are titles, fonts and escapes are gone, compressed or not, and lines are those of the file."""
+    page = (
+        '.TH LS 1\n.SH NAME\nls \\- list\n.SH "SEE ALSO"\n.BR dir (1),\nthe \\fBmanual\\fP\\&.\n'
+        + "A line of the manual about listing, of 60 characters or so.\n" * 40
+    )
+    first, second, *_, last = read(tmp_path, "ls.1.gz", gzip.compress(page.encode())).passages
+    assert first.text == "# NAME\nls - list"
+    assert second.text.startswith("# SEE ALSO\ndir(1),\nthe manual.\nA line")
+    assert (last.metadata["title"], last.metadata["lines"]) == ("SEE ALSO", [last.metadata["lines"][0], 46])
+    assert why(tmp_path, "dir.1", ".so man1/ls.1\n") == "refers to another file: man1/ls.1"
+    mdoc = read(tmp_path, "a.1", '.Dd May 1\n.Sh NAME\n.Nm tool\n.Nd does it\n.Sh USE\n.Nm\n.Op Fl v\nruns "x" .\n')
+    assert mdoc.passages[0].text == '# NAME\ntool\ndoes it\n# USE\ntool\n-v\nruns "x" .'
+
+
+def test_pod_has_headings_and_no_codes(tmp_path: Path) -> None:
+    """Formatting codes give their text, nested or with several brackets."""
+    (passage,) = read(tmp_path, "a.pod", "=head1 NAME\n\nB<I<a> b> C<< $x->y >> E<lt>z L<t|url>\n\n=item c\n").passages
+    assert passage.text == "# NAME\n\na b $x->y <z t\n\n- c"
+
+
+def test_a_notebook_is_read_by_cells(tmp_path: Path) -> None:
+    """Code and Markdown are passages with the cell's number, outputs too where they are text."""
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "Words."]},
+        {
+            "cell_type": "code",
+            "source": "print(1)",
+            "outputs": [
+                {"output_type": "stream", "text": "1\n"},
+                {"output_type": "display_data", "data": {"image": "x"}},
+            ],
+        },
+    ]
+    passages = read(tmp_path, "n.ipynb", json.dumps({"cells": cells})).passages
+    assert [(passage.id, passage.text, passage.metadata["cell"]) for passage in passages] == [
+        ("n.ipynb#cell1", "# Title\nWords.", 1),
+        ("n.ipynb#cell2", "print(1)", 2),
+        ("n.ipynb#cell2-output", "1", 2),
+    ]
+
+
+cells = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\ufeff"), max_size=12)
+tables = st.lists(st.lists(cells, min_size=2, max_size=4), min_size=1, max_size=40)
+
+
+@given(tables, st.sampled_from(",;\t|"))
+def test_every_row_of_a_table_is_in_a_passage_with_the_names(rows: list[list[str]], delimiter: str) -> None:
+    """Rows keep their text and order, and each passage begins with the names of the columns."""
+    names = ["name", *(f"column {number}" for number in range(3))]
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+    writer.writerows([names, *rows])
+    (part,) = read_csv(stream.getvalue().encode())
+    pieces = list(part.pieces)
+    top = delimiter.join(names) + "\n"
+    if any("".join(row).strip() for row in rows):
+        assert all(piece.text.startswith(top) for piece in pieces)
+    body = "".join(piece.text.removeprefix(top) for piece in pieces)
+    for row in rows:
+        for cell in row:
+            assert "".join(cell.replace('"', '""').split()) in "".join(body.split()) or '"' in cell
+
+
+def test_a_wide_or_broken_table_is_read(tmp_path: Path) -> None:
+    """With long names, or in a huge row, each value follows its name; a quote left open costs nothing."""
+    names = [f"a column with a long name {number}" for number in range(40)]
+    wide = read(tmp_path, "wide.csv", ",".join(names) + "\n" + ",".join("7" * 40) + "\n")
+    assert "a column with a long name 39: 7" in "".join(passage.text for passage in wide.passages)
+    huge = read(tmp_path, "huge.csv", "a,b\n1," + "word " * 60_000 + "\n2,3\n")
+    assert sum(passage.text.count("word") for passage in huge.passages) == 60_000
+    assert max(len(passage.text) for passage in huge.passages) <= 2_000
+    broken = read(tmp_path, "broken.csv", 'a,b\n1,"x\n' + "2,3\n" * 50_000)
+    assert sum(passage.text.count("2,3") for passage in broken.passages) == 50_000
+
+
+MAKERS: dict[str, Callable[[], bytes]] = {
+    "a.pdf": lambda: a_pdf(["One page of text.", "Another."]),
+    "a.docx": a_docx,
+    "a.pptx": a_pptx,
+    "a.xlsx": an_xlsx,
+    "a.epub": an_epub,
+    "a.eml": a_mail,
+    "a.txt.gz": lambda: gzip.compress(b"A text. " * 500),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_damaged_document_is_read_in_part_or_skipped(name: str, tmp_path: Path) -> None:
+    """However it is cut off or garbled, reading ends without an error."""
+    whole = MAKERS[name]()
+    for share in (0.1, 0.5, 0.9, 0.99):
+        cut = int(len(whole) * share)
+        read(tmp_path, name, whole[:cut])
+        read(tmp_path, name, whole[:cut] + bytes(reversed(whole[cut : cut + 40])) + whole[cut + 40 :])
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.docx", "a.pptx", "a.xlsx"])
+def test_without_the_extra_the_remedy_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is skipped, and all others are read."""
+    for package in ("pypdf", "mammoth", "pptx", "openpyxl"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "kaosmem.ingest.pdf", raising=False)
+    for kind in __import__("kaosmem.ingest.kinds").ingest.kinds.KINDS:
+        kind.__dict__.pop("reader", None)
+    assert why(tmp_path, name, MAKERS[name]()) == "needs the extra 'docs': pip install 'kaosmem[docs]'"
+
+
+async def test_labels_show_pages_sheets_slides_and_headings(tmp_path: Path) -> None:
+    """The place in a source stands in its label, so that an answer can be looked up."""
+    for name, make in MAKERS.items():
+        (tmp_path / name.replace("a.", "msa.")).write_bytes(make())
+    memory = SessionMemory.test_mode()
+    await memory.ingest(tmp_path)
+    text = (await memory.assemble_context("text", budget=20_000)).text
+    for label in ("[msa.pdf p. 1] ", "[:p. 2] ", "[msa.pptx slide 1] ", "[msa.epub § Chapter_2] ", "[msa.docx § "):
+        assert label in text
+    assert "[msa.xlsx Q3_Costs:2-" in text
+
+
+async def test_the_second_run_says_what_is_true(tmp_path: Path) -> None:
+    """Each file is counted once: what could not be read is never new, what was touched alone is unchanged."""
+    for number in range(16):
+        (tmp_path / f"{number}.txt").write_text(f"Text {number}.\n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9 \xe9\xe8")
+    (tmp_path / "blank.txt").write_text(" \n")
+    memory = SessionMemory.test_mode()
+    report = await memory.ingest(tmp_path)
+    assert (len(report.new), len(report.skipped)) == (16, 2)
+    assert {skipped.source: skipped.reason for skipped in report.skipped} == {
+        "latin.txt": "not UTF-8",
+        "blank.txt": "no text",
+    }
+    (tmp_path / "0.txt").write_text("Text 0.\n")
+    report = await memory.ingest(tmp_path)
+    assert repr(report) == "IngestReport(16 unchanged, 2 skipped; items: 0 added, 0 removed)"
+
+
+async def test_of_a_file_that_has_changed_in_part_the_version_is_known(tmp_path: Path) -> None:
+    """After one of its passages has changed, it is not read again until it changes again."""
+    paragraphs = [f"Paragraph {number}. " + "word " * 200 for number in range(5)]
+    path = tmp_path / "a.txt"
+    path.write_text("\n\n".join(paragraphs))
+    memory, read_again = SessionMemory.test_mode(), list[str]()
+    await memory.ingest(tmp_path)
+    for place in (3, 0):
+        path.write_text("\n\n".join([*paragraphs[:place], "Changed. " + "word " * 200, *paragraphs[place + 1 :]]))
+        report = await memory.ingest(tmp_path)
+        assert (report.changed, report.unchanged) == (("a.txt",), ())
+        report = await memory.ingest(tmp_path, progress=lambda source, *_: read_again.append(source))
+        assert (report.unchanged, read_again) == (("a.txt",), [])
