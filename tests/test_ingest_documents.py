@@ -14,12 +14,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
-import docx
-import openpyxl
-import pptx
 import pytest
-from fpdf import FPDF
-from fpdf.enums import EncryptionMethod
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +24,9 @@ from kaosmem.ingest.tables import read_csv
 from kaosmem.ingest.web import html_text
 from kaosmem.names import check_item_id
 from kaosmem.types import check_json, check_text
+
+# Of the extras `docs` and `test`.
+docx, openpyxl, pptx, fpdf = map(pytest.importorskip, ("docx", "openpyxl", "pptx", "fpdf"))
 
 
 def read(folder: Path, name: str, content: bytes | str) -> Reading:
@@ -50,7 +48,7 @@ def why(folder: Path, name: str, content: bytes | str) -> str:
 
 
 def a_pdf(pages: list[str], **protection: Any) -> bytes:
-    pdf = FPDF()
+    pdf = fpdf.FPDF()
     for number, text in enumerate(pages, 1):
         pdf.add_page()
         pdf.set_font("Helvetica", size=12)
@@ -133,7 +131,7 @@ def test_pdf_passages_know_their_page(tmp_path: Path) -> None:
 def test_pdf_without_text_or_password_says_so(tmp_path: Path) -> None:
     """A scan needs OCR; a document that only restricts printing is read, one with a password is not."""
     assert why(tmp_path, "scan.pdf", a_pdf([""])) == "no text: it needs OCR first"
-    for method in (EncryptionMethod.RC4, EncryptionMethod.AES_256):
+    for method in (fpdf.enums.EncryptionMethod.RC4, fpdf.enums.EncryptionMethod.AES_256):
         open_to_all = a_pdf(["Printing is forbidden."], owner_password="o", encryption_method=method)
         assert "Printing is forbidden." in read(tmp_path, "open.pdf", open_to_all).passages[0].text
         closed = a_pdf(["Secret."], owner_password="o", user_password="u", encryption_method=method)

@@ -19,7 +19,7 @@ _ALWAYS_BYTES = 1024 * 1024
 _Opener: TypeAlias = Callable[[IO[bytes]], io.BufferedIOBase]
 _OPENERS: dict[bytes, tuple[str, _Opener]] = {
     b"\x1f\x8b": ("gz", lambda stream: gzip.GzipFile(fileobj=stream)),
-    b"BZh": ("bz2", bz2.BZ2File),
+    **{b"BZh%d1AY&SY" % level: ("bz2", bz2.BZ2File) for level in range(1, 10)},
     b"\xfd7zXZ\0": ("xz", lzma.LZMAFile),
 }
 
