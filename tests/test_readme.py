@@ -21,13 +21,12 @@ from tests.console import Console
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 PAGES = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
+# An example, and the output in a block below it.
+EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n\n(?:It prints[^\n]*:\n\n)?```(?:text)?\n(.*?)```)?", re.DOTALL)
 EXAMPLES = [
     pytest.param(text, printed, id=f"{path.stem}-{number}")
     for path, page in PAGES.items()
-    for number, (text, printed) in enumerate(
-        re.findall(r"```python\n(.*?)```(?:\n\n(?:It prints[^\n]*:\n\n)?```(?:text)?\n(.*?)```)?", page, re.DOTALL),
-        start=1,
-    )
+    for number, (text, printed) in enumerate(EXAMPLE.findall(page), start=1)
 ]
 RANDOM_ID = re.compile(r"\b[0-9a-f]{16}\b")
 
