@@ -246,7 +246,7 @@ class AgentContext:
             raise WindowTooSmallError(
                 f"the window takes {used} tokens of a budget of {budget}; raise it, or give a pipeline that leaves less"
             )
-        return thread.unfolded(window, budget - REPLY_TOKENS, size=sizes)
+        return thread.unfolded(window, budget - REPLY_TOKENS, sizes=sizes)
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"

@@ -413,6 +413,36 @@ def test_each_rule_of_openai_can_be_broken(rule: str, position: int, messages: l
     assert (caught.value.rule, caught.value.position) == (rule, position)
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        [call()],
+        [{**thought(), "thinking": "changed"}, call()],
+        [thought(), thought(), call()],
+        [{"type": "redacted_thinking", "data": "d"}, call()],
+    ],
+)
+def test_the_thinking_of_the_latest_reply_is_unchanged(shown: list[dict[str, object]]) -> None:
+    """A block that is missing, changed or added is caught; in earlier messages it may be missing."""
+    reply = [thought(), call()]
+    open_loop = [user(), assistant(*shown), user(result())]
+    with pytest.raises(MessageRuleError, match=r"message 1 .*not that of the reply"):
+        check_anthropic_messages(open_loop, replies=[reply])
+    check_anthropic_messages([user(), assistant(*reply), user(result())], replies=[reply])
+    if shown == [call()]:
+        check_anthropic_messages([*open_loop, assistant(), user()], replies=[reply, [text()]])
+
+
+def test_with_thinking_on_the_latest_call_begins_with_it() -> None:
+    """Calls of earlier messages, and a latest message without calls, may lack it."""
+    bare = [user(), assistant(call("a")), user(result("a"))]
+    with pytest.raises(MessageRuleError, match=r"message 1 .*does not begin with thinking"):
+        check_anthropic_messages(bare, thinking=True)
+    check_anthropic_messages(bare)
+    check_anthropic_messages([*bare, assistant(thought(), call("b")), user(result("b"))], thinking=True)
+    check_anthropic_messages([*bare, assistant(), user()], thinking=True)
+
+
 def test_every_rule_is_shown_to_bite() -> None:
     """No rule is without messages that break it, each says its source, and the system prompt has a rule too."""
     for rules, breaking in ((ANTHROPIC_RULES, BREAKING_ANTHROPIC), (OPENAI_RULES, BREAKING_OPENAI)):

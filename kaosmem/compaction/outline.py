@@ -11,13 +11,13 @@ from kaosmem.formats import FORMATS
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage
-from kaosmem.units import Link, Units
+from kaosmem.units import Link, Units, repair, repaired
 
 
 class MessageSizes:
-    """What each message takes of a budget in tokens, as `count_messages` counts it rendered for OpenAI.
+    """The tokens that each message takes, as `count_messages` counts it rendered for OpenAI.
 
-    A message is counted once however often it is asked for. All messages together take `REPLY_TOKENS` more.
+    Each message is counted once. All messages together take `REPLY_TOKENS` more.
     counter: None is the default one. Raises UnknownEncodingError.
     """
 
@@ -33,8 +33,8 @@ class MessageSizes:
         return known[1]
 
     def total(self, messages: Iterable[ChatMessage]) -> int:
-        """Return what messages take together; none take nothing."""
-        tokens = sum(map(self, messages))
+        """Return the tokens of messages together, stated results of abandoned calls included."""
+        tokens = sum(map(self, repair(messages)))
         return tokens + REPLY_TOKENS if tokens else 0
 
 
@@ -123,8 +123,9 @@ class Outline:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """What each message takes, in tokens."""
-        return tuple(map(self._sizes or MessageSizes(), self.messages))
+        """The tokens of each message, with the results that stand after its calls when it is rendered."""
+        sizes = self._sizes or MessageSizes()
+        return tuple(sum(map(sizes, part)) for part in repaired(self.messages))
 
     @property
     def tokens(self) -> int:

@@ -14,6 +14,7 @@ from kaosmem.compaction.outline import Outline
 from kaosmem.errors import UnknownItemError
 from kaosmem.names import shown
 from kaosmem.types import ChatMessage, JSONValue, json_text
+from kaosmem.units import repaired
 
 
 def is_record(message: ChatMessage) -> bool:
@@ -138,12 +139,19 @@ class Thread:
         return [entry.message for entry in sorted(_leaves(self._entries[message_id]), key=_place)]
 
     def unfolded(
-        self, window: Sequence[ChatMessage], room: int, *, size: Callable[[ChatMessage], int]
+        self, window: Sequence[ChatMessage], room: int, *, sizes: Callable[[ChatMessage], int]
     ) -> list[ChatMessage]:
         """Return a window in which records are messages again, the newest record's first, while there is room for them.
 
         room: the size of all messages together, at most.
         """
+        # With the stated results of abandoned calls, which stand in whole units.
+        said = [entry.message for entry in sorted(self._entries.values(), key=_place) if not entry.replaced]
+        parts = dict(zip(map(id, said), repaired(said), strict=True))
+
+        def size(message: ChatMessage) -> int:
+            return sum(map(sizes, parts.get(id(message), (message,))))
+
         placed: list[tuple[int, ChatMessage]] = []
         for message in window:
             last = placed[-1][0] if placed else 0

@@ -15,6 +15,7 @@ from kaosmem.formats.text import TextFormat
 from kaosmem.names import shown
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage, check_text
+from kaosmem.units import repair
 
 __all__ = [
     "FORMATS",
@@ -67,7 +68,7 @@ def render_messages(messages: Iterable[ChatMessage], format: str) -> Rendered:  
     history = check_listed(messages, ChatMessage, "messages")
     start = next((place for place, message in enumerate(history) if message.role != "system"), len(history))
     prompt = "\n".join(message.text for message in history[:start])
-    part = HistoryPart("messages", tuple(history[start:]))
+    part = HistoryPart("messages", tuple(repair(history[start:])))
     return get_format(format).render(Layout((prompt,) if prompt.strip() else (), (part,), ()))
 
 

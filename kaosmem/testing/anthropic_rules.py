@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kaosmem.testing.rules import MEDIA_TYPES, Faults, Messages, Rule, is_address, is_base64
 from kaosmem.types import JSONValue
@@ -191,6 +191,42 @@ def thinking_is_sealed_and_first(messages: Messages) -> Faults:
             yield position, "ends in reasoning"
 
 
+def the_last_call_begins_with_thinking(messages: Messages) -> Faults:
+    """Require the latest message of the assistant, if it calls, to begin with thinking. It holds with thinking on.
+
+    Source: "Extended thinking", "Preserving thinking blocks", and the error "a final `assistant` message must start
+    with a thinking block (preceding the lastmost set of `tool_use` and `tool_result` blocks)". Earlier ones may lack
+    it.
+    """
+    if (last := _latest_reply(messages)) is None:
+        return
+    kinds = [block.get("type") for block in _blocks(messages[last])]
+    if "tool_use" in kinds and kinds[0] not in _THINKING:
+        yield last, "is the latest of the assistant, calls, and does not begin with thinking"
+
+
+class TheLatestReplyIsUnchanged:
+    """Requires the thinking of the latest message of the assistant to be that of the reply, block for block.
+
+    replies: contents of the assistant's messages, as the API gave them.
+    Source: the error "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified".
+    Thinking of earlier messages may be left out.
+    """
+
+    __name__ = "the_latest_reply_is_unchanged"
+
+    def __init__(self, replies: Iterable[Sequence[Mapping[str, JSONValue]]]) -> None:
+        self._replies = [list(reply) for reply in replies]
+
+    def __call__(self, messages: Messages) -> Faults:
+        if (last := _latest_reply(messages)) is None:
+            return
+        shown = _blocks(messages[last])
+        replies = [reply for reply in self._replies if any(block in reply for block in shown)]
+        if replies and not any(_thinking(reply) == _thinking(shown) for reply in replies):
+            yield last, "is the latest of the assistant, and its thinking is not that of the reply"
+
+
 def the_last_of_the_assistant_is_trimmed(messages: Messages) -> Faults:
     """Require no white space at the end of a final message of the assistant's, which the model goes on from.
 
@@ -201,6 +237,16 @@ def the_last_of_the_assistant_is_trimmed(messages: Messages) -> Faults:
         last = content if isinstance(content, str) else content[-1].get("text", "")
         if last != last.rstrip():
             yield len(messages) - 1, "is the last, and the assistant's, and ends in white space"
+
+
+def _latest_reply(messages: Messages) -> int | None:
+    """Return the position of the assistant's latest message, or None."""
+    places = (place for place in range(len(messages) - 1, -1, -1) if messages[place]["role"] == "assistant")
+    return next(places, None)
+
+
+def _thinking(blocks: Iterable[Mapping[str, JSONValue]]) -> list[Mapping[str, JSONValue]]:
+    return [block for block in blocks if block.get("type") in _THINKING]
 
 
 def _blocks(message: Mapping[str, JSONValue]) -> list[Mapping[str, JSONValue]]:

@@ -14,14 +14,15 @@ from kaosmem.compaction import CompactionStrategy
 from kaosmem.formats import HistoryPart, Layout, count_messages, get_format
 from kaosmem.testing.tool_conversations import conversations
 from kaosmem.types import ChatMessage, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.units import repair
 
 Tie = tuple[str, str]
 """A call, a result or a seal of thinking, and its id."""
 
 
 def tokens_of(messages: Sequence[ChatMessage]) -> int:
-    """Return what messages take, rendered for OpenAI."""
-    rendered = get_format("openai").render(Layout((), (HistoryPart("", tuple(messages)),), ()))
+    """Return the tokens of messages, rendered for OpenAI."""
+    rendered = get_format("openai").render(Layout((), (HistoryPart("", tuple(repair(messages))),), ()))
     return count_messages(rendered.messages, "openai")
 
 

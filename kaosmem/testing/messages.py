@@ -31,16 +31,30 @@ def check_openai_messages(messages: Iterable[Mapping[str, JSONValue]]) -> None:
     _check(list(messages), openai_rules.RULES)
 
 
-def check_anthropic_messages(messages: Iterable[Mapping[str, JSONValue]], system: JSONValue = "") -> None:
+def check_anthropic_messages(
+    messages: Iterable[Mapping[str, JSONValue]],
+    system: JSONValue = "",
+    *,
+    thinking: bool = False,
+    replies: Iterable[Sequence[Mapping[str, JSONValue]]] = (),
+) -> None:
     """Check messages, and the system prompt beside them, for Anthropic's messages API.
 
-    Each rule, with its source, is a function of `kaosmem.testing.anthropic_rules`. An empty list of messages passes: a
-    context of static sections alone has no messages.
-    Raises MessageRuleError for the first broken rule.
+    Each rule, with its source, is a function or a class of `kaosmem.testing.anthropic_rules`. A request without any
+    message passes, since a context of static sections alone has none.
+    thinking: whether the request asks for thinking. The latest message of the assistant, if it calls, then begins with
+    thinking.
+    replies: contents of the assistant's messages, as the API gave them. The thinking of the latest one is unchanged.
+    Raises MessageRuleError for the first rule that they break.
+
+    >>> check_anthropic_messages([{"role": "user", "content": "Who owns the deal?"}])
     """
     if fault := anthropic_rules.fault_of_system(system):
         raise MessageRuleError(f"the system prompt {fault} (rule 'system')", rule="system")
-    _check(list(messages), anthropic_rules.RULES)
+    rules: list[Rule] = [*anthropic_rules.RULES, anthropic_rules.TheLatestReplyIsUnchanged(replies)]
+    if thinking:
+        rules.append(anthropic_rules.the_last_call_begins_with_thinking)
+    _check(list(messages), rules)
 
 
 def _check(messages: Sequence[Mapping[str, JSONValue]], rules: Iterable[Rule]) -> None:

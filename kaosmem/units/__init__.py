@@ -2,7 +2,7 @@
 
 from kaosmem.units.cuts import cut_points, next_cut, roundest_first
 from kaosmem.units.link import Link
-from kaosmem.units.repair import NO_RESULT, repair
+from kaosmem.units.repair import NO_RESULT, repair, repaired
 from kaosmem.units.units import Units
 
-__all__ = ["NO_RESULT", "Link", "Units", "cut_points", "next_cut", "repair", "roundest_first"]
+__all__ = ["NO_RESULT", "Link", "Units", "cut_points", "next_cut", "repair", "repaired", "roundest_first"]

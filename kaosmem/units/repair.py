@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 
 from kaosmem.types import ChatMessage, ContentBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.units.link import Link
@@ -16,10 +16,19 @@ NO_RESULT = "no result was recorded for this call"
 def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return messages in which each call is directly followed by its one result, in the order of the calls.
 
-    A late result moves up to its call, a repeated or orphaned one is left out, a missing one is stated as an
-    error. Each result becomes a `tool` message of its own; what else its message held stays in place. Where a message
-    repeats an id, its later calls get ids of their own, and the one result is the first call's.
+    A late result moves up to its call. A repeated result, or one without a call, is left out. A missing result is
+    stated as an error. Each result becomes a `tool` message of its own; the rest of its message stays in place. If a
+    message repeats the id of a call, its later calls get new ids, and the result belongs to the first.
+
+    >>> from kaosmem.types import ChatMessage, ToolUseBlock
+    >>> [message.text for message in repair([ChatMessage("assistant", (ToolUseBlock("c1", "search"),))])]
+    ['search({})', 'no result was recorded for this call']
     """
+    return list(chain.from_iterable(repaired(messages)))
+
+
+def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
+    """Return, for each message, the messages that `repair` puts in its place."""
     distinct = list(map(_with_distinct_calls, messages))
     links = list(map(Link.of, distinct))
     waiting = WaitingCalls()
@@ -27,16 +36,16 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     for position, link in enumerate(links):
         for call, caller in waiting.enter(position, link).items():
             results[caller, call] = _result_message(distinct[position], call)
-    repaired = []
+    parts = []
     for position, (message, link) in enumerate(zip(distinct, links, strict=True)):
-        if not link.answers:
-            repaired.append(message)
-        elif not link.is_results:
-            repaired.append(replace(message, content=_without_results(message)))
+        part = [] if link.is_results else [message]
+        if link.answers and part:
+            part = [replace(message, content=_without_results(message))]
         for call in link.calls:
             missing = ToolResultBlock(call, NO_RESULT, is_error=True)
-            repaired.append(results.get((position, call)) or ChatMessage("tool", (missing,)))
-    return repaired
+            part.append(results.get((position, call)) or ChatMessage("tool", (missing,)))
+        parts.append(part)
+    return parts
 
 
 def _result_message(message: ChatMessage, call: str) -> ChatMessage:
