@@ -21,6 +21,7 @@ from kaosmem.types import (
     check_content,
     check_text,
     content_text,
+    trust_of,
 )
 from kaosmem.units import Link
 
@@ -70,6 +71,14 @@ class Action(Event):
         return "assistant" if self.source is EventSource.AGENT else str(self.source)
 
     @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted: as far as its role, but words of the environment as a tool's."""
+        if self.source is EventSource.AGENT and self.kind != "system_message":
+            return Trust.MODEL
+        role = self.role
+        return Trust.TOOL if self.source is EventSource.ENVIRONMENT and role != "system" else trust_of(role, "")
+
+    @property
     def has_words(self) -> bool:
         """Return whether it says something beside its call and its reasoning."""
         if isinstance(self.content, str):
@@ -101,7 +110,7 @@ class Action(Event):
             content = (*said_blocks(content), self.call)
         elif self.source is not EventSource.AGENT and self.kind not in SPOKEN_KINDS:
             content = _labelled(self.kind, content)
-        trust = Trust.TOOL if self.source is EventSource.ENVIRONMENT and self.role != "system" else None
+        trust = self.authority if self.source is EventSource.ENVIRONMENT else None
         return ChatMessage(self.role, content, id=self.name, trust=trust)
 
 

@@ -98,6 +98,11 @@ class Summary(Event):
         return True
 
     @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted."""
+        return self.trust
+
+    @property
     def link(self) -> Link:
         """Return what ties it to other events: nothing."""
         return Link(role="summary")

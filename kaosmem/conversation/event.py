@@ -20,6 +20,7 @@ from kaosmem.types import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Trust,
     check_content,
     check_text,
     is_integer,
@@ -100,6 +101,11 @@ class Event:
                 message = replace(message, pinned=True)
             object.__setattr__(self, "_message", message)
         return message
+
+    @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted, as its message is."""
+        return self.message.authority
 
     @property
     def text(self) -> str:

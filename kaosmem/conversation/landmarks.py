@@ -19,9 +19,9 @@ class Landmarks:
     def __init__(self) -> None:
         self._found: defaultdict[str, list[int]] = defaultdict(list)  # ascending
 
-    def add(self, ordinal: int, event: Event, *, is_open: bool = False) -> None:
-        """Note an entry, as it is shown. is_open: whether it is what a call says that has no result."""
-        for name in _names(event, is_open=is_open):
+    def add(self, ordinal: int, event: Event) -> None:
+        """Note an entry, as it is shown."""
+        for name in _names(event):
             insort(self._found[name], ordinal)
 
     def remove(self, ordinals: Collection[int]) -> None:
@@ -35,11 +35,6 @@ class Landmarks:
         """Leave out all from an ordinal on."""
         for ordinals in self._found.values():
             del ordinals[bisect_left(ordinals, ordinal) :]
-
-    @property
-    def open(self) -> list[int]:
-        """The ordinals of what is said with calls that have no result."""
-        return self._found["open"]
 
     def kept(self) -> set[int]:
         """Return what no condenser forgets.
@@ -55,7 +50,7 @@ class Landmarks:
         return kept.union(*(self._found[name][-1:] for name in STANDING_LISTS))
 
 
-def _names(event: Event, *, is_open: bool) -> Iterator[str]:
+def _names(event: Event) -> Iterator[str]:
     """Yield the names under which an entry is found."""
     call = None
     if event.pinned:
@@ -68,8 +63,6 @@ def _names(event: Event, *, is_open: bool) -> Iterator[str]:
             yield event.role
         elif call is None and event.role == "assistant" and event.kind == "message":
             yield "spoken"
-    if is_open:
-        yield "open"
     for name in {getattr(event, "kind", ""), call.name if call else ""}:
         if name in STANDING_LISTS:
             yield name

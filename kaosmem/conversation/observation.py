@@ -72,6 +72,11 @@ class Observation(Event):
         return bool(self.call_id) or self.kind not in HIDDEN_KINDS
 
     @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted: as far as a tool."""
+        return Trust.TOOL
+
+    @property
     def is_error(self) -> bool:
         """Return whether it says that something failed."""
         return self.kind in ERROR_KINDS
@@ -99,4 +104,4 @@ class Observation(Event):
             content = (*said_blocks(content), *(TextBlock(each.text) for each in self.recalled))
         if self.call_id:
             content = (ToolResultBlock(self.call_id, content, is_error=self.is_error),)  # type: ignore[arg-type]
-        return ChatMessage(self.role, content, id=self.name, trust=Trust.TOOL)
+        return ChatMessage(self.role, content, id=self.name, trust=self.authority)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import count
+from operator import attrgetter
 from typing import overload
 
 from kaosmem.arguments import check_several
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
-from kaosmem.conversation.event import Event
+from kaosmem.conversation.event import UNLOGGED, Event
 from kaosmem.conversation.landmarks import Landmarks
+from kaosmem.conversation.observation import Observation
+from kaosmem.conversation.rounds import Rounds
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown
 from kaosmem.types import Trust
-from kaosmem.units import Units, cut_points
 
-_REMEDY = "give actions, observations and condensations; EventLog.append_reply takes the messages of a provider"
 _GONE = Event()
 """What stands where an entry was that is forgotten, so that those after it keep their ordinals."""
 
@@ -47,11 +49,12 @@ class View(Sequence[Event]):
         self._kept: list[int] | None = None
         self.unhandled_condensation_request = False
         for place, event in enumerate(check_several(events, "events")):
-            if not isinstance(event, Event):
-                raise InvalidArgumentError(
-                    f"position {place} of the events holds a value of type {type(event).__name__}; {_REMEDY}"
-                )
-            self.append(event)
+            if isinstance(event, Action | Observation):
+                self._entries.append(event)
+            elif isinstance(event, Event):
+                self.append(event)
+            else:
+                raise InvalidArgumentError(f"position {place} of the events holds {_not_an_event(event)}")
         self.unhandled_condensation_request |= unhandled_condensation_request
 
     @classmethod
@@ -60,15 +63,17 @@ class View(Sequence[Event]):
         return cls(events)
 
     def append(self, event: Event) -> None:
-        """Take in the next event of the log."""
+        """Take in the next event of the log. Raises InvalidArgumentError."""
         self._cuts = self._kept = None
-        if isinstance(event, CondensationRequest):
-            self.unhandled_condensation_request = True
-        elif isinstance(event, Condensation):
+        if isinstance(event, Condensation):
             self.unhandled_condensation_request = False
             self._condense(event)
-        elif event.is_shown:
-            self._add(event)
+        elif isinstance(event, CondensationRequest):
+            self.unhandled_condensation_request = True
+        elif isinstance(event, Event):
+            self._entries.append(event)
+        else:
+            raise InvalidArgumentError(f"a view is given {_not_an_event(event)}")
 
     @property
     def events(self) -> list[Event]:
@@ -79,7 +84,12 @@ class View(Sequence[Event]):
     def cut_points(self) -> list[int]:
         """The positions, 0 to n, where it may be cut: nothing that belongs together is on both sides."""
         if self._cuts is None:
-            self._cuts = cut_points([event.link for event in self])
+            shown, self._cuts, reach = self._ordinals(), [], -1
+            for position, ordinal in enumerate(shown):
+                if reach < ordinal:
+                    self._cuts.append(position)
+                reach = max(reach, self._unit(ordinal)[-1])
+            self._cuts.append(len(shown))
         return self._cuts
 
     @property
@@ -91,9 +101,8 @@ class View(Sequence[Event]):
         call without a result is abandoned once the agent or a user speaks again.
         """
         if self._kept is None:
-            shown, answer = self._ordinals(), self._answers.first
-            waiting = {each for each in (*self._open, *self._landmarks.open) if answer(each) == answer(self._spoke)}
-            self._kept = [bisect_left(shown, each) for each in sorted(self._landmarks.kept() | waiting)]
+            shown, landmarks = self._ordinals(), self._marked()
+            self._kept = [bisect_left(shown, each) for each in sorted(landmarks.kept() | self._awaited())]
         return self._kept
 
     @property
@@ -114,55 +123,105 @@ class View(Sequence[Event]):
         return self._summaries.get(record_id)
 
     def _begin(self, entries: Iterable[Event]) -> None:
-        self._entries: list[Event] = []  # `_GONE` for what was forgotten
-        self._places: dict[int, list[int]] = {}  # ordinals by id
-        self._answers = Units()  # by ordinals in `_entries`: the calls of an answer, with their results
-        self._answered: set[int] = set()  # the answers with a result, by their first ordinal
-        self._open: set[int] = set()  # of these, those in which a call has none
-        self._pending: set[int] = set()  # ordinals of calls whose answer has no result
-        self._words: dict[int, Event] = {}  # what is shown of these, where it is known already
-        self._shown: list[int] = []  # ordinals of what is shown, known as far as `_known`
-        self._landmarks = Landmarks()  # of what is known to be shown
-        self._known = 0
+        self._entries = list(entries)  # those since `_settled` as they came; `_GONE` for others that are not shown
+        self._settled = 0
+        self._rounds = Rounds()
+        self._words: dict[int, Event] = {}  # by ordinal, the part that is shown of a call whose round has no result
         self._spoke = -1  # ordinal of the newest action that calls or says something
-        for event in entries:
-            self._add(event)
+        self._shown: list[int] = []  # ordinals
+        self._places: dict[int, int] = {}  # ordinals by id, as far as `_placed`
+        self._placed = 0
+        self._landmarks = Landmarks()  # of shown entries, as far as `_noted`
+        self._noted = 0
 
-    def _add(self, event: Event) -> None:
-        ordinal = len(self._entries)
-        if event.is_tied:
-            link = event.link
-            if link.answers and not self._answers.joins(ordinal, link):
-                return
-            self._answers.add(ordinal, link)
-            answer = self._answers.first(ordinal)
-            if link.answers and answer not in self._answered:
-                self._answered.add(answer)
-                self._known = min(self._known, answer)
-                self._pending.difference_update(self._answers.members(answer))
-            elif answer not in self._answered:
-                self._pending.add(ordinal)
-            if answer in self._answered and self._answers.is_open(answer):
-                self._open.add(answer)
-            else:
-                self._open.discard(answer)
-        elif isinstance(event, Summary):
-            self._replaced.setdefault(event.id, event.sources)
-        if _speaks(event):
-            self._spoke = ordinal
-        self._places.setdefault(event.id, []).append(ordinal)
-        self._entries.append(event)
+    def _ordinals(self) -> list[int]:
+        """Return the ordinals of the entries that are shown, ascending."""
+        if self._settled < len(self._entries):
+            start = self._settle()
+            same = bisect_left(self._shown, start)
+            if same < len(self._shown):
+                self._revisions.append(same)
+                del self._shown[same:]
+            self._noted = min(self._noted, start)
+            entries, by_member = self._entries, self._rounds.by_member
+            for ordinal in range(start, len(entries)):
+                its = by_member.get(ordinal)
+                if entries[ordinal] is not _GONE and (its is None or its.results or self._has_words(ordinal)):
+                    self._shown.append(ordinal)
+        return self._shown
+
+    def _settle(self) -> int:
+        """Place new entries in their rounds; return the first ordinal of which something else may be shown."""
+        entries, rounds, start = self._entries, self._rounds, self._settled
+        for ordinal in range(start, len(entries)):
+            event = entries[ordinal]
+            if isinstance(event, Observation) and event.call_id:
+                answered = rounds.add_result(ordinal, event.call_id)
+                if answered is None:
+                    entries[ordinal] = _GONE
+                elif answered.results == 1:
+                    start = min(start, answered.members[0])
+                    for member in answered.members:
+                        self._words.pop(member, None)
+            elif not event.is_shown:
+                entries[ordinal] = _GONE
+            elif isinstance(event, Action):
+                if event.call is not None:
+                    rounds.add_call(ordinal, event.call.id, response=event.response)
+                if event.call is not None or _speaks(event):
+                    self._spoke = ordinal
+            elif isinstance(event, Summary):
+                self._replaced.setdefault(event.id, event.sources)
+        self._settled = len(entries)
+        return start
+
+    def _has_words(self, ordinal: int) -> bool:
+        """Return whether something is shown of a call whose round has no result: the words beside it."""
+        call = self._entries[ordinal]
+        if not isinstance(call, Action) or not call.has_words:
+            return False
+        if ordinal not in self._words:
+            self._words[ordinal] = call.without_call()
+        return True
+
+    def _at(self, ordinal: int) -> Event:
+        return self._words.get(ordinal) or self._entries[ordinal]
+
+    def _unit(self, ordinal: int) -> Sequence[int]:
+        """Return the ordinals of the unit of an entry that is shown."""
+        its = self._rounds.by_member.get(ordinal)
+        return its.members if its is not None and its.results else (ordinal,)
+
+    def _awaited(self) -> set[int]:
+        """Return the ordinals of the newest round, as far as it is shown, if one of its calls has no result."""
+        newest = self._rounds.by_member.get(self._spoke)
+        if newest is None or not newest.open:
+            return set()
+        return set(newest.members if newest.results else filter(self._words.__contains__, newest.members))
+
+    def _marked(self) -> Landmarks:
+        shown = self._ordinals()
+        self._landmarks.cut(self._noted)
+        for ordinal in shown[bisect_left(shown, self._noted) :]:
+            self._landmarks.add(ordinal, self._at(ordinal))
+        self._noted = len(self._entries)
+        return self._landmarks
 
     def _condense(self, record: Condensation) -> None:
-        self._ordinals()  # makes its landmarks known
+        self._ordinals()
+        self._places.update(zip([event.id for event in self._entries[self._placed :]], count(self._placed)))
+        self._places.pop(UNLOGGED, None)
+        self._placed = len(self._entries)
         places, forgets = self._places, record.forgets
-        ids = forgets if len(forgets) < len(places) else places.keys()
-        found = {each for each in ids if each in forgets and each in places}
+        if len(forgets) < len(places):
+            found = set(filter(places.__contains__, forgets))
+        else:
+            found = set(filter(forgets.__contains__, places))
         if record.shows_summary:
             found.update(self._covered(forgets))
             self._replaced[record.id] = found
         lost = self._lost(found)
-        forgotten = [self._entries[ordinal] for ordinal in sorted(lost)]
+        forgotten = [self._entries[ordinal] for ordinal in lost]
         if lost:
             self._take_out(lost)
         if record.shows_summary:
@@ -171,7 +230,8 @@ class View(Sequence[Event]):
 
     def _covered(self, forgotten: Collection[int]) -> list[int]:
         """Return the ids of the summaries in place of nothing but forgotten events, or summaries of such."""
-        return [each for each in self._replaced if each in self._places and self._is_covered(each, forgotten)]
+        shown = self._replaced.keys() & self._places.keys()
+        return [each for each in shown if self._is_covered(each, forgotten)]
 
     def _is_covered(self, summary_id: int, forgotten: Collection[int]) -> bool:
         known = {summary_id}
@@ -184,34 +244,38 @@ class View(Sequence[Event]):
             known |= missing
         return bool(self._replaced[summary_id])
 
-    def _lost(self, found: Iterable[int]) -> set[int]:
-        """Return the ordinals of what goes when events of these ids are forgotten."""
-        answers = self._answers
-        lost = self._unpinned({answers.first(place) for each in found for place in self._places[each]})
-        return {member for first in lost for member in answers.members(first)}
+    def _lost(self, found: Iterable[int]) -> list[int]:
+        """Return the ordinals of the entries that go if events of these ids are forgotten, ascending: whole rounds."""
+        entries, by_member = self._entries, self._rounds.by_member
+        lost: set[int] = set()
+        for each in found:
+            ordinal = self._places[each]
+            its = by_member.get(ordinal)
+            if its is None:
+                lost.add(ordinal)
+            elif ordinal not in lost:
+                lost.update(its.members)
+        for ordinal in [ordinal for ordinal in lost if entries[ordinal].pinned]:
+            its = by_member.get(ordinal)
+            lost.difference_update((ordinal,) if its is None else its.members)
+        return sorted(lost)
 
-    def _unpinned(self, answers: Iterable[int]) -> set[int]:
-        """Return the answers, by their first ordinals, in which no event is pinned."""
-        members, entries = self._answers.members, self._entries
-        return {first for first in answers if not any(entries[ordinal].pinned for ordinal in members(first))}
-
-    def _take_out(self, lost: set[int]) -> None:
-        """Leave out entries: whole answers."""
-        shown = self._ordinals()
-        start, stop = bisect_left(shown, min(lost)), bisect_right(shown, max(lost))
-        shown[start:stop] = [ordinal for ordinal in shown[start:stop] if ordinal not in lost]
+    def _take_out(self, lost: Sequence[int]) -> None:
+        """Leave out entries: whole rounds."""
+        entries, places, rounds, gone = self._entries, self._places, self._rounds, set(lost)
+        start, stop = bisect_left(self._shown, lost[0]), bisect_right(self._shown, lost[-1])
+        self._shown[start:stop] = [ordinal for ordinal in self._shown[start:stop] if ordinal not in gone]
         self._revisions.append(start)
-        self._landmarks.remove(lost)
-        self._answers.remove(lost)
-        for ordinals in (self._answered, self._open, self._pending):
-            ordinals.difference_update(lost)
+        self._landmarks.remove(gone)
         for ordinal in lost:
-            places = self._places[self._entries[ordinal].id]
-            places.remove(ordinal)
-            if not places:
-                del self._places[self._entries[ordinal].id]
-            self._entries[ordinal] = _GONE
-        while self._spoke >= 0 and not _speaks(self._entries[self._spoke]):
+            its = rounds.by_member.get(ordinal)
+            if its is not None:
+                rounds.remove(its)
+            places.pop(entries[ordinal].id, None)
+            entries[ordinal] = _GONE
+        for ordinal in gone.intersection(self._words):
+            del self._words[ordinal]
+        while self._spoke >= 0 and not _speaks(entries[self._spoke]):
             self._spoke -= 1
 
     def _put_in(self, summary: Summary, offset: int) -> None:
@@ -219,12 +283,13 @@ class View(Sequence[Event]):
         shown = self._ordinals()
         place = shown[offset] if offset < len(shown) else len(self._entries)
         if place == len(self._entries):
-            self._add(summary)
+            self._entries.append(summary)
         elif place and self._entries[place - 1] is _GONE:
             shown.insert(offset, place - 1)
             self._entries[place - 1] = summary
-            self._places.setdefault(summary.id, []).append(place - 1)
-            self._landmarks.add(place - 1, summary)
+            self._places[summary.id] = place - 1
+            if place <= self._noted:
+                self._landmarks.add(place - 1, summary)
             self._revisions.append(offset)
         else:
             entries = [*self._entries[:place], summary, *self._entries[place:]]
@@ -235,38 +300,11 @@ class View(Sequence[Event]):
         """Return where in `ordinals` a part of them begins and ends with all that belongs together with any of it."""
         begin = end = start
         while start < begin or end < stop:
-            new = [*ordinals[start:begin], *ordinals[end:stop]]
+            units = [self._unit(ordinal) for ordinal in (*ordinals[start:begin], *ordinals[end:stop])]
             begin, end = start, stop
-            start = min(start, bisect_left(ordinals, min(map(self._answers.first, new))))
-            stop = max(stop, bisect_right(ordinals, max(map(self._answers.last, new))))
+            start = min(start, bisect_left(ordinals, min(unit[0] for unit in units)))
+            stop = max(stop, bisect_right(ordinals, max(unit[-1] for unit in units)))
         return start, stop
-
-    def _ordinals(self) -> list[int]:
-        """Return the ordinals of what is shown, ascending."""
-        if self._known < len(self._entries):
-            same = bisect_left(self._shown, self._known)
-            if same < len(self._shown):
-                self._revisions.append(same)
-                del self._shown[same:]
-            self._landmarks.cut(self._known)
-            for ordinal in filter(self._has_something, range(self._known, len(self._entries))):
-                self._shown.append(ordinal)
-                self._landmarks.add(ordinal, self._at(ordinal), is_open=ordinal in self._pending)
-            self._known = len(self._entries)
-        return self._shown
-
-    def _has_something(self, ordinal: int) -> bool:
-        """Say whether something of an event is shown."""
-        if ordinal not in self._pending:
-            return self._entries[ordinal] is not _GONE
-        action = self._entries[ordinal]
-        if not isinstance(action, Action) or not action.has_words:
-            return False
-        self._words.setdefault(ordinal, action.without_call())
-        return True
-
-    def _at(self, ordinal: int) -> Event:
-        return self._words[ordinal] if ordinal in self._pending else self._entries[ordinal]
 
     def __len__(self) -> int:
         return len(self._ordinals())
@@ -291,16 +329,23 @@ class View(Sequence[Event]):
         return f"<View of {len(self):,} events>"
 
 
+def _not_an_event(given: object) -> str:
+    return (
+        f"a value of type {type(given).__name__}; give actions, observations and condensations; EventLog.append_reply "
+        "takes the messages of a provider"
+    )
+
+
 def _speaks(event: Event) -> bool:
     """Say whether somebody calls or says something with an event."""
-    return isinstance(event, Action) and event.role != "system"
+    return isinstance(event, Action) and (event.call is not None or event.kind != "system_message")
 
 
 def _summary(record: Condensation, forgotten: Sequence[Event]) -> Summary:
     return Summary(
         record.summary or "",
-        sources=tuple(event.id for event in forgotten),
-        trust=min((event.message.authority for event in forgotten), default=Trust.MODEL),
+        sources=tuple([event.id for event in forgotten]),
+        trust=min(map(attrgetter("authority"), forgotten), default=Trust.MODEL),
         id=record.id,
         pinned=record.pinned,
         timestamp=record.timestamp,

@@ -6,6 +6,7 @@ import json
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime
 
+import hypothesis
 import pytest
 
 from kaosmem import (
@@ -27,7 +28,7 @@ from kaosmem import (
 )
 from kaosmem.conversation.kinds import ACTION_KINDS, OBSERVATION_KINDS
 from kaosmem.conversation.stored import event_json, event_of
-from tests.conversation.logs import REASONING, call, ids, logged, result, system, user
+from tests.conversation.logs import LOGS, REASONING, call, ids, logged, result, system, user
 
 SECRET = "the password is hunter2"
 
@@ -190,3 +191,10 @@ def test_an_event_is_shown_under_the_role_of_who_did_it() -> None:
     assert roles == ["system", "user", "assistant", "tool", "error"]
     assert Action("message", "x", source="environment").message.role == "environment"
     assert {Observation(kind, "x").message.role for kind in ("user", "assistant", "tool", "paint")} == {"environment"}
+
+
+@hypothesis.given(LOGS)
+def test_an_event_is_trusted_as_its_message(log: EventLog) -> None:
+    """Told without making the message, which takes longer."""
+    for event in (*log, *log.view):
+        assert event.authority == event.message.authority

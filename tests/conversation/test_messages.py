@@ -309,6 +309,13 @@ def test_a_history_of_other_than_events_is_refused_by_position(history: object, 
             refuses(history)
 
 
+def test_a_view_takes_no_other_thing_than_an_event() -> None:
+    view = view_of(user())
+    with pytest.raises(InvalidArgumentError, match="a view is given a value of type dict"):
+        view.append({"role": "user", "content": "hi"})
+    assert len(view) == 1
+
+
 def test_pinned_events_are_pinned_messages() -> None:
     """So is the message that several of them become, and what shortens messages keeps it."""
     pinned = user("U2").changed(pinned=True)
