@@ -125,7 +125,7 @@ class Relationship:
 
 @dataclass(frozen=True, slots=True)
 class SubGraph:
-    """A part of a graph."""
+    """A part of a graph: entities, and relationships between them."""
 
     entities: tuple[Entity, ...] = ()
     relationships: tuple[Relationship, ...] = ()

@@ -17,7 +17,7 @@ from kaosmem.types import Item, JSONValue
 
 
 class Reason(StrEnum):
-    """Why an item is in a context, or is not."""
+    """The reason why an item is in a context or not. docs/glossary.md explains each."""
 
     MUST = "must"
     """In: system prompt, pinned, newest user message or newest unit."""
@@ -104,7 +104,7 @@ class SectionUse:
 
 
 class SourceStatus(StrEnum):
-    """What became of asking a source."""
+    """The outcome of asking a source."""
 
     OK = "ok"
     DEGRADED = "degraded"

@@ -11,9 +11,9 @@ from kaosmem.types import ChatMessage
 
 
 class CompactionPipeline:
-    """A strategy that gives a history to each of its strategies in turn; without any it returns all of it.
+    """Gives a history to each strategy in turn. Without strategies, it returns the whole history.
 
-    strategies: several, one, or another pipeline, of which it has the strategies. Pipelines of the same ones are equal.
+    strategies: several, one, or another pipeline. Pipelines of the same strategies are equal.
     Raises InvalidArgumentError.
     """
 

@@ -11,10 +11,11 @@ from kaosmem.types import ChatMessage, ThinkingBlock, ToolResultBlock, ToolUseBl
 
 
 class SelectiveToolCallCompactionStrategy:
-    """Leaves out tool calls with their results and the thinking that led to them, but for the newest groups of them.
+    """Leaves out tool calls with their results and their thinking, except the newest groups of them.
 
-    A group is a unit with a call: a call and its results, or a parallel batch of them. Protected groups stay. Texts of
-    the assistant beside the calls of a group stay too.
+    A group is a unit with a call: a call and its results, or a parallel batch. Protected groups stay. The assistant's
+        texts
+    beside the calls stay too.
     Raises InvalidArgumentError.
     """
 

@@ -28,11 +28,17 @@ from kaosmem.units import Link
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Action(Event):
-    """What somebody did: said something, called a tool, or both.
+    """An event that an agent, a user or the environment caused: words, a tool call, or both.
 
-    kind: one of `ACTION_KINDS`, or any other name. content: what was said, reasoning included, beside the call.
-    response: id of the model's answer that the call is part of; those of one answer stay together.
+    kind: one of `ACTION_KINDS`, or any other name.
+    content: the words, reasoning included, beside the call.
+    response: id of the model's answer that the call belongs to. The actions of one answer stay together.
     Raises InvalidNameError or InvalidContentError.
+
+    >>> Action("message", "How long is the notice?", source="user").role
+    'user'
+    >>> Action("search", call=ToolUseBlock("call-1", "search", '{"words": "notice"}')).call.name
+    'search'
     """
 
     type: ClassVar[str] = "action"

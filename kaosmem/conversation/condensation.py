@@ -14,11 +14,13 @@ from kaosmem.units import Link
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Condensation(Event):
-    """A record that the view leaves events out from here on, and may show a summary in their place.
+    """A record: from here on the view leaves these events out, and may show a summary in their place.
 
-    forgotten_ids or forgotten_range (first and last id, both included), not both. An id that stands for nothing that
-    the view shows changes nothing. summary_offset: where in the view the summary goes, counted after forgetting; both
-    or neither. metadata: how it came about, for whoever reads the log. pinned: its summary stays in every view.
+    forgotten_ids or forgotten_range (first and last id, both included), not both. Ids of events that the view does not
+    show
+        change nothing.
+    summary, summary_offset: the summary and its place in the view after forgetting; both or neither.
+    metadata: notes on its origin for readers of the log. pinned: its summary stays in every view.
     Raises InvalidContentError.
     """
 
@@ -75,16 +77,16 @@ class Condensation(Event):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CondensationRequest(Event):
-    """Somebody asks that the view be condensed; the next condensation is the answer."""
+    """A request to condense the view. The next condensation answers it."""
 
     type: ClassVar[str] = "condensation_request"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Summary(Event):
-    """What a view shows for a condensation, under the condensation's own id. It is never logged.
+    """The summary that a view shows for a condensation, under the condensation's id. It is never logged.
 
-    sources: ids of the events that it stands for. trust: the lowest among them.
+    sources: ids of the summarised events. trust: the lowest among them.
     """
 
     type: ClassVar[str] = "summary"

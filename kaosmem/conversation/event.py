@@ -34,7 +34,7 @@ B = TypeVar("B", bound=ContentBlock)
 
 
 class EventSource(StrEnum):
-    """Whose doing an event is."""
+    """The originator of an event."""
 
     AGENT = "agent"
     USER = "user"

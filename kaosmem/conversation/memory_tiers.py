@@ -42,11 +42,18 @@ class MemoryTier:
 
 
 def fitted_tiers(tiers: Iterable[MemoryTier], max_chars: int = 6_000) -> str:
-    """Return tiers one after the other, a blank line between them, in at most `max_chars` characters.
+    """Return tiers with a blank line between them, in at most `max_chars` characters.
 
-    What is too much goes in whole lines from the top of each tier that is over its share, with a notice; what a short
-    tier leaves of its share goes to the others. Headers stay.
-    Raises InvalidArgumentError where headers and notices alone are longer.
+    A tier above its share loses whole lines from its top, and says so. Room that a short tier leaves goes to the
+    others. Headers stay.
+    Raises InvalidArgumentError if headers and notices alone are longer.
+
+    >>> print(fitted_tiers([MemoryTier("# User", "prefers calls"), MemoryTier("# Project", "uses Python")]))
+    # User
+    prefers calls
+    <BLANKLINE>
+    # Project
+    uses Python
     """
     tiers = list(tiers)
     needs = [_length(tier.lines) for tier in tiers]

@@ -20,10 +20,11 @@ from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ToolResultBlock,
 
 @dataclass(frozen=True, slots=True)
 class ConversationConfig:
-    """What the model can do, and what it is to know.
+    """Abilities of the model, and knowledge beside the conversation.
 
-    function_calling: without it, calls and results are texts. disabled_knowledge: names of what is never recalled.
-    memory: what is remembered beyond the conversation, shown in at most `max_memory_chars`.
+    function_calling: without it, calls and results are shown as texts.
+    disabled_knowledge: names of knowledge that is never recalled.
+    memory: notes beyond the conversation, shown in at most `max_memory_chars`.
     """
 
     function_calling: bool = True

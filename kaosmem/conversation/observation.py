@@ -26,7 +26,7 @@ Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Something that can be recalled: a skill, a note, what is known of a repository. name: tells it apart."""
+    """A text to recall, such as a skill or a note on a repository. name: identifies it."""
 
     name: str
     text: str = field(repr=False)
@@ -38,11 +38,15 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Observation(Event):
-    """What came back.
+    """An event that came back to an agent, such as a tool result.
 
-    kind: one of `OBSERVATION_KINDS`, or any other name. call_id: of the call that it answers, "" for none: any kind
-    with one closes its call. recalled: what is told with it, once in a conversation.
+    kind: one of `OBSERVATION_KINDS`, or any other name.
+    call_id: id of the call that it answers, "" for none. An observation of any kind answers its call.
+    recalled: knowledge that is shown with it, once in a conversation.
     Raises InvalidNameError or InvalidContentError.
+
+    >>> Observation("result", "Notice is thirty days.", "call-1").role
+    'tool'
     """
 
     type: ClassVar[str] = "observation"

@@ -12,13 +12,13 @@ from kaosmem.types import check_text
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplates:
-    """The words around what happened. All but `system` are templates in which `$name` stands for a value.
+    """The texts around events. All but `system` are templates in which `$name` stands for a value.
 
-    system: the system prompt of a conversation that has none. summary: a summary beside what the user says.
-    knowledge: a piece of what was recalled. call, result, error: what a model without function calling is told of a
-    call. left_out: stands in the middle of a long result.
-    Raises InvalidArgumentError for a template that names a value that there is not, or leaves out what it is there to
-    show; InvalidContentError for no text.
+    system: system prompt of a conversation without one. summary: a summary beside a user's words.
+    knowledge: recalled knowledge. call, result, error: a tool call for a model without function calling.
+    left_out: stands in the middle of a long result that was cut.
+    Raises InvalidArgumentError if a template names an unknown value or lacks its main one; InvalidContentError for no
+    text.
     """
 
     system: str = "You are a helpful agent. You work with the tools that you are given until the user's task is done."

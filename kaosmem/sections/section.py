@@ -32,10 +32,18 @@ _NEWEST = 10
 
 
 class Section:
-    """An ordered list of items under a spec: it makes room by its policy and proposes units for a window.
+    """An ordered list of items under a spec. It makes room by its policy and proposes units for a window.
 
-    Every change is entered in `journal` as (op, data), so that `apply` replays it without deciding again; a section
-    that is never persisted keeps no journal. ranker: for a spec without its own; None is `LinearRanker`.
+    Each change is entered in `journal` as (op, data), and `apply` repeats it. A section that is never persisted keeps
+    no journal.
+    ranker: for a spec without its own. The default is `LinearRanker`.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> added = memory.add_many("findings", ["Ann owns the deal.", "Notice is thirty days."])
+    >>> findings = memory["findings"]
+    >>> len(findings), findings.used, [item.text for item in findings][-1]
+    (2, 10, 'Notice is thirty days.')
     """
 
     def __init__(self, spec: SectionSpec, *, ranker: Ranker | None = None) -> None:

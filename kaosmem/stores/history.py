@@ -14,11 +14,12 @@ from kaosmem.types import ChatMessage, check_content, check_text
 
 @runtime_checkable
 class HistoryProvider(Protocol):
-    """The messages of each agent in each session: a thread, in the order in which they were appended.
+    """The messages of each agent in each session: a thread, in the order of appending.
 
-    agent_id, session_id, run_id: any text of 1 to 256 characters without control characters; different ones never
-    meet. A message belongs to no run if `run_id` is "". What was never written is an empty thread.
-    All raise InvalidNameError for an id, before anything has changed.
+    agent_id, session_id, run_id: any text of 1 to 256 characters without control characters. Different ids never
+        collide.
+    With `run_id=""` a message belongs to no run. An unknown thread is empty.
+    All methods raise InvalidNameError for an id, before anything has changed.
     """
 
     async def append(self, agent_id: str, message: ChatMessage, *, session_id: str, run_id: str = "") -> None:

@@ -24,8 +24,8 @@ _Shelf = tuple[str, str]
 class ShortTermMemory(Protocol):
     """One state for each session: JSON values by name.
 
-    session_id: any text of 1 to 256 characters without control characters. What was never set is {}.
-    All raise InvalidNameError for an id, and InvalidContentError for what JSON can't hold.
+    session_id: any text of 1 to 256 characters without control characters. An unknown state is {}.
+    All methods raise InvalidNameError for an id, and InvalidContentError for values that JSON cannot hold.
     """
 
     async def get_state(self, session_id: str) -> dict[str, JSONValue]:
@@ -61,10 +61,10 @@ class Memory:
 
 @runtime_checkable
 class LongTermMemory(Protocol):
-    """Texts that are found by what they say, kept by agent and namespace.
+    """Texts by agent and namespace, found by a query.
 
-    agent_id, namespace: any text of 1 to 256 characters without control characters; different ones never meet.
-    All raise InvalidNameError for these.
+    agent_id, namespace: any text of 1 to 256 characters without control characters. Different ones never collide.
+    All methods raise InvalidNameError for these.
     """
 
     async def save(self, agent_id: str, content: str, *, namespace: str = "default", ttl: float | None = None) -> str:

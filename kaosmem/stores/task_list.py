@@ -16,7 +16,7 @@ DEFAULT_MAX_RETRIES = 3
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands."""
+    """The state of a task."""
 
     PLANNED = "planned"
     IN_PROGRESS = "in_progress"
@@ -46,9 +46,9 @@ CHART: dict[TaskStatus, tuple[TaskStatus, ...]] = {
 class Task:
     """One thing to do.
 
-    id: any text of 1 to 256 characters without control characters. retry_count: how often it was retried since it was
-    planned or last retried by force.
-    Raises InvalidNameError, InvalidContentError, InvalidTransitionError for no status, InvalidArgumentError.
+    id: any text of 1 to 256 characters without control characters.
+    retry_count: number of retries since the task was planned or last retried by force.
+    Raises InvalidNameError, InvalidContentError, InvalidTransitionError for an unknown status, InvalidArgumentError.
     """
 
     id: str

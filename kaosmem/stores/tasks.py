@@ -148,7 +148,12 @@ class InMemoryTaskStore:
 
 
 class GlobalTaskStore:
-    """The store of boards that all agents of this process share: in memory, until another is set."""
+    """The store of boards that all agents of this process share. It is in memory until another store is set.
+
+    >>> before = GlobalTaskStore.set(InMemoryTaskStore())
+    >>> store = GlobalTaskStore.get()
+    >>> store = GlobalTaskStore.set(before)
+    """
 
     _store: ClassVar[TaskStore] = InMemoryTaskStore()
 

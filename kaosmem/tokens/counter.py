@@ -16,10 +16,15 @@ from kaosmem.types import MAX_INTEGER
 class TokenCounter(Protocol):
     """Counts the tokens of a text.
 
-    name: what the session's log calls it; another name on open recounts the session.
-    additive: whether counts of parts add up to the count of the whole where a text is cut before a line that begins
-        with neither white space nor `/`, and before a space that follows a visible ASCII character.
-        Where it is False, a context is counted as a whole.
+    name: stored in the session's log. A session that is opened with another name is counted again.
+    additive: whether the counts of parts add up to the count of the whole, if a text is cut before a line that begins
+        with neither white space nor `/`, or before a space after a visible ASCII character. If it is False, a context
+        is counted as a whole.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode(counter=len)  # any function from str to int
+    >>> memory.add("findings", "four").tokens
+    4
     """
 
     @property

@@ -36,9 +36,10 @@ class TextBlock:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingBlock:
-    """A model's reasoning; `signature` is the provider's seal, without which it may not be sent back.
+    """A model's reasoning.
 
-    data: reasoning that the provider gave out only in encrypted form; then there is no other.
+    signature: the provider's seal. Without it, the block may not be sent back.
+    data: encrypted reasoning; the block then has no other text.
     """
 
     thinking: str
@@ -68,7 +69,7 @@ class ToolUseBlock:
 
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
-    """An image: a URL, `data:` URLs included. `detail` is how closely OpenAI's models look at it."""
+    """An image, by web address or `data:` URL. `detail` sets how closely OpenAI's models look at it."""
 
     url: str
     media_type: str = ""

@@ -17,10 +17,10 @@ MAX_IN_A_ROW = 10
 
 
 class Condenser(ABC):
-    """Makes a view shorter: returns another view, or a record that makes it shorter once the log has it.
+    """Makes a view shorter: it returns another view, or a record that the log has to append.
 
-    Nothing is deleted, and what belongs together is left out together. Pinned events, the system prompt, the user's
-    open instructions and the list of tasks stay. A view that is given stays as it is.
+    Nothing is deleted. Units are left out as a whole. Pinned events, the system prompt, the user's open instructions
+    and the task list stay. The given view is not changed.
     """
 
     @abstractmethod
@@ -81,7 +81,7 @@ def check_progress(record: Condensation, entries: Sequence[Event]) -> None:
 
 
 class NoOpCondenser(Condenser):
-    """Leaves every view as it is."""
+    """Leaves every view unchanged."""
 
     async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
         """Return the view."""

@@ -19,7 +19,16 @@ ON_REQUEST = RollingConfig(max_size=None)
 
 
 class AmortizedForgettingCondenser(RollingCondenser):
-    """Forgets the older half when the view has grown too large: what agents did first, what users said last."""
+    """Forgets half of the view when it is too large: the agent's oldest actions first, users' messages last.
+
+    >>> from kaosmem import Action, EventLog
+    >>> log = EventLog()
+    >>> for number in range(8):
+    ...     event = log.append(Action("message", f"step {number}"))
+    >>> view = await AmortizedForgettingCondenser(RollingConfig(max_size=6)).condensed_view(log)
+    >>> [event.text for event in view]
+    ['step 5', 'step 6', 'step 7']
+    """
 
     async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
         """Return the record that forgets. Raises NoCondensationError."""
@@ -28,7 +37,7 @@ class AmortizedForgettingCondenser(RollingCondenser):
 
 
 class ConversationWindowCondenser(AmortizedForgettingCondenser):
-    """Forgets the older half of what the agent did, and nothing that users said, when it is asked to."""
+    """Forgets the older half of the agent's actions on request, and no message of a user."""
 
     forgets_users = False
 
@@ -43,8 +52,9 @@ class ConversationWindowCondenser(AmortizedForgettingCondenser):
 
 @dataclass(frozen=True, slots=True)
 class RecentEventsConfig:
-    """keep_first: entries at the start of a view that are shown. max_events: those that are shown in all.
+    """Limits of a RecentEventsCondenser.
 
+    keep_first: shown entries at the start of a view. max_events: shown entries in all.
     Raises InvalidArgumentError.
     """
 
@@ -61,7 +71,7 @@ class RecentEventsConfig:
 
 
 class RecentEventsCondenser(Condenser):
-    """Shows the first entries and the newest ones, beside what is protected, and appends no record."""
+    """Shows the first entries, the newest ones and the protected ones. It appends no record."""
 
     def __init__(self, config: RecentEventsConfig = RecentEventsConfig()) -> None:
         self.config = check_instance(config, RecentEventsConfig, "config")

@@ -21,8 +21,10 @@ PLACEHOLDER = "[what came back is left out: event {id}]"
 
 @dataclass(frozen=True, slots=True)
 class MaskingConfig:
-    """window: how many of the newest are shown whole. placeholder: stands for the others; `{id}` in it is their id.
+    """Limits of a masking condenser.
 
+    window: number of newest entries that are shown whole.
+    placeholder: stands for a masked entry; `{id}` in it is the entry's id.
     Raises InvalidArgumentError.
     """
 
@@ -82,7 +84,7 @@ class ObservationMaskingCondenser(MaskingCondenser):
 
 
 class BrowserOutputCondenser(MaskingCondenser):
-    """Masks what browsers showed, but for the newest of it: pages are large, and old ones soon untrue."""
+    """Masks all browser outputs but the newest: pages are large and soon outdated."""
 
     def __init__(self, config: MaskingConfig = MaskingConfig(window=1)) -> None:
         super().__init__(config)

@@ -12,9 +12,9 @@ from kaosmem.conversation.view import View
 
 
 class CondenserPipeline(Condenser):
-    """Gives the view to each of its condensers in turn, as far as the first that wants a record to be appended.
+    """Gives the view to each condenser in turn, until one of them wants to append a record.
 
-    One that summarises stands before those that mask, so that it is given what they leave out.
+    Put a summarising condenser before masking ones, so that it reads the masked text.
     """
 
     def __init__(self, condensers: Iterable[Condenser] = ()) -> None:

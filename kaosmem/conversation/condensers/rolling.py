@@ -20,7 +20,7 @@ from kaosmem.tokens import TokenCounter, get_counter
 
 
 class CondensationReason(StrEnum):
-    """Why a view has to be condensed."""
+    """Reasons to condense a view."""
 
     SIZE = "size"
     TOKENS = "tokens"
@@ -29,12 +29,13 @@ class CondensationReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RollingConfig:
-    """When a view is condensed, and to what.
+    """Limits of a rolling condenser.
 
-    max_size: entries above which it is condensed, to half of them, None for no limit. max_tokens: likewise.
-    keep_first: entries at its start that stay, beside those that always do. minimum_progress: the share of the view
-    that a condensation frees at least, above 0 and below 1.
-    Raises InvalidArgumentError, also where `keep_first` leaves no room for a summary and one entry more.
+    max_size: number of entries above which the view is halved. None: no limit.
+    max_tokens: likewise in tokens.
+    keep_first: entries at the start that stay, beside the protected ones.
+    minimum_progress: least share of the view that a condensation frees, above 0 and below 1.
+    Raises InvalidArgumentError, also if `keep_first` leaves no room for a summary and one more entry.
     """
 
     max_size: int | None = 100
@@ -66,9 +67,9 @@ class Surplus(NamedTuple):
 
 
 class RollingCondenser(Condenser):
-    """Forgets what is old when the view has grown too large, so much that it need not again for long.
+    """Shortens a view that has grown too large by about half, so that it rarely has to act.
 
-    counter: of tokens; None is the default one.
+    counter: of tokens. The default is o200k_base.
     """
 
     forgets_users: ClassVar[bool] = True
