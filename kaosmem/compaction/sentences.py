@@ -23,7 +23,7 @@ def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
     If the sentences that fit are less than half of the words that fit, the text is cut after a word and ends in "…".
     If not even a word fits, the result is "".
 
-    >>> cut_at_sentence("It rained. We stayed in and read.", 4, count=lambda text: len(text.split()))
+    >>> cut_at_sentence("It rained. We stayed in and read.", 3, count=lambda text: len(text.split()))
     'It rained.'
     """
     if count(text) <= most:
