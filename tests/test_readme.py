@@ -13,7 +13,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessage
 
-from benchmarks.draw_recall import PICTURE, recalls
+from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
 from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SourceStatus
 from kaosmem.retrieval.weights import default_weights
 from tests.console import Console
@@ -86,10 +86,12 @@ def test_links_lead_somewhere() -> None:
     assert {str(path) for path in PAGES} - {"README.md"} <= set(re.findall(r"\]\((docs/[\w-]+\.md)\)", README))
 
 
-def test_the_picture_shows_the_table() -> None:
-    """What is drawn is what the table says: a line that is measured anew is drawn anew."""
+def test_pictures_show_their_tables() -> None:
+    """A figure that is measured again is drawn again."""
+    bars = TURN.read_text()
+    assert all(f">{name}<" in bars and f">{milliseconds:g} ms<" in bars for name, milliseconds in turns().items())
     budgets, lines = recalls()
-    drawn = PICTURE.read_text()
+    drawn = RECALL.read_text()
     assert len(lines) == 5
     assert all(f">{budget:,}<" in drawn for budget in budgets)
     assert all(f"{name}: {recall[-1]:.3f}<" in drawn for name, recall in lines.items())
