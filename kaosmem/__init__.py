@@ -7,6 +7,7 @@ from kaosmem.assembly import Context, Decision, Reason, SectionUse, SourceReport
 from kaosmem.clients import EmbeddingClient, LLMClient
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import (
+    ConcurrentUseError,
     ConflictError,
     CorruptionError,
     DuplicateItemError,
@@ -171,6 +172,7 @@ __all__ = [
     "ChatMessage",
     "CompactionPipeline",
     "CompactionStrategy",
+    "ConcurrentUseError",
     "Condensation",
     "CondensationReason",
     "CondensationRequest",

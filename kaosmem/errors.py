@@ -25,6 +25,7 @@
     ├── ReadOnlyError (PermissionError)
     ├── NotOpenedError (TypeError, AttributeError)
     ├── ConflictError (RuntimeError)             another writer has committed
+    ├── ConcurrentUseError (RuntimeError)        a turn inside a turn, or a second event loop
     ├── CorruptionError (ValueError)             stored bytes are not what was written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── UnusableDumpError (ValueError)           a stored index of another kind or version, or damaged
@@ -172,6 +173,10 @@ class ConflictError(KaosmemError, RuntimeError):
     def __init__(self, message: str, *, versions: Iterable[tuple[object, object]] = ()) -> None:
         super().__init__(message)
         self.versions = tuple(versions)
+
+
+class ConcurrentUseError(KaosmemError, RuntimeError):
+    """One instance was used where a call would wait for ever: in a turn inside a turn, or in two event loops."""
 
 
 class CorruptionError(KaosmemError, ValueError):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     DEFAULT_SECTIONS,
+    BM25Ranker,
     CorruptionError,
     DuplicateItemError,
     EvictionPolicy,
@@ -622,3 +624,24 @@ async def test_the_question_is_what_the_user_says_beside_a_result() -> None:
     memory.add("messages", [ToolUseBlock("c", "read", "{}")], role="assistant")
     memory.add("messages", [ToolResultBlock("c", "governing law"), TextBlock("What is the fee?")], role="user")
     assert (await memory.assemble_context(budget=200)).query == "What is the fee?"
+
+
+async def test_test_mode_takes_what_open_takes() -> None:
+    """A ranker, sources and a counter named after a model do in test mode as they do in `open`."""
+    asked: list[str] = []
+
+    class Ranker(BM25Ranker):
+        def index(self, **options: Any) -> Any:
+            asked.append("index")
+            return super().index(**options)
+
+    shared = SessionMemory.test_mode()
+    shared.add("documents", "The notice period is 90 days.")
+    memory = SessionMemory.test_mode(ranker=Ranker(), sources=[shared["documents"]], counter="gpt-4")
+    for number in range(30):
+        memory.add("findings", f"finding {number}")
+    context = await memory.assemble_context("notice period", budget=500)
+    assert memory.counter.name == "cl100k_base"
+    assert "The notice period is 90 days." in context.text
+    assert [*memory.sources] == ["documents-2"]
+    assert asked

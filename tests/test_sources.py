@@ -221,7 +221,7 @@ async def test_what_is_read_differently_is_not_shared(tmp_path: Path) -> None:
         {"counter": lambda text: len(text)},
         {"counter": lambda text: len(text) + 1},
         {"session_id": "other"},
-        {"session_id": "room", "namespace": "other"},
+        {"session_id": "room", "namespace": "other", "missing_ok": True},
     ):
         options = {"session_id": "room", **different}
         async with SessionMemory.open(tmp_path, read_only=True, **options) as room:  # type: ignore[arg-type]

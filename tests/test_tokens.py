@@ -291,3 +291,27 @@ def test_content_blocks_are_counted_as_text_and_images_at_their_estimate() -> No
     blocks = (TextBlock("hello"), ToolUseBlock("c1", "search", '{"q":1}'))
     assert count_content(blocks, count) == count('hello\nsearch({"q":1})')
     assert count_content((ImageBlock("https://example.org/a.png"),), count) == IMAGE_TOKENS + count("[image]")
+
+
+@pytest.mark.parametrize(
+    ("model", "encoding"),
+    [
+        ("gpt-4o", "o200k_base"),
+        ("openai/gpt-4o-mini-2024-07-18", "o200k_base"),
+        ("GPT-4", "cl100k_base"),
+        ("gpt-3.5-turbo", "cl100k_base"),
+        ("gpt-5.4", "o200k_base"),
+        ("o3", "o200k_base"),
+        ("gpt-oss-120b", "o200k_base"),
+    ],
+)
+def test_a_model_names_its_encoding(model: str, encoding: str) -> None:
+    """A counter may be named after an OpenAI model, with or without its maker and date."""
+    assert get_counter(model).name == encoding
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4.5", "gemini-2.5-pro", "gpt2", "text-davinci-003"])
+def test_a_model_without_a_known_encoding_is_refused(model: str) -> None:
+    """Nobody publishes how Claude counts, and old encodings are not carried."""
+    with pytest.raises(UnknownEncodingError, match="the name of an OpenAI model"):
+        get_counter(model)

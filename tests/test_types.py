@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -191,3 +192,25 @@ def test_a_message_takes_blocks_in_any_sequence_and_refuses_what_is_no_content()
             ChatMessage("user", content)  # type: ignore[arg-type]
     with pytest.raises(InvalidContentError, match="role is a NoneType; give a str"):
         ChatMessage(None, "found")  # type: ignore[arg-type]
+
+
+@given(st.dictionaries(good_text | st.just("\ud800"), json_values, max_size=4))
+def test_arguments_of_a_call_may_be_a_mapping(arguments: dict[str, Any]) -> None:
+    """A mapping becomes compact JSON text in its own order, in a block and in the mapping of one."""
+    text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    block = {"type": "tool_use", "id": "1", "name": "search", "arguments": arguments}
+    try:
+        made = ToolUseBlock("1", "search", arguments)
+    except InvalidContentError:
+        with pytest.raises(InvalidContentError):
+            check_content([block])
+        return
+    assert made.arguments == text
+    assert check_content([block]) == (made,) == check_content([made])
+
+
+@pytest.mark.parametrize("arguments", [5, None, [1], ("a",), {1: 2}, {"a": float("nan")}])
+def test_arguments_that_are_no_object_name_the_field(arguments: Any) -> None:
+    """The error says which field of which block is wrong."""
+    with pytest.raises(InvalidContentError, match=r"block 1.*'arguments'|arguments of a tool call"):
+        check_content([TextBlock("hi"), ToolUseBlock("1", "search", arguments)])

@@ -76,7 +76,7 @@ class RankerName(StrEnum):
 
 Namespace = Annotated[str, typer.Option(help="The namespace of the session.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
-Counter = Annotated[str, typer.Option(help="The token counter: o200k_base, cl100k_base or estimate.")]
+Counter = Annotated[str, typer.Option(help="The token counter: o200k_base, cl100k_base, an OpenAI model, or estimate.")]
 SessionUrl = Annotated[str, typer.Argument(metavar="URL", help="The session: <root>/<session id>.", show_default=False)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -45,6 +46,7 @@ from kaosmem.session.originals import Originals
 from kaosmem.session.past import load_past
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
+from kaosmem.session.turns import Turns
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ContentBlock, Item, JSONValue, Trust, check_content, check_text
 
@@ -107,6 +109,7 @@ class SessionMemory:
         self._one_loop = one_loop
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._turns = Turns()
 
     def __repr__(self) -> str:
         held = [f"{name} {len(section):,}" for name, section in self._sections.items() if len(section)]
@@ -159,7 +162,8 @@ class SessionMemory:
         url_or_fs: a path, a URL that fsspec understands, or a filesystem.
         sections: in order of declaration; add your own with `(*DEFAULT_SECTIONS, SectionSpec(...))`.
         sources: attached for the block, as by `attach` without further arguments.
-        counter: the name of an encoding, "estimate", or a function from str to int. The default is o200k_base.
+        counter: the name of an encoding or an OpenAI model, "estimate", or a function from str to int. The default is
+            o200k_base.
         ranker: for sections without their own. The default is `LinearRanker`.
         clock: returns aware times. The default is the computer's clock.
         read_only: the session cannot be changed. One process reads such a session once and shares it among all who open
@@ -194,7 +198,7 @@ class SessionMemory:
         )
         async with memory:
             for source in sources:
-                await memory.attach(source)
+                memory._attach(source)
             yield memory
 
     @classmethod
@@ -203,7 +207,9 @@ class SessionMemory:
         *,
         session_id: str = "test",
         sections: Sequence[SectionSpec] = DEFAULT_SECTIONS,
+        sources: Iterable[Source | Section] = (),
         counter: TokenCounter | Callable[[str], int] | str | None = None,
+        ranker: Ranker | None = None,
         clock: Clock | None = None,
     ) -> SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
@@ -220,9 +226,9 @@ class SessionMemory:
         check_name(session_id, "session id")
         specs = tuple(check_specs(sections).values())
         clock = _test_clock() if clock is None else check_clock(clock)
-        opening = Opening(IsolatedMemoryFileSystem(), session_id, "default", specs, counter, None)
+        opening = Opening(IsolatedMemoryFileSystem(), session_id, "default", specs, counter, ranker)
         log, hydrated = opening.read()
-        return cls(
+        memory = cls(
             opening,
             log,
             hydrated,
@@ -230,6 +236,9 @@ class SessionMemory:
             rng=random.Random(0),
             one_loop=True,
         )
+        for source in sources:
+            memory._attach(source)
+        return memory
 
     async def __aenter__(self) -> SessionMemory:
         return self
@@ -416,6 +425,16 @@ class SessionMemory:
         'facts'
         """
         self._check_loop()
+        return self._attach(source, name, timeout_s=timeout_s, required=required)
+
+    def _attach(
+        self,
+        source: Source | Section,
+        name: str | None = None,
+        *,
+        timeout_s: float | None = None,
+        required: bool = False,
+    ) -> str:
         attached = AttachedSection(source) if isinstance(source, Section) else source
         return self._roster.attach(attached, name, timeout_s=timeout_s, required=required)
 
@@ -577,6 +596,29 @@ class SessionMemory:
             raise ReadOnlyError(
                 f"session {self.session_id!r} was opened read-only; open it without read_only to change it"
             )
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Hold a turn: turns of one instance come one after another, in the order in which they are asked for.
+
+        Without it, turns that run at once interleave their messages. Turns of two instances do not wait for each
+        other. Raises ConcurrentUseError inside a turn that has not ended, also in a task that was started there, and
+        in a second event loop.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> async def ask(number):
+        ...     async with memory.turn():
+        ...         memory.add("messages", f"question {number}")
+        ...         await asyncio.sleep(0)  # the model thinks
+        ...         memory.add("messages", f"answer {number}", role="assistant")
+        >>> import asyncio
+        >>> results = await asyncio.gather(ask(1), ask(2))
+        >>> [item.text for item in memory["messages"]]
+        ['question 1', 'answer 1', 'question 2', 'answer 2']
+        """
+        self._check_loop()
+        async with self._turns.take():
+            yield
 
     # what it is shown as
 

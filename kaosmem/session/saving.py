@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -16,6 +15,7 @@ from kaosmem.session.checkpoints import Checkpoints
 from kaosmem.session.hydration import FORGET, OPEN, Hydrated, describe, drain, freeze, merged, release
 from kaosmem.session.past import find_past, let_go
 from kaosmem.session.rebasing import forget_derived, is_foreign, rebase
+from kaosmem.session.turns import OneLoop
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue
 
@@ -52,14 +52,14 @@ class Saver:
         self._tries = 0  # of the save under way
         self.is_in_conflict = False
         """Whether the last save raised ConflictError, so that its caller knows what is unsaved."""
-        self._one_loop = _OneLoop()
+        self._one_loop = OneLoop()
         self._checkpoints = Checkpoints(log, counter=counter)
 
     async def save(self) -> None:
         """Commit all changes since the last save, after those of others, and finish what was to be forgotten.
 
         Once begun it is finished, whoever waits for it. Raises ConflictError, DurabilityError; then they are still
-        unsaved. Raises RuntimeError while another event loop saves.
+        unsaved. Raises ConcurrentUseError while another event loop saves.
         """
         with self._one_loop:
             try:
@@ -273,35 +273,6 @@ class Saver:
 
 def _forgotten(records: Iterable[Record]) -> set[str]:
     return {item_id for record in records if record.op == FORGET for item_id in record.data["ids"]}
-
-
-class _OneLoop:
-    """Lets tasks of one event loop at a time in: a lock would let those of a second wait for ever.
-
-    lock: of the loop that is in, or was last.
-    """
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._inside = 0
-        self._guard = threading.Lock()
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        with self._guard:
-            if self._loop is not loop:
-                if self._inside:
-                    raise RuntimeError(
-                        "the session is being saved in another event loop; use one instance in one loop at a time, or "
-                        "open the session once in each"
-                    )
-                self._loop, self.lock = loop, asyncio.Lock()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._guard:
-            self._inside -= 1
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:

@@ -34,16 +34,22 @@ class GraphStore(Protocol):
         ...
 
     async def get_neighbors(
-        self, entity_id: str, *, depth: int = 1, relationship_types: Collection[str] | None = None
+        self,
+        entity_id: str,
+        depth: int = 1,
+        relationship_types: Collection[str] | None = None,
+        *,
+        types: Collection[str] | None = None,
     ) -> SubGraph:
         """Return an entity and its neighbourhood, along relationships in either direction.
 
         entities: itself and the entities up to `depth` hops away, nearest first, then by id.
         relationships: all relationships of the entities less than `depth` hops away, those of nearer ones first, then
             by source, target and type.
-        relationship_types: walk and return only these types. None: all types.
+        relationship_types: walk and return only these types. None: all types. `types` is a short name for it.
         An unknown entity has an empty neighbourhood.
-        Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1 and for types given as one str.
+        Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1, for types given as one str
+        and for types given under both names.
         """
         ...
 
@@ -65,8 +71,13 @@ class CypherCapable(Protocol):
         ...
 
 
-def check_relationship_types(given: Collection[str] | None) -> frozenset[str] | None:
+def check_relationship_types(
+    given: Collection[str] | None, types: Collection[str] | None = None
+) -> frozenset[str] | None:
     """Return types of relationships. Raises InvalidArgumentError for one str, which would be read letter by letter."""
+    if given is not None and types is not None:
+        raise InvalidArgumentError("relationship_types and types are one argument; give one of them")
+    given = types if given is None else given
     if isinstance(given, str):
         raise InvalidArgumentError(f"relationship_types is the str {shown(given)}; give a list of types")
     return None if given is None else frozenset(given)
@@ -99,14 +110,19 @@ class InMemoryGraphStore:
         self._graph.add_edges_from([(each.source, each.target, _key(each), {"of": each}) for each in added])
 
     async def get_neighbors(
-        self, entity_id: str, *, depth: int = 1, relationship_types: Collection[str] | None = None
+        self,
+        entity_id: str,
+        depth: int = 1,
+        relationship_types: Collection[str] | None = None,
+        *,
+        types: Collection[str] | None = None,
     ) -> SubGraph:
         check_id(entity_id, "entity id")
         check_count(depth, "depth", least=1)
-        types = check_relationship_types(relationship_types)
+        wanted = check_relationship_types(relationship_types, types)
         if entity_id not in self._graph:
             return SubGraph()
-        return self._around(entity_id, depth, types)
+        return self._around(entity_id, depth, wanted)
 
     async def delete_entity(self, entity_id: str) -> None:
         if check_id(entity_id, "entity id") in self._graph:

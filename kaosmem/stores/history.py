@@ -22,12 +22,12 @@ class HistoryProvider(Protocol):
     All methods raise InvalidNameError for an id, before anything has changed.
     """
 
-    async def append(self, agent_id: str, message: ChatMessage, *, session_id: str, run_id: str = "") -> None:
+    async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
         """Append a message. Raises InvalidContentError."""
         ...
 
     async def append_many(
-        self, agent_id: str, messages: Iterable[ChatMessage], *, session_id: str, run_id: str = ""
+        self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
     ) -> None:
         """Append messages with none of another's between them; all, or, raising, none.
 
@@ -36,7 +36,7 @@ class HistoryProvider(Protocol):
         ...
 
     async def get_messages(
-        self, agent_id: str, *, session_id: str, limit: int | None = None, offset: int = 0
+        self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
     ) -> list[ChatMessage]:
         """Return messages, oldest first: `limit` (None for all) after the `offset` oldest.
 
@@ -45,15 +45,15 @@ class HistoryProvider(Protocol):
         """
         ...
 
-    async def count_messages(self, agent_id: str, *, session_id: str) -> int:
+    async def count_messages(self, agent_id: str, session_id: str) -> int:
         """Return how many messages there are."""
         ...
 
-    async def clear(self, agent_id: str, *, session_id: str) -> None:
+    async def clear(self, agent_id: str, session_id: str) -> None:
         """Delete the thread."""
         ...
 
-    async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> None:
+    async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
         """Delete the thread's messages of one run; "" is no run, and refused."""
         ...
 
@@ -81,30 +81,30 @@ class InMemoryHistoryProvider:
     def __init__(self) -> None:
         self._threads: dict[tuple[str, str], list[tuple[str, ChatMessage]]] = {}
 
-    async def append(self, agent_id: str, message: ChatMessage, *, session_id: str, run_id: str = "") -> None:
+    async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
         await self.append_many(agent_id, (message,), session_id=session_id, run_id=run_id)
 
     async def append_many(
-        self, agent_id: str, messages: Iterable[ChatMessage], *, session_id: str, run_id: str = ""
+        self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
     ) -> None:
         thread, run = _thread_key(agent_id, session_id), run_id if run_id == "" else check_id(run_id, "run id")
         if new := [(run, check_message(message)) for message in check_several(messages, "messages")]:
             self._threads.setdefault(thread, []).extend(new)
 
     async def get_messages(
-        self, agent_id: str, *, session_id: str, limit: int | None = None, offset: int = 0
+        self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
     ) -> list[ChatMessage]:
         thread, start = self._thread(agent_id, session_id), check_count(offset, "offset")
         end = None if limit is None else start + check_count(limit, "limit")
         return [message for _, message in thread[start:end]]
 
-    async def count_messages(self, agent_id: str, *, session_id: str) -> int:
+    async def count_messages(self, agent_id: str, session_id: str) -> int:
         return len(self._thread(agent_id, session_id))
 
-    async def clear(self, agent_id: str, *, session_id: str) -> None:
+    async def clear(self, agent_id: str, session_id: str) -> None:
         self._threads.pop(_thread_key(agent_id, session_id), None)
 
-    async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> None:
+    async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
         thread = self._thread(agent_id, session_id)
         check_id(run_id, "run id")
         thread[:] = [(run, message) for run, message in thread if run != run_id]

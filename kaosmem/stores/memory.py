@@ -67,7 +67,7 @@ class LongTermMemory(Protocol):
     All methods raise InvalidNameError for these.
     """
 
-    async def save(self, agent_id: str, content: str, *, namespace: str = "default", ttl: float | None = None) -> str:
+    async def save(self, agent_id: str, content: str, namespace: str = "default", ttl: float | None = None) -> str:
         """Save a text and return its new id; the same text again is another memory.
 
         ttl: seconds until it is gone, None for never.
@@ -75,19 +75,19 @@ class LongTermMemory(Protocol):
         """
         ...
 
-    async def search(self, agent_id: str, query: str, *, namespace: str = "default", limit: int = 5) -> list[Memory]:
+    async def search(self, agent_id: str, query: str, namespace: str = "default", limit: int = 5) -> list[Memory]:
         """Return at most `limit` memories that answer the query, best first; of equal ones the newest first."""
         ...
 
-    async def get(self, agent_id: str, memory_id: str, *, namespace: str = "default") -> Memory | None:
+    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Memory | None:
         """Return a memory, None where there is none of that id."""
         ...
 
-    async def delete(self, agent_id: str, memory_id: str, *, namespace: str = "default") -> None:
+    async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
         """Delete a memory if it is there."""
         ...
 
-    async def clear(self, agent_id: str, *, namespace: str = "default") -> None:
+    async def clear(self, agent_id: str, namespace: str = "default") -> None:
         """Delete all memories of an agent in a namespace."""
         ...
 
@@ -146,7 +146,7 @@ class InMemoryLongTermMemory:
         self._shelves: dict[_Shelf, _Memories] = {}
         self._expiries: Expiries[tuple[_Shelf, str]] = Expiries(clock)
 
-    async def save(self, agent_id: str, content: str, *, namespace: str = "default", ttl: float | None = None) -> str:
+    async def save(self, agent_id: str, content: str, namespace: str = "default", ttl: float | None = None) -> str:
         key, text = _shelf_key(agent_id, namespace), check_text(content, "content")
         memory_id = f"{self._rng.getrandbits(128):032x}"
         self._expiries.set((key, memory_id), ttl)
@@ -156,22 +156,22 @@ class InMemoryLongTermMemory:
         shelf.add(memory_id, text, self._expiries.clock())
         return memory_id
 
-    async def search(self, agent_id: str, query: str, *, namespace: str = "default", limit: int = 5) -> list[Memory]:
+    async def search(self, agent_id: str, query: str, namespace: str = "default", limit: int = 5) -> list[Memory]:
         shelf = self._shelf(_shelf_key(agent_id, namespace))
         check_text(query, "query")
         check_count(limit, "limit")
         return shelf.search(query, limit) if shelf else []
 
-    async def get(self, agent_id: str, memory_id: str, *, namespace: str = "default") -> Memory | None:
+    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Memory | None:
         shelf = self._shelf(_shelf_key(agent_id, namespace))
         check_id(memory_id, "memory id")
         return shelf.get(memory_id) if shelf else None
 
-    async def delete(self, agent_id: str, memory_id: str, *, namespace: str = "default") -> None:
+    async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
         key = _shelf_key(agent_id, namespace)
         self._delete(key, check_id(memory_id, "memory id"))
 
-    async def clear(self, agent_id: str, *, namespace: str = "default") -> None:
+    async def clear(self, agent_id: str, namespace: str = "default") -> None:
         key = _shelf_key(agent_id, namespace)
         if shelf := self._shelves.pop(key, None):
             for memory_id in shelf.ids:

@@ -122,6 +122,15 @@ class GraphContract(StoreContract[GraphStore]):
             alone = await store.get_neighbors("a", relationship_types=types)
             assert alone == SubGraph((Entity("a"),))
 
+    async def test_arguments_may_stand_in_order_or_under_short_names(self, store: GraphStore) -> None:
+        """Depth and types may be given by position, and types as `types`, but not under both names."""
+        await self.linked(store, "a owns b", "b owns c", "a sued c")
+        expected = await store.get_neighbors("a", depth=2, relationship_types=["owns"])
+        assert await store.get_neighbors("a", 2, ["owns"]) == expected
+        assert await store.get_neighbors("a", depth=2, types=["owns"]) == expected
+        await refuses(InvalidArgumentError, store.get_neighbors("a", relationship_types=["owns"], types=["owns"]))
+        await refuses(InvalidArgumentError, store.get_neighbors("a", types="owns"))
+
     async def test_deleting_an_entity_detaches_it(self, store: GraphStore) -> None:
         """Its relationships go, in both directions; what they led to stays; added again it has none."""
         await self.linked(store, "a owns b", "c owns a", "b owns c", "a owns a")

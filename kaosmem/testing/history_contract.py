@@ -110,11 +110,23 @@ class HistoryContract(StoreContract[HistoryProvider]):
     protocol = HistoryProvider
     machine = HistoryMachine
 
+    async def test_arguments_may_stand_in_order(self, store: HistoryProvider) -> None:
+        """Agent, message, session and run may be given by position, and so may a session wherever it is asked for."""
+        messages = said("one", "two", "three")
+        await store.append("agent", messages[0], "session", "run")
+        await store.append_many("agent", messages[1:], "session")
+        assert await store.get_messages("agent", session_id="session") == messages
+        assert await store.get_messages("agent", "session", 1, 1) == messages[1:2]
+        await store.clear_run("agent", "session", "run")
+        assert await store.count_messages("agent", "session") == 2
+        await store.clear("agent", "session")
+        assert await store.count_messages("agent", "session") == 0
+
     async def test_messages_come_back_oldest_first(self, store: HistoryProvider) -> None:
         """In the order in which they were appended, one by one or together."""
-        await store.append("a", *said("1"), session_id="s")
+        await store.append("a", said("1")[0], session_id="s")
         await store.append_many("a", said("2", "3"), session_id="s", run_id="r")
-        await store.append("a", *said("4"), session_id="s")
+        await store.append("a", said("4")[0], session_id="s")
         assert await store.get_messages("a", session_id="s") == said("1", "2", "3", "4")
         assert await store.count_messages("a", session_id="s") == 4
 
@@ -136,9 +148,9 @@ class HistoryContract(StoreContract[HistoryProvider]):
     async def test_clearing_one_run_keeps_the_thread(self, store: HistoryProvider) -> None:
         """Messages of other runs, of none, and of the same run elsewhere stay, in order."""
         for number, run in enumerate(["r", "", "r-1", "r", "R", "r:1", "r"]):
-            await store.append("a", *said(str(number)), session_id="s", run_id=run)
-        await store.append("a", *said("elsewhere"), session_id="t", run_id="r")
-        await store.append("b", *said("another's"), session_id="s", run_id="r")
+            await store.append("a", said(str(number))[0], session_id="s", run_id=run)
+        await store.append("a", said("elsewhere")[0], session_id="t", run_id="r")
+        await store.append("b", said("another's")[0], session_id="s", run_id="r")
         await store.clear_run("a", session_id="s", run_id="r")
         assert await store.get_messages("a", session_id="s") == said("1", "2", "4", "5")
         assert await store.get_messages("a", session_id="s", limit=1, offset=2) == said("4")
@@ -146,12 +158,12 @@ class HistoryContract(StoreContract[HistoryProvider]):
         assert await store.get_messages("a", session_id="t") == said("elsewhere")
         assert await store.get_messages("b", session_id="s") == said("another's")
         await store.clear_run("a", session_id="s", run_id="r")
-        await store.append("a", *said("7"), session_id="s", run_id="r")
+        await store.append("a", said("7")[0], session_id="s", run_id="r")
         assert await store.get_messages("a", session_id="s") == said("1", "2", "4", "5", "7")
 
     async def test_no_run_is_not_a_run(self, store: HistoryProvider) -> None:
         """The run "" can't be cleared: it would take every message that was never tagged."""
-        await store.append("a", *said("1"), session_id="s")
+        await store.append("a", said("1")[0], session_id="s")
         await refuses(InvalidNameError, store.clear_run("a", session_id="s", run_id=""))
         assert await store.count_messages("a", session_id="s") == 1
 
@@ -169,7 +181,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
         """Ids that resemble each other, or would if they were joined, are different threads."""
         threads = [*PAIRS, *((each, "s") for each in IDS), *(("s", each) for each in IDS)]
         for agent, session in threads:
-            await store.append(agent, *said(f"{agent} in {session}"), session_id=session, run_id=session)
+            await store.append(agent, said(f"{agent} in {session}")[0], session_id=session, run_id=session)
         for agent, session in threads:
             assert await store.get_messages(agent, session_id=session) == said(f"{agent} in {session}")
         for done, (agent, session) in enumerate(threads):
@@ -185,14 +197,14 @@ class HistoryContract(StoreContract[HistoryProvider]):
         bad: Any
         for bad in NO_IDS:
             for agent, session in ((bad, "s"), ("a", bad)):
-                await refuses(InvalidNameError, store.append(agent, *said("1"), session_id=session))
+                await refuses(InvalidNameError, store.append(agent, said("1")[0], session_id=session))
                 await refuses(InvalidNameError, store.append_many(agent, said("1"), session_id=session))
                 await refuses(InvalidNameError, store.get_messages(agent, session_id=session))
                 await refuses(InvalidNameError, store.count_messages(agent, session_id=session))
                 await refuses(InvalidNameError, store.clear(agent, session_id=session))
                 await refuses(InvalidNameError, store.clear_run(agent, session_id=session, run_id="r"))
             if bad != "":
-                await refuses(InvalidNameError, store.append("a", *said("1"), session_id="s", run_id=bad))
+                await refuses(InvalidNameError, store.append("a", said("1")[0], session_id="s", run_id=bad))
                 await refuses(InvalidNameError, store.clear_run("a", session_id="s", run_id=bad))
         assert await store.count_messages("a", session_id="s") == 0
 

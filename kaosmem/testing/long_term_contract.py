@@ -96,6 +96,16 @@ class LongTermContract(StoreContract[LongTermMemory]):
     protocol = LongTermMemory
     machine = LongTermMachine
 
+    async def test_arguments_may_stand_in_order(self, store: LongTermMemory) -> None:
+        """Agent, content, namespace and time to live may be given by position, and so may a namespace elsewhere."""
+        memory_id = await store.save("agent", _FACTS[0], "space", 3_600.0)
+        assert [memory.id for memory in await store.search("agent", _FACTS[0], "space", 1)] == [memory_id]
+        assert await store.get("agent", memory_id, "space") == await store.get("agent", memory_id, namespace="space")
+        await store.delete("agent", memory_id, "elsewhere")
+        assert await store.get("agent", memory_id, "space") is not None
+        await store.clear("agent", "space")
+        assert await store.get("agent", memory_id, "space") is None
+
     async def test_a_memory_is_found_by_what_it_says(self, store: LongTermMemory) -> None:
         """It comes first for its own words, with its id, a score and the time when it was saved."""
         saved = {fact: await store.save("a", fact) for fact in _FACTS}

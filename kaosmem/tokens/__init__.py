@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from kaosmem.errors import UnknownEncodingError
 from kaosmem.tokens.counter import CallableCounter, TokenCounter, check_tokens
-from kaosmem.tokens.encodings import DEFAULT_ENCODING
+from kaosmem.tokens.encodings import DEFAULT_ENCODING, RECIPES
 from kaosmem.tokens.estimate import ESTIMATE, EstimateCounter
-from kaosmem.tokens.models import context_length
+from kaosmem.tokens.models import context_length, encoding_of
 from kaosmem.tokens.tiktoken_counter import TiktokenCounter
 from kaosmem.tokens.toktok_counter import ToktokCounter, has_toktok
 from kaosmem.types import Content, ContentBlock, ImageBlock, ToolResultBlock, check_text, content_text
@@ -35,7 +35,7 @@ Source: OpenAI's pricing of a 1024 x 1024 image at high detail, 85 + 4 tiles of 
 
 
 def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None) -> TokenCounter:
-    """Return a counter: None is o200k_base, a str an encoding or "estimate", a callable is wrapped.
+    """Return a counter: None is o200k_base, a str is an encoding, an OpenAI model or "estimate", a callable is wrapped.
 
     An encoding is counted by toktok where the extra `fast` is installed, else by tiktoken, to the same numbers;
     give a `TiktokenCounter` or a `ToktokCounter` to choose. Raises UnknownEncodingError, and InvalidContentError
@@ -52,7 +52,8 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
     if isinstance(counter, str):
         if counter == ESTIMATE:
             return EstimateCounter()
-        return ToktokCounter(counter) if has_toktok() else TiktokenCounter(counter)
+        encoding = counter if counter in RECIPES else encoding_of(counter) or counter
+        return ToktokCounter(encoding) if has_toktok() else TiktokenCounter(encoding)
     if isinstance(counter, TokenCounter):
         check_text(counter.name, "name of a counter")
         return counter

@@ -77,8 +77,8 @@ def check_encoding(name: str) -> None:
     """Raise UnknownEncodingError unless an encoding has this name."""
     if name not in RECIPES:
         raise UnknownEncodingError(
-            f"no encoding {shown(name)}; use one of {', '.join(map(repr, sorted(RECIPES)))}, {ESTIMATE!r}, "
-            "or give any callable from str to int as counter"
+            f"no encoding {shown(name)}; use one of {', '.join(map(repr, sorted(RECIPES)))}, {ESTIMATE!r}, the name of "
+            "an OpenAI model, or any callable from str to int"
         )
 
 

@@ -1,8 +1,9 @@
-"""Context lengths of models."""
+"""Context lengths and encodings of models."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from difflib import get_close_matches
 
 from kaosmem.errors import UnknownModelError
@@ -12,9 +13,10 @@ from kaosmem.names import shown_name
 # platform.claude.com, ai.google.dev, docs.mistral.ai, api-docs.deepseek.com, the model cards of Llama and Qwen.
 _NAMES = {
     8_192: "gpt-4 llama-3",
-    16_385: "gpt-3.5-turbo",
+    16_385: "gpt-3.5-turbo gpt-35-turbo",
     32_768: "qwen-max",
-    128_000: "gpt-4-turbo gpt-4o gpt-4o-mini o1-mini deepseek-chat deepseek-reasoner mistral-large mistral-medium "
+    128_000: "gpt-4-turbo gpt-4-1106-preview gpt-4-0125-preview gpt-4-vision-preview gpt-4o "
+    "gpt-4o-mini o1-mini deepseek-chat deepseek-reasoner mistral-large mistral-medium "
     "mistral-small mistral-nemo ministral-3b ministral-8b magistral-medium pixtral-large",
     131_072: "llama-3.1 llama-3.2 llama-3.3 qwen2.5-32b qwen2.5-72b",
     200_000: "o1 o1-pro o3 o3-mini o3-pro o4-mini claude-3-opus claude-3-sonnet claude-3-haiku claude-3-5-haiku "
@@ -34,26 +36,59 @@ _NAMES = {
 }
 _CONTEXT_LENGTHS = {name: length for length, names in _NAMES.items() for name in names.split()}
 
+# Models whose length no page gave yet. Each counts as the newest known model of its family. Those of a new family count
+# as the least of their maker's models since 2024.
+_COUNTED_AS = {
+    "claude-opus-5": "claude-opus-5-5",
+    "claude-sonnet-5": "claude-sonnet-5-5",
+    "claude-haiku-4-5": "claude-haiku-5-5 claude-fable-5-1 claude-fable-5-2 claude-mythos claude-mythos-5",
+}
+_CONTEXT_LENGTHS |= {name: _CONTEXT_LENGTHS[known] for known, names in _COUNTED_AS.items() for name in names.split()}
+
 # What may follow a name: a date or revision, a size, a channel. A single number does not, it makes another model.
-_VERSION = re.compile(r"(?:[-@:](?:\d{3,}(?:-\d\d){0,2}|\d+b|v\d+(?:\.\d+)?|0|latest|preview|exp|instruct))*")
+_VERSION = re.compile(r"(?:[-@:](?:\d{3,}(?:-\d\d){0,2}|\d+b|v\d+(?:-\d+)?|0|latest|preview|exp|instruct))*")
+_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _MAKERS = re.compile(r".*/|(?:\w+\.)?(?:anthropic|meta)\.|meta-")
 
 
 def context_length(model: str) -> int:
     """Return the number of tokens that a model reads and writes at once.
 
-    model: its name, with or without maker, date and size.
-    Raises UnknownModelError.
+    model: its name, with or without maker, date and size; a version has a point or a hyphen.
+    A new model whose length is not published counts as the newest known model of its family: claude-opus-5.5 as
+    claude-opus-5. Raises UnknownModelError.
 
-    >>> context_length("gpt-4o-2024-08-06")
-    128000
+    >>> context_length("gpt-4o-2024-08-06"), context_length("anthropic/claude-opus-4.5")
+    (128000, 200000)
     """
-    name = _MAKERS.sub("", model.lower()) if isinstance(model, str) else ""
+    name = _name(model)
+    plain = _POINT.sub("-", name)
     for known in sorted(_CONTEXT_LENGTHS, key=len, reverse=True):
-        if name.startswith(known) and _VERSION.fullmatch(name, len(known)):
+        key = _POINT.sub("-", known)
+        if plain.startswith(key) and _VERSION.fullmatch(plain, len(key)):
             return _CONTEXT_LENGTHS[known]
     close = get_close_matches(name, _CONTEXT_LENGTHS, n=3, cutoff=0.4)
     hint = f"the closest known are {', '.join(close)}; " if close else ""
     raise UnknownModelError(
         f"the context length of model {shown_name(model)} is not known; {hint}give a budget in tokens instead"
     )
+
+
+def encoding_of(model: str) -> str | None:
+    """Return the name of the encoding that an OpenAI model reads, None for any other model.
+
+    Source: tiktoken, which knows families of names. o200k_harmony differs from o200k_base in special tokens alone.
+
+    >>> encoding_of("gpt-4o-mini"), encoding_of("openai/gpt-4-turbo"), encoding_of("claude-opus-4.5")
+    ('o200k_base', 'cl100k_base', None)
+    """
+    from tiktoken.model import encoding_name_for_model
+
+    with suppress(KeyError):
+        return encoding_name_for_model(_name(model)).replace("o200k_harmony", "o200k_base")
+    return None
+
+
+def _name(model: object) -> str:
+    """Return a model's name in lower case, without its maker."""
+    return _MAKERS.sub("", model.lower()) if isinstance(model, str) else ""

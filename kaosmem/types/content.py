@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from kaosmem.errors import InvalidContentError
-from kaosmem.types.json_values import JSONValue, check_text
+from kaosmem.types.json_values import JSONValue, check_json, check_text, json_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -57,7 +57,13 @@ class ThinkingBlock:
 
 @dataclass(frozen=True, slots=True)
 class ToolUseBlock:
-    """A call of a tool. `arguments` is JSON text as the model wrote it, so that it goes back unchanged."""
+    """A call of a tool. `arguments` is JSON text as the model wrote it, so that it goes back unchanged.
+
+    A mapping is accepted and becomes JSON text. Raises InvalidContentError for values that JSON can't hold.
+
+    >>> ToolUseBlock("call-1", "search", {"query": "notice period"}).arguments
+    '{"query":"notice period"}'
+    """
 
     id: str
     name: str
@@ -65,6 +71,20 @@ class ToolUseBlock:
     type: Literal["tool_use"] = "tool_use"
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
     __repr__ = _sized
+
+    if TYPE_CHECKING:  # what the generated one takes
+
+        def __init__(
+            self,
+            id: str,  # noqa: A002
+            name: str,
+            arguments: str | Mapping[str, JSONValue] = "{}",
+            type: Literal["tool_use"] = "tool_use",  # noqa: A002
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arguments, Mapping):
+            object.__setattr__(self, "arguments", _arguments(self.arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +159,7 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
     if isinstance(content, str):
         return check_text(content, "content")
     try:
-        given = tuple(content)
+        given = tuple(map(_with_arguments, content))
     except TypeError:
         raise InvalidContentError(
             f"content is a {type(content).__name__}; give a str or content blocks, such as TextBlock"
@@ -150,8 +170,26 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
     try:
         return _adapter().validate_python(given)
     except ValueError as error:
-        reason = error.errors()[0]["msg"][:_MAX_REASON_CHARS] if hasattr(error, "errors") else type(error).__name__
+        reason = _reason(error.errors()[0]) if hasattr(error, "errors") else type(error).__name__
         raise InvalidContentError(f"content is neither a str nor content blocks: {reason}") from None
+
+
+def _arguments(given: Mapping[str, JSONValue]) -> str:
+    return json_text(check_json(given, "arguments of a tool call"))
+
+
+def _with_arguments(block: Any) -> Any:
+    """Return a block, or the mapping of one, with the arguments of a call as JSON text."""
+    if isinstance(block, Mapping) and isinstance(arguments := block.get("arguments"), Mapping):
+        return {**block, "arguments": _arguments(arguments)}
+    return block
+
+
+def _reason(problem: Mapping[str, Any]) -> str:
+    """Return which field of which block is wrong, and why."""
+    block, *fields = problem["loc"] or ("?",)
+    where = f"block {block}{f', field {fields[-1]!r}' if len(fields) > 1 else ''}"
+    return f"{where}: {problem['msg'][:_MAX_REASON_CHARS]}"
 
 
 def stored_blocks(stored: JSONValue) -> tuple[ContentBlock, ...]:

@@ -373,6 +373,15 @@ def test_a_limit_that_limits_nothing_is_refused(make) -> None:
         ("claude-3-5-sonnet-latest", 200_000),
         ("claude-opus-4-20250514", 200_000),
         ("claude-opus-4-6", 1_000_000),
+        ("claude-opus-4.5", 200_000),
+        ("anthropic/claude-3.5-sonnet", 200_000),
+        ("claude-opus-5.5", 1_000_000),
+        ("claude-sonnet-5-5-20260901", 1_000_000),
+        ("claude-haiku-5.5", 200_000),
+        ("claude-fable-5.2", 200_000),
+        ("claude-mythos-preview", 200_000),
+        ("gpt-4-1106-preview", 128_000),
+        ("gpt-5-2", 400_000),
         ("us.anthropic.claude-sonnet-4-20250514-v1:0", 200_000),
         ("claude-3-5-sonnet@20240620", 200_000),
         ("gemini-2.5-flash-preview", 1_048_576),
@@ -387,7 +396,7 @@ def test_a_model_is_known_by_its_name_with_or_without_maker_size_and_date(name: 
     assert context_length(name) == tokens
 
 
-@pytest.mark.parametrize("name", ["gpt-4-32k", "gpt-4o-audio-preview", "claude-opus-4-99", "gpt-5.9", "", "x"])
+@pytest.mark.parametrize("name", ["gpt-4-32k", "gpt-4o-audio-preview", "claude-opus-4.99", "gpt-5.9", "", "x"])
 def test_another_model_is_not_taken_for_one_that_is_known(name: str) -> None:
     """The error names those that are close, and the way out."""
     with pytest.raises(ValueError, match="is not known") as raised:

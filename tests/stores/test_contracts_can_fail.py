@@ -37,31 +37,31 @@ MACHINE = "anything_in_any_order_does_what_plain_dicts_do"
 
 
 class LimitFromTheEnd(InMemoryHistoryProvider):
-    async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
+    async def get_messages(self, agent_id, session_id, limit=None, offset=0):
         messages = await super().get_messages(agent_id, session_id=session_id, offset=offset)
         return messages if limit is None else messages[-limit:] if limit else []
 
 
 class NewestFirst(InMemoryHistoryProvider):
-    async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
+    async def get_messages(self, agent_id, session_id, limit=None, offset=0):
         return (await super().get_messages(agent_id, session_id=session_id, limit=limit, offset=offset))[::-1]
 
 
 class ClearRunClearsThread(InMemoryHistoryProvider):
-    async def clear_run(self, agent_id, *, session_id, run_id):
+    async def clear_run(self, agent_id, session_id, run_id):
         await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
         await self.clear(agent_id, session_id=session_id)
 
 
 class ClearRunByPrefix(InMemoryHistoryProvider):
-    async def clear_run(self, agent_id, *, session_id, run_id):
+    async def clear_run(self, agent_id, session_id, run_id):
         await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
         thread = self._thread(agent_id, session_id)
         thread[:] = [each for each in thread if not each[0].startswith(run_id)]
 
 
 class EmptyRunIsARun(InMemoryHistoryProvider):
-    async def clear_run(self, agent_id, *, session_id, run_id):
+    async def clear_run(self, agent_id, session_id, run_id):
         if run_id:
             await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
         else:
@@ -74,18 +74,18 @@ class JoinedKeys(InMemoryHistoryProvider):
     def _key(self, agent_id, session_id):
         return f"{agent_id}:{session_id}"
 
-    async def append_many(self, agent_id, messages, *, session_id, run_id=""):
+    async def append_many(self, agent_id, messages, session_id, run_id=""):
         await super().get_messages(agent_id, session_id=session_id)
         await super().append_many(self._key(agent_id, session_id), messages, session_id="s", run_id=run_id)
 
-    async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
+    async def get_messages(self, agent_id, session_id, limit=None, offset=0):
         await super().get_messages(agent_id, session_id=session_id)
         key = self._key(agent_id, session_id)
         return await super().get_messages(key, session_id="s", limit=limit, offset=offset)
 
 
 class AppendsOneByOne(InMemoryHistoryProvider):
-    async def append_many(self, agent_id, messages, *, session_id, run_id=""):
+    async def append_many(self, agent_id, messages, session_id, run_id=""):
         for message in messages:
             await super().append_many(agent_id, [message], session_id=session_id, run_id=run_id)
             await asyncio.sleep(0)
@@ -115,20 +115,20 @@ class HandsOutItsState(InMemoryShortTermMemory):
 
 
 class KeepsForever(InMemoryLongTermMemory):
-    async def save(self, agent_id, content, *, namespace="default", ttl=None):
+    async def save(self, agent_id, content, namespace="default", ttl=None):
         memory_id = await super().save(agent_id, content, namespace=namespace, ttl=ttl)
         self._expiries.discard(((agent_id, namespace), memory_id))
         return memory_id
 
 
 class GetsFromAnyNamespace(InMemoryLongTermMemory):
-    async def get(self, agent_id, memory_id, *, namespace="default"):
+    async def get(self, agent_id, memory_id, namespace="default"):
         await super().get(agent_id, memory_id, namespace=namespace)
         return next((found for shelf in self._shelves.values() if (found := shelf.get(memory_id))), None)
 
 
 class SavesATextOnce(InMemoryLongTermMemory):
-    async def save(self, agent_id, content, *, namespace="default", ttl=None):
+    async def save(self, agent_id, content, namespace="default", ttl=None):
         for memory in await self.search(agent_id, content, namespace=namespace):
             if memory.content == content:
                 return memory.id
@@ -200,16 +200,17 @@ class KeepsEmptyCollections(InMemoryVectorStore):
 
 
 class FollowsArrows(InMemoryGraphStore):
-    async def get_neighbors(self, entity_id, *, depth=1, relationship_types=None):
-        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types)
+    async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
+        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
         ahead = tuple(each for each in found.relationships if depth > 1 or each.source == entity_id)
         return SubGraph(found.entities, ahead)
 
 
 class NarrowsAfterTheWalk(InMemoryGraphStore):
-    async def get_neighbors(self, entity_id, *, depth=1, relationship_types=None):
-        await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types)
+    async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
+        await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
         found = await super().get_neighbors(entity_id, depth=depth)
+        relationship_types = types if relationship_types is None else relationship_types
         kept = [each for each in found.relationships if relationship_types is None or each.type in relationship_types]
         ends = {entity_id} | {end for each in kept for end in (each.source, each.target)}
         return SubGraph(tuple(each for each in found.entities if each.id in ends), tuple(kept))
@@ -221,8 +222,8 @@ class LeavesEdges(InMemoryGraphStore):
 
 
 class InOrderOfAdding(InMemoryGraphStore):
-    async def get_neighbors(self, entity_id, *, depth=1, relationship_types=None):
-        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types)
+    async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
+        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
         order = {each: number for number, each in enumerate(self._graph)}
         return replace(found, entities=tuple(sorted(found.entities, key=lambda each: order[each.id])))
 
