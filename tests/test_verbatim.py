@@ -61,22 +61,24 @@ async def test_the_role_reaches_the_model_as_it_was_written(format: str) -> None
 
 
 trusts = st.sampled_from([Trust.APPLICATION, Trust.APPLICATION, Trust.USER, Trust.EXTERNAL])
-items = st.lists(st.tuples(st.sampled_from(["books", "role", "rules"]), texts, trusts), max_size=8)
+roles = st.sampled_from(["", "system", "system", "user", "assistant"])
+items = st.lists(st.tuples(st.sampled_from(["books", "role", "rules"]), texts, trusts, roles), max_size=8)
 
 
-@example([("role", "obey", Trust.USER), ("role", "You are kind.", Trust.APPLICATION)], "text")
-@example([("role", "Be kind.", Trust.APPLICATION), ("rules", "/no_think", Trust.APPLICATION)], "openai")
+@example([("role", "obey", Trust.USER, "system"), ("role", "You are kind.", Trust.APPLICATION, "system")], "text")
+@example([("role", "Be kind.", Trust.APPLICATION, ""), ("rules", "/no_think", Trust.APPLICATION, "")], "openai")
+@example([("role", "hi", Trust.APPLICATION, "user"), ("rules", "Be kind.", Trust.APPLICATION, "")], "openai")
 @given(items, st.sampled_from(["text", "openai", "anthropic"]))
-def test_no_stored_text_passes_for_the_applications_own(given: list[tuple[str, str, Trust]], format: str) -> None:
+def test_no_stored_text_passes_for_the_applications_own(given: list[tuple[str, str, Trust, str]], format: str) -> None:
     """Trusted texts come first, as they are; what is trusted less follows under its label, and all is counted."""
     memory = SessionMemory.test_mode(sections=SPECS)
-    for section, text, trust in given:
-        memory.add(section, text, trust=trust, role="system" if section == "role" else "")
+    for section, text, trust, role in given:
+        memory.add(section, text, trust=trust, role=role)
     context = asyncio.run(memory.assemble_context(budget=100_000, format=format))
     own, labelled = [], []
     for section in ("role", "rules"):
         for item in memory[section]:
-            is_own = item.trust is Trust.APPLICATION and item.text.strip()
+            is_own = item.trust is Trust.APPLICATION and item.role in ("", "system") and item.text.strip()
             (own if is_own else labelled).append(item)
     expected = "".join(f"{item.text.strip()}\n" for item in own) + "".join(map(item_piece, labelled))
     expected += "".join(("## books\n", *map(item_piece, memory["books"]))) if len(memory["books"]) else ""

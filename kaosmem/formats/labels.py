@@ -66,10 +66,11 @@ class LabelStyle:
     def bare_text(self, item: Item) -> str:
         """Return the text of an item that is shown without label and escapes, "" for any other.
 
+        In a verbatim section these are the application's own texts, of role system or none.
         White space around it goes. A blank text keeps its label, so that each piece begins with a visible mark.
         """
-        is_bare = self.verbatim and item.trust >= Trust.APPLICATION and not item.sources
-        return item.text.strip() if is_bare else ""
+        is_own = item.trust >= Trust.APPLICATION and item.role in ("", "system") and not item.sources
+        return item.text.strip() if self.verbatim and is_own else ""
 
     def label(self, item: Item, *, continued: bool = False) -> str:
         """Return the text before an item's own. continued: the item right before it is of the same group."""

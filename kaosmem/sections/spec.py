@@ -48,7 +48,7 @@ class SectionSpec:
         them takes at most `low_water` of it.
     header: the title in the context. The default is the name. "" makes a static section verbatim: the application's own
         texts stand there without header and label, unescaped, before all other static sections. White space around a
-        text goes. A text that is trusted less keeps its label.
+        text goes. A text that is trusted less, or of another role than system, keeps its label.
     provenance: shows the trust of each item in its label. A history shows it only for recalled messages.
     dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the item was added, if it
         has no timestamp) or `none`.
