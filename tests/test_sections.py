@@ -157,9 +157,25 @@ def test_an_item_larger_than_its_section_is_refused_by_every_policy_but_none() -
 def test_a_result_never_evicts_its_own_call() -> None:
     """A unit that outgrows the section is refused rather than torn."""
     section = section_of(call("ask", "1"), budget=15)
-    with pytest.raises(SectionFullError, match="waits for a result"):
+    with pytest.raises(SectionFullError, match="the item's own unit stay; unpin or remove items, or raise its budget"):
         section.add(result("answer", "1"))
     assert [each.id for each in section] == ["ask"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "advice"),
+    [
+        ("refuse", "choose a policy that evicts"),
+        ("fifo", "unpin or remove items"),
+        ("priority", "of a higher priority"),
+    ],
+)
+def test_a_full_section_gives_advice_for_its_policy(policy: str, advice: str) -> None:
+    """Only a policy that evicts nothing is to be replaced by one that does."""
+    section = section_of(item("a", tokens=20, pinned=True), budget=20, eviction=policy)
+    with pytest.raises(SectionFullError, match=advice) as raised:
+        section.add(item("b", tokens=5))
+    assert ("choose a policy" in str(raised.value)) == (policy == "refuse")
 
 
 def test_an_update_keeps_place_and_offset_and_archives_what_was() -> None:

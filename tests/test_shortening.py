@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
     Context,
+    ItemTooLargeError,
     Reason,
     SectionSpec,
     SessionMemory,
@@ -21,6 +22,7 @@ from kaosmem import (
     WindowTooSmallError,
 )
 from kaosmem.assembly.shortening import levelled
+from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from tests.test_promises import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
@@ -164,3 +166,49 @@ def test_levels_fill_the_room_and_cut_only_the_highest(sizes: list[int], room: i
     cut = [level for level, size in zip(levels, sizes, strict=True) if level < size]
     assert not cut or max(cut) - min(cut) <= 1
     assert all(level <= max(cut) + 1 for level in levels) if cut else levels == sizes
+
+
+@pytest.mark.parametrize("blocks", [False, True], ids=["text", "blocks"])
+async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_shown_cut(tmp_path, blocks: bool) -> None:
+    """The call stays answered, the note names the whole, and so it is when the session is opened again."""
+    text = long_text(40_001)
+    async with SessionMemory.open(tmp_path, "s") as memory:
+        memory.add("messages", "Find the fee.")
+        memory.add("messages", [ToolUseBlock("c1", "read")], role="assistant")
+        content = (TextBlock(text),) if blocks else text
+        shown = memory.add("messages", [ToolResultBlock("c1", content)], role="tool", id="page", key="k")
+        assert (await memory.fetch("page")).tokens > 40_000
+    async with SessionMemory.open(tmp_path, "s") as memory:
+        assert memory.get(shown.id) == shown
+        assert memory["messages"].used < 5_000
+        whole = await memory.fetch("page")
+        assert whole.text == text
+        assert [item.id for item in await memory.expand(shown.id)] == ["page"]
+        context = await memory.assemble_context(budget=8_000, format="openai")
+        check_openai_messages(context.messages)
+        assert f"shortened from {whole.tokens:,} tokens; item page is the whole" in context.messages[-1]["content"]
+        await memory.forget("page")
+        assert shown.id not in memory
+
+
+async def test_results_that_fill_a_section_together_are_shown_ever_shorter() -> None:
+    """Of a batch each result answers its call, though the batch has no room as a whole."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", [ToolUseBlock(f"c{each}", "read") for each in range(8)], role="assistant")
+    shown = [memory.add("messages", [ToolResultBlock(f"c{each}", long_text(9_000))], role="tool") for each in range(8)]
+    assert memory["messages"].used <= 32_000
+    assert all((await memory.fetch(source)).tokens > 8_000 for item in shown for source in item.sources)
+    assert len(shown[-1].sources) == 1
+    context = await memory.assemble_context(budget=40_000, format="anthropic")
+    check_anthropic_messages(context.messages, context.system)
+    assert "no result was recorded" not in str(context.messages)
+
+
+def test_only_a_result_is_cut_when_it_is_added() -> None:
+    """Any other item that is larger than its section is refused, and nothing has changed."""
+    memory = SessionMemory.test_mode()
+    with pytest.raises(ItemTooLargeError, match="split it, or raise the section's budget"):
+        memory.add("messages", long_text(40_001))
+    with pytest.raises(ItemTooLargeError):
+        memory.add("findings", [ToolResultBlock("c1", long_text(40_001))], role="tool")
+    assert len(memory["messages"]) == len(memory["messages"].archive) == 0

@@ -15,7 +15,7 @@ from kaosmem.assembly.allocation import FRAME, Need, allocate, scaled_floors, wi
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
 from kaosmem.assembly.costs import Costs, check_required, measure
 from kaosmem.assembly.packing import Packing
-from kaosmem.assembly.shortening import Shortened, Shortener
+from kaosmem.assembly.shortening import Shortened, Shortener, shortened
 from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, WindowTooSmallError
 from kaosmem.formats import Format
 from kaosmem.names import shown_name
@@ -36,6 +36,7 @@ __all__ = [
     "check_required",
     "measure",
     "preview",
+    "shortened",
 ]
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import ContentBlock, DocumentBlock, Item, TextBlock, ToolResultBlock
+from kaosmem.types import ContentBlock, DocumentBlock, Item, TextBlock, ToolResultBlock, block_text
 
 P = TypeVar("P")
 
@@ -162,6 +162,14 @@ class Shortener:
         return shortest
 
 
+def shortened(item: Item, limit: int, *, counter: TokenCounter) -> Item:
+    """Return a copy of an item in about `limit` tokens, with a note that names the whole.
+
+    If its texts cannot be cut to fewer tokens, return the item itself.
+    """
+    return Shortener((), {}, counter=counter)._item(item, limit)
+
+
 def levelled(sizes: Sequence[int], room: int) -> list[int]:
     """Return sizes cut to one level, so that they add up to at most `room`."""
     levels, left = [0] * len(sizes), room
@@ -178,4 +186,6 @@ def _cuttable_text(block: ContentBlock) -> str | None:
             return block.text
         case ToolResultBlock(content=str(text)):
             return text
+        case ToolResultBlock() if all(isinstance(part, TextBlock) for part in block.content):
+            return block_text(block)
     return None

@@ -9,6 +9,8 @@ from kaosmem.arguments import check_count, check_listed
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.types import ChatMessage, ImageBlock, TextBlock, ToolResultBlock
 
+_ELLIPSIS = "…"
+
 
 class ToolResultCompactionStrategy:
     """Cuts the text of each tool result to its beginning and a marker, together at most `max_chars` long.
@@ -50,10 +52,15 @@ class ToolResultCompactionStrategy:
         return result
 
     def _cuts(self, text: str) -> Iterator[str]:
-        """Yield what may stand for a text that is too long: as much of it as there is room for, then ever less."""
+        """Yield shorter forms of a text that is too long: its beginning and a marker, then ever less of it.
+
+        Where no whole marker has room, an ellipsis stands for the rest.
+        """
         room = self.max_chars - len(_marker(len(text)))
+        has_marker = room >= 0
+        room = room if has_marker else self.max_chars - len(_ELLIPSIS)
         while len(text) > self.max_chars:
-            yield (text[: max(0, room)] + _marker(len(text) - max(0, room)))[: self.max_chars]
+            yield text[:room] + (_marker(len(text) - room) if has_marker else _ELLIPSIS)
             if room <= 0:
                 return
             room //= 2

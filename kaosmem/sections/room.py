@@ -85,8 +85,7 @@ def _choose_victims(
         raise SectionFullError(
             f"section {spec.name!r} is full: item {shown(item.id)} needs "
             + (f"{excess} tokens" if excess > 0 else f"{surplus} place")
-            + f" more than its policy {spec.eviction!r} can free: what is pinned, waits for a result or "
-            "outranks the item stays; raise its budget or max_items, or choose a policy that evicts"
+            + f" more than its policy {spec.eviction!r} can free; {_advice(spec)}"
         )
     return _ids(held, victims)
 
@@ -95,6 +94,15 @@ def _may_leave(held: Holdings, item: Item) -> bool:
     """Return whether an item, new or updated, can be archived without tearing a unit."""
     unit, link = [each for first in held.would_join(item) for each in held.unit(first)[0]], Link.of(item)
     return link.is_plain and not item.pinned and all(each.id == item.id for each in unit)
+
+
+def _advice(spec: SectionSpec) -> str:
+    """Return the reason why a full section cannot evict enough, and the remedy."""
+    limit = "budget" if spec.max_items is None else "budget or max_items"
+    if POLICIES[spec.eviction].key is None:
+        return f"it evicts nothing: remove items, raise its {limit}, or choose a policy that evicts, such as 'fifo'"
+    stays = "pinned items, calls that wait for their results and the item's own unit stay"
+    return f"{stays}; unpin or remove items, or raise its {limit}"
 
 
 def _ids(held: Holdings, firsts: Iterable[int]) -> list[str]:

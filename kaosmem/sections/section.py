@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.required import is_required
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.substitution import Replaced, Substitution
+from kaosmem.sections.substitution import Replaced, Substitution, message_of, substitution
 from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
@@ -249,6 +250,27 @@ class Section:
         self._log("add", item=item, evicted=evicted or [])
         if evicted is None:
             self.evict((item.id,))
+
+    def add_shortened(self, item: Item, shorter: Item, *, new_id: Callable[[str], str]) -> Item:
+        """Add an item to the archive and a shorter copy of it to the section, and return the copy.
+
+        shorter: the item with less content. The copy has an id of its own and names the item as its source.
+        Raises as `add`; then nothing has changed.
+        """
+        self._check_change(item)
+        check_extent(item)
+        evicted = choose_leaving(self.spec, self._ledger.held, shorter, tokens=shorter.tokens, items=1)
+        self._ledger.add(item, evicted)
+        self._log("add", item=item, evicted=evicted)
+        change = substitution(
+            [item],
+            [replace(message_of(item), content=shorter.content)],
+            budget=self.budget or 0,
+            count=lambda _: shorter.tokens,
+            new_id=new_id,
+        )
+        self.compact(change)
+        return change.items[0][1]
 
     def update(self, item: Item) -> None:
         """Put an item in the place of the live one with its id, which goes to the archive.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from kaosmem.arguments import check_several
+from kaosmem.assembly import shortened
 from kaosmem.errors import DuplicateItemError, InvalidArgumentError, InvalidContentError, UnknownItemError
 from kaosmem.names import check_item_id, shown, shown_name
 from kaosmem.sections import Section, SectionSpec
@@ -23,6 +24,10 @@ from kaosmem.types import (
     is_integer,
     trust_of,
 )
+from kaosmem.units import Link
+
+_SHOWN_SHARES = (8, 64, 512)
+"""A result that its section has no room for is shown in one of these fractions of the section's budget."""
 
 
 class ItemFactory:
@@ -89,6 +94,15 @@ class ItemFactory:
             sources=sources,
             trust=self._trust(spec, role, checked, sources, None if trust is None else _known_trust(trust)),
         )
+
+    def shortened(self, spec: SectionSpec, item: Item) -> Iterator[Item]:
+        """Yield ever shorter copies of a tool's result, each with a note, for a section that has no room for it."""
+        if spec.placement != "history" or spec.budget is None or not Link.of(item).is_results:
+            return
+        for share in _SHOWN_SHARES:
+            copy = shortened(item, spec.budget // share, counter=self._counter)
+            if copy.tokens < item.tokens:
+                yield copy
 
     def section_of(self, item_id: str) -> Section | None:
         """Return the section that has a live item. Raises InvalidNameError for what can't be an id."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,7 +20,9 @@ from kaosmem.errors import (
     ConflictError,
     CorruptionError,
     ForgetIncompleteError,
+    ItemTooLargeError,
     ReadOnlyError,
+    SectionFullError,
     SourceUnavailableError,
     TestIsolationError,
     UnknownItemError,
@@ -470,6 +472,9 @@ class SessionMemory:
         UnknownItemError for a source that was forgotten, ItemTooLargeError, SectionFullError, ReadOnlyError; then
         nothing has changed.
 
+        A tool's result that is too large for its history is stored whole in the archive. The section shows the
+        beginning and the end, under another id, with a note that names the whole. So its call stays answered.
+
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("documents", "Notice is thirty days.", metadata={"source": "msa.pdf"})
         >>> item.tokens
@@ -490,11 +495,25 @@ class SessionMemory:
             trust=trust,
         )
         self._check_required(target, item)
-        target.add(item)
+        item = self._taken_in(target, item)
         # While its text is at hand: the turn that first shows it need not.
         statement(item)
         if target.spec.placement != "history":
             measure(item, self.counter, target.spec.labels)
+        return item
+
+    def _taken_in(self, target: Section, item: Item) -> Item:
+        """Add an item, or the longest copy of a tool's result that the section takes. Return the live item.
+
+        Raises ItemTooLargeError and SectionFullError; then nothing has changed.
+        """
+        try:
+            target.add(item)
+        except (ItemTooLargeError, SectionFullError):
+            for copy in self._factory.shortened(target.spec, item):
+                with suppress(SectionFullError):
+                    return target.add_shortened(item, copy, new_id=self._factory.free_id)
+            raise
         return item
 
     def add_many(

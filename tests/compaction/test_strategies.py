@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -177,6 +178,15 @@ def test_a_long_result_is_cut_to_its_beginning_and_a_marker(text: str, max_chars
         kept, _, rest = shown.rpartition("[")
         assert text.startswith(kept)
         assert rest == f"{len(text) - len(kept)} chars truncated]"
+
+
+@pytest.mark.parametrize("max_chars", range(1, 40))
+def test_a_tiny_limit_leaves_a_whole_marker_or_an_ellipsis(max_chars: int) -> None:
+    text = "The fee is 5 % of the price. " * 20
+    cut = compacted(ToolResultCompactionStrategy(max_chars), group("c", result=text))[1].text
+    assert len(cut) <= max_chars
+    assert re.search(r"\[\d+ chars truncated\]$|…$", cut)
+    assert text.startswith(re.sub(r"\[\d+ chars truncated\]$|…$", "", cut))
 
 
 @pytest.mark.parametrize("char", [" ", "=", "x", "\n", "é"])
