@@ -167,7 +167,7 @@ def test_a_result_never_evicts_its_own_call() -> None:
     [
         ("refuse", "choose a policy that evicts"),
         ("fifo", "unpin or remove items"),
-        ("priority", "of a higher priority"),
+        ("lru", "unpin or remove items"),
     ],
 )
 def test_a_full_section_gives_advice_for_its_policy(policy: str, advice: str) -> None:

@@ -254,14 +254,18 @@ class Section:
     def add_shortened(self, item: Item, shorter: Item, *, new_id: Callable[[str], str]) -> Item:
         """Add an item to the archive and a shorter copy of it to the section, and return the copy.
 
-        shorter: the item with less content. The copy has an id of its own and names the item as its source.
+        shorter: the item with less content. The copy has an id of its own and names the item as its source. If it is
+        outranked, only the item is kept, in the archive, and returned.
         Raises as `add`; then nothing has changed.
         """
         self._check_change(item)
         check_extent(item)
         evicted = choose_leaving(self.spec, self._ledger.held, shorter, tokens=shorter.tokens, items=1)
-        self._ledger.add(item, evicted)
-        self._log("add", item=item, evicted=evicted)
+        self._ledger.add(item, evicted or [])
+        self._log("add", item=item, evicted=evicted or [])
+        if evicted is None:
+            self.evict((item.id,))
+            return item
         change = substitution(
             [item],
             [replace(message_of(item), content=shorter.content)],
