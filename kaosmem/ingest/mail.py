@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import email.policy
 import re
 from collections.abc import Iterator
 from datetime import UTC
-from email.message import EmailMessage
+from email.header import decode_header, make_header
+from email.message import Message
 from email.parser import BytesParser
+from email.utils import parseaddr, parsedate_to_datetime
 
 from kaosmem.ingest.files import one_line, storable
 from kaosmem.ingest.parts import Lost, Part
 from kaosmem.ingest.pieces import Syntax, cut
+from kaosmem.ingest.web import html_text
 from kaosmem.types import JSONValue
 
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _MAX_ROLE_CHARS = 64
+_MAX_HEADER_CHARS = 2_000
 _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\d{4}\r?\n")
 
 
@@ -33,45 +36,59 @@ def read_mailbox(data: bytes) -> Iterator[Part | Lost]:
 
 
 def _message(data: bytes, place: str) -> Iterator[Part | Lost]:
-    message = BytesParser(EmailMessage, policy=email.policy.default).parsebytes(data)
-    headers = {name: one_line(str(message[name])) for name in _SHOWN_HEADERS if message[name]}
-    shown = "\n".join(f"{name}: {value}" for name, value in headers.items())
+    # The newer policies parse long headers in quadratic time.
+    message = BytesParser().parsebytes(data)
+    headers = {name: header for name in _SHOWN_HEADERS if (header := _header(message, name))}
+    shown = "\n".join(f"{name}: {header}" for name, header in headers.items())
     metadata: dict[str, JSONValue] = {}
     if subject := headers.get("Subject"):
         metadata["title"] = metadata["heading"] = subject
-    if timestamp := _timestamp(message):
+    if timestamp := _timestamp(headers.get("Date", "")):
         metadata["timestamp"] = timestamp
-    text = storable(f"{shown}\n\n{_body(message)}")
+    parts = [part for part in message.walk() if not part.is_multipart()]
+    body = max(filter(_is_body, parts), key=lambda part: part.get_content_subtype() == "plain", default=None)
+    text = storable(f"{shown}\n\n{_text(body) if body else ''}")
     untitled = (piece._replace(title="") for piece in cut(text, Syntax.TEXT))
-    yield Part(untitled, place, metadata=metadata, role=_sender(message))
-    for attachment in message.iter_attachments():
-        name = one_line(attachment.get_filename() or attachment.get_content_type(), 100)
-        yield Lost(f"{place}/{name}", "an attachment", "save it as a file of its own")
+    yield Part(untitled, place, metadata=metadata, role=_sender(headers.get("From", "")))
+    for part in parts:
+        if not _is_body(part):
+            name = one_line(part.get_filename() or part.get_content_type(), 100)
+            yield Lost(f"{place}/{name}", "an attachment", "save it as a file of its own")
 
 
-def _body(message: EmailMessage) -> str:
-    body = message.get_body(("plain", "html"))
-    if body is None:
-        return ""
+def _is_body(part: Message) -> bool:
+    return part.get_content_type() in ("text/plain", "text/html") and part.get_filename() is None
+
+
+def _text(part: Message) -> str:
+    data = part.get_payload(decode=True)
+    data = data if isinstance(data, bytes) else b""
     try:
-        content = str(body.get_content())
-    except (LookupError, ValueError):  # an unknown charset, or none that fits
-        content = bytes(body.get_payload(decode=True) or b"").decode("utf-8", "replace")
-    if body.get_content_subtype() == "html":
-        from kaosmem.ingest.web import html_text
-
-        return html_text(content)
-    return content
+        text = data.decode(part.get_content_charset("utf-8"))
+    except (LookupError, ValueError):  # an unknown charset, or bytes that are not of it
+        text = data.decode("utf-8", "replace")
+    if part.get_content_subtype() != "html":
+        return text
+    return html_text(text)
 
 
-def _sender(message: EmailMessage) -> str:
-    senders = getattr(message["From"], "addresses", ())
-    name = one_line(senders[0].display_name or senders[0].addr_spec, _MAX_ROLE_CHARS) if senders else ""
+def _header(message: Message, name: str) -> str:
+    """Return a header as text; of a longer one, the beginning."""
+    value = str(message[name] or "")[:_MAX_HEADER_CHARS]
+    try:
+        return one_line(str(make_header(decode_header(value))))
+    except (LookupError, ValueError):  # an unknown charset, or words that are not encoded as they say
+        return one_line(value)
+
+
+def _sender(header: str) -> str:
+    name = one_line(next(filter(None, parseaddr(header)), ""), _MAX_ROLE_CHARS)
     return name if name.isprintable() else ""
 
 
-def _timestamp(message: EmailMessage) -> str:
-    sent = getattr(message["Date"], "datetime", None)
-    if sent is None:
+def _timestamp(header: str) -> str:
+    try:
+        sent = parsedate_to_datetime(header)
+    except (ValueError, OverflowError):
         return ""
-    return str((sent.replace(tzinfo=UTC) if sent.tzinfo is None else sent).isoformat())
+    return (sent.replace(tzinfo=UTC) if sent.tzinfo is None else sent).isoformat()

@@ -95,6 +95,8 @@ def _segments(lines: list[_Line], heading_at: _HeadingAt, fenced: dict[int, int]
         may_be_heading = position not in fenced and len(lines[position].bare) <= _MAX_HEADING_CHARS
         heading = heading_at(lines, position) if may_be_heading else None
         if heading is None:
+            if headings_from is not None:
+                _share(paths, headings_from)
             strength = fenced[position] if position in fenced else _strength(lines, position)
             strengths.append(strength if headings_from is None else GLUED)
             paths.append(outline.path)
@@ -105,13 +107,19 @@ def _segments(lines: list[_Line], heading_at: _HeadingAt, fenced: dict[int, int]
         strengths += [HEADING - level if headings_from is None else GLUED] + [GLUED] * (heading.lines - 1)
         headings_from = position if headings_from is None else headings_from
         position += heading.lines
-        # A heading with nothing under it but the next one is part of that one's path, not a passage.
-        paths[headings_from:] = [outline.path] * (position - headings_from)
+        paths += [outline.path] * heading.lines
+    if headings_from is not None:
+        _share(paths, headings_from)
     _begin_at_anchors(lines, strengths, paths)
     return [
         Segment(line.number, line.number, line.start, line.end, strength, path)
         for line, strength, path in zip(lines, strengths, paths, strict=True)
     ]
+
+
+def _share(paths: list[Path], start: int) -> None:
+    """Put headings that stand directly above another one under the path of that one: they are no passage."""
+    paths[start:] = [paths[-1]] * (len(paths) - start)
 
 
 class _Outline:
