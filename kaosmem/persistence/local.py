@@ -251,7 +251,9 @@ class LocalStorage:
     def _write_all(self, descriptor: int, data: bytes) -> None:
         left = memoryview(data)
         while left:
-            left = left[self._disk.write(descriptor, left) :]
+            if not (written := self._disk.write(descriptor, left)):
+                raise OSError(errno.EIO, "the disk takes no more bytes")
+            left = left[written:]
 
     def _sweep_all(self, folder: str) -> None:
         with suppress(FileNotFoundError):

@@ -108,7 +108,7 @@ def filesystem_of(location: Location) -> AbstractFileSystem:
 def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     """Return the local folder that a location is, or else its filesystem and the path in it."""
     if isinstance(location, os.PathLike) or (isinstance(location, str) and "://" not in location):
-        return _folder(Path(location))
+        return _folder(location)
     from fsspec import AbstractFileSystem
     from fsspec.core import url_to_fs
     from fsspec.implementations.dirfs import DirFileSystem
@@ -133,19 +133,20 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     while isinstance(inner, DirFileSystem):
         below, inner = "/".join(filter(None, (inner.path.rstrip("/"), below))), inner.fs
     if isinstance(inner, LocalFileSystem):
-        return _folder(Path(below or "/"))
+        return _folder(below or "/")
     return filesystem, path.rstrip("/")
 
 
-def _folder(given: Path) -> Path:
+def _folder(given: str | os.PathLike[str]) -> Path:
     """Return a local folder, which need not be there yet. Raises InvalidNameError for a file and an impossible path."""
     try:
-        path = given.expanduser().resolve()
+        path = Path(given).expanduser().resolve()
         is_file = path.is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop, no home, no working directory, a NUL
+    # Too long, a loop, no home, no working directory, a NUL, bytes in place of a text.
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise InvalidNameError(
-            f"no session can be kept in {shown(str(given))}: {why}; give the absolute path of a folder"
+            f"no session can be kept in {shown_location(given)}: {why}; give the absolute path of a folder"
         ) from None
     if is_file:
         raise InvalidNameError(f"no session can be kept in {shown(str(path))}, which is a file; give a folder")

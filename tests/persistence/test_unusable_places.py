@@ -108,6 +108,14 @@ async def test_a_lock_that_is_always_deleted_ends_the_save(tmp_path: Path, monke
             await session(tmp_path, "a")
 
 
+async def test_a_disk_that_takes_nothing_ends_the_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that writes no byte and raises nothing is an error, not a reason to try for ever."""
+    monkeypatch.setattr(Disk, "write", lambda *_: 0)
+    async with asyncio.timeout(60):
+        with pytest.raises(DurabilityError, match="takes no more bytes"):
+            await session(tmp_path, "a")
+
+
 async def test_a_save_that_always_loses_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A storage that answers each commit with a conflict ends the save in one, after a bounded number of tries."""
     tried: list[int] = []
