@@ -29,6 +29,7 @@ from kaosmem import (
     LLMSummarizingCondenser,
     Observation,
     ObservationMaskingCondenser,
+    RecentEventsCondenser,
     RollingConfig,
     SessionMemory,
     TextBlock,
@@ -198,6 +199,7 @@ CONDENSERS: dict[str, Callable[[], Condenser | None]] = {
     "no condenser": lambda: None,
     "forgetting": lambda: AmortizedForgettingCondenser(RollingConfig(max_size=400)),
     "summarizing": lambda: LLMSummarizingCondenser(ScriptedLLM(lambda _: "All is well so far.")),
+    "recent events": lambda: RecentEventsCondenser(),
     "masking": lambda: ObservationMaskingCondenser(),
 }
 LINEAR = "masking"

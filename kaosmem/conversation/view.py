@@ -111,6 +111,16 @@ class View(Sequence[Event]):
         self._ordinals()
         return self._revisions
 
+    @property
+    def protected(self) -> set[int]:
+        """The positions of the whole units of what no condenser forgets."""
+        return {place for position in self.kept for place in self.unit(position)}
+
+    def unit(self, position: int) -> list[int]:
+        """Return the positions of the entries that stay together with one, ascending: a round, or the entry alone."""
+        shown = self._ordinals()
+        return [bisect_left(shown, ordinal) for ordinal in self._unit(shown[position])]
+
     def whole(self, start: int, stop: int) -> tuple[int, int]:
         """Return where entries begin and end with all that belongs together with any of them.
 

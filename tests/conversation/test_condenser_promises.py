@@ -39,7 +39,7 @@ from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_json, event_of
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, condensers, rolling, worked
-from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
+from tests.conversation.logs import LOGS, agent, call, ids, logged, loop, result, shown, system, user, view_of
 
 REQUEST = CondensationRequest()
 
@@ -77,6 +77,22 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
             assert all(isinstance(event, Condensation) for event in log[len(taken) :])
 
     asyncio.run(scenario())
+
+
+@given(LOGS, st.integers(0, 4), st.integers(1, 8))
+def test_the_first_and_the_newest_units_are_shown_with_what_is_protected(log: EventLog, keep: int, more: int) -> None:
+    """From the first cuts at or after the limits, as a look at the whole view finds them."""
+    view, outline = log.view, ViewOutline(log.view)
+    head = outline.next_cut(keep)
+    tail = outline.next_cut(max(head, len(view) - more))
+    stays = [
+        event
+        for unit in outline.units
+        for event in (outline.events[place] for place in unit)
+        if unit[0] in outline.kept or unit[-1] == len(view) - 1 or not head <= unit[0] < tail
+    ]
+    recent = asyncio.run(RecentEventsCondenser(RecentEventsConfig(keep, keep + more)).condense(view))
+    assert list(recent) == sorted(stays, key=list(view).index)
 
 
 FOUND = "found it in the client, " * 6

@@ -170,7 +170,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert self.view.cut_points == cut_points([event.link for event in self.plain.shown()])
         assert self.view.unhandled_condensation_request == again.unhandled_condensation_request == self.plain.asked
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
-        assert ViewOutline(self.view).kept == kept_of(self.plain.shown(), self.plain.waiting())
+        assert ViewOutline(self.view).kept == self.view.protected == kept_of(self.plain.shown(), self.plain.waiting())
 
     @invariant()
     def offsets_are_those_of_what_is_shown(self) -> None:
@@ -182,6 +182,8 @@ class ViewMachine(RuleBasedStateMachine):
         """What is made of a part of it is what is made of all of it, and the newest begin where it may be cut."""
         cuts, units, count = {*self.view.cut_points}, ViewOutline(self.view).units, len(self.view)
         for place in range(count):
+            assert tuple(self.view.unit(place)) in units
+            assert place in self.view.unit(place)
             start, stop = self.view.whole(place, place + 1)
             assert start <= place < stop
             its = [tuple(start + each for each in unit) for unit in ViewOutline(self.view, start, stop).units]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from kaosmem.arguments import check_count, check_instance
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
-from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError
@@ -80,16 +79,32 @@ class RecentEventsCondenser(Condenser):
         return f"{type(self).__name__}({self.config})"
 
     async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
-        """Return the entries that are shown; a unit of several is shown whole or not."""
-        outline = ViewOutline(view)
-        head = outline.next_cut(self.config.keep_first)
-        tail = outline.next_cut(max(head, len(view) - (self.config.max_events - self.config.keep_first)))
-        newest = len(view) - 1
-        kept = {
-            place
-            for unit in outline.units
-            for place in unit
-            if place in outline.kept or unit[-1] == newest or not head <= unit[0] < tail
-        }
-        events = (event for place, event in enumerate(view) if place in kept)
-        return View(events, view.unhandled_condensation_request)
+        """Return the entries that are shown; a unit of several is shown whole or not.
+
+        It takes time in proportion to these, however long the view is.
+        """
+        count = len(view)
+        head = _head(view, min(self.config.keep_first, count))
+        tail = _tail(view, max(head, count - (self.config.max_events - self.config.keep_first)))
+        between = view.protected.union(view.unit(count - 1) if count else ())
+        places = [*range(head), *sorted(place for place in between if head <= place < tail), *range(tail, count)]
+        return View([view[place] for place in places], view.unhandled_condensation_request)
+
+
+def _head(view: View, stop: int) -> int:
+    """Return the first position from `stop` on that has no unit on both sides."""
+    position = 0
+    while position < stop:
+        stop = max(stop, view.unit(position)[-1] + 1)
+        position += 1
+    return stop
+
+
+def _tail(view: View, start: int) -> int:
+    """Return the first position from `start` on that has no unit on both sides, found from the end."""
+    first = found = len(view)
+    for position in range(len(view) - 1, start - 1, -1):
+        first = min(first, view.unit(position)[0])
+        if first == position:
+            found = position
+    return found

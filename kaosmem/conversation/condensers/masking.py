@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from kaosmem.arguments import check_count, check_instance
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
-from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.event import Event
 from kaosmem.conversation.observation import Observation
 from kaosmem.conversation.view import View
@@ -58,7 +57,7 @@ class MaskingCondenser(Condenser):
 
     async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
         """Return the view with placeholders; what is protected stays."""
-        kept = ViewOutline(view).kept
+        kept = view.protected
         events = list(view)
         known, self._masked = self._masked, {}
         for position in self.masked(view):
