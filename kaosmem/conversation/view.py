@@ -121,6 +121,13 @@ class View(Sequence[Event]):
         shown = self._ordinals()
         return [bisect_left(shown, ordinal) for ordinal in self._unit(shown[position])]
 
+    def with_ids(self, ids: Collection[int]) -> list[Event]:
+        """Return the entries that have one of these ids."""
+        shown = self._ordinals()
+        ordinals = sorted(self._places[each] for each in self._found(ids))
+        at = [bisect_left(shown, ordinal) for ordinal in ordinals]
+        return [self._at(o) for o, place in zip(ordinals, at, strict=True) if shown[place : place + 1] == [o]]
+
     def whole(self, start: int, stop: int) -> tuple[int, int]:
         """Return where entries begin and end with all that belongs together with any of them.
 
@@ -219,14 +226,8 @@ class View(Sequence[Event]):
 
     def _condense(self, record: Condensation) -> None:
         self._ordinals()
-        self._places.update(zip([event.id for event in self._entries[self._placed :]], count(self._placed)))
-        self._places.pop(UNLOGGED, None)
-        self._placed = len(self._entries)
-        places, forgets = self._places, record.forgets
-        if len(forgets) < len(places):
-            found = set(filter(places.__contains__, forgets))
-        else:
-            found = set(filter(forgets.__contains__, places))
+        forgets = record.forgets
+        found = self._found(forgets)
         if record.shows_summary:
             found.update(self._covered(forgets))
             self._replaced[record.id] = found
@@ -237,6 +238,16 @@ class View(Sequence[Event]):
         if record.shows_summary:
             summary = self._summaries[record.id] = _summary(record, forgotten)
             self._put_in(summary, record.summary_offset or 0)
+
+    def _found(self, ids: Collection[int]) -> set[int]:
+        """Return the ids that entries have."""
+        places = self._places
+        places.update(zip([event.id for event in self._entries[self._placed :]], count(self._placed)))
+        places.pop(UNLOGGED, None)
+        self._placed = len(self._entries)
+        if len(ids) < len(places):
+            return set(filter(places.__contains__, ids))
+        return set(filter(ids.__contains__, places))
 
     def _covered(self, forgotten: Collection[int]) -> list[int]:
         """Return the ids of the summaries in place of nothing but forgotten events, or summaries of such."""
@@ -320,7 +331,8 @@ class View(Sequence[Event]):
         return len(self._ordinals())
 
     def __iter__(self) -> Iterator[Event]:
-        return map(self._at, self._ordinals())
+        shown = self._ordinals()
+        return map(self._at if self._words else self._entries.__getitem__, shown)
 
     @overload
     def __getitem__(self, position: int) -> Event: ...

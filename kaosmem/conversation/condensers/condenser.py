@@ -40,17 +40,18 @@ class Condenser(ABC):
         `MAX_IN_A_ROW` of them were appended and it still has to be.
         """
         view = view_of(state)
-        entries = tuple(view)  # as they are now, whatever is appended while a model thinks
+        revisions = len(view.revisions)
         condensed = await self.condense(view, limit=limit)
         if isinstance(condensed, View):
             return condensed
         newest = islice(reversed(state), MAX_IN_A_ROW)
         if sum(1 for _ in takewhile(lambda event: isinstance(event, Condensation), newest)) == MAX_IN_A_ROW:
             raise NoCondensationError(
-                f"{MAX_IN_A_ROW} condensations in a row leave {len(entries)} entries, which is still too much; raise "
+                f"{MAX_IN_A_ROW} condensations in a row leave {len(view)} entries, which is still too much; raise "
                 f"the limits of {type(self).__name__}, or shorten what it has to keep"
             )
-        check_progress(condensed, entries)
+        if len(view.revisions) == revisions:  # otherwise the view has lost entries while a model was thinking
+            check_progress(condensed, view)
         return condensed
 
     async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> View:
@@ -67,15 +68,14 @@ class Condenser(ABC):
                 log.append(condensed)
 
 
-def check_progress(record: Condensation, entries: Sequence[Event]) -> None:
+def check_progress(record: Condensation, view: View) -> None:
     """Raise NoCondensationError for a record that leaves a view of as many entries and as much text as it had."""
-    forgets = record.forgets
-    forgotten = [event for event in entries if event.id in forgets and not event.pinned]
+    forgotten = [event for event in view.with_ids(record.forgets) if not event.pinned]
     freed = len(forgotten) - (record.summary is not None)
     freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
     if freed < 0 or (freed == 0 and freed_chars <= 0):
         raise NoCondensationError(
-            f"a condensation frees nothing: it forgets {len(forgotten)} of {len(entries)} entries for a summary of "
+            f"a condensation frees nothing: it forgets {len(forgotten)} of {len(view)} entries for a summary of "
             f"{len(record.summary or '')} characters; forget more, or summarise it in less"
         )
 
