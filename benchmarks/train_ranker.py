@@ -167,10 +167,10 @@ def costs(ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], *, ques
     return {part: 1_000 * sum(spent[name] for name in names) / max(1, asked) for part, names in STEPS.items()}
 
 
-def dense_ranker(embedder: str | None, phases: Phases) -> DenseRanker:
+def dense_ranker(embedder: str | None) -> DenseRanker:
     """Return a ranker with an embedder of that name, or its own."""
     module, _, name = (embedder or "kaosmem.retrieval.minilm:MiniLMEmbedder").partition(":")
-    return DenseRanker(embedder=Remembering(getattr(import_module(module), name)()), progress=phases.embedding)
+    return DenseRanker(embedder=Remembering(getattr(import_module(module), name)()))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     corpora = read_corpora(options.data)
     with Phases(per_second=1) as phases:
         phases.begin("reading what each question can be answered from")
-        ranker = dense_ranker(options.embedder, phases) if options.dense else LinearRanker()
+        ranker = dense_ranker(options.embedder) if options.dense else LinearRanker()
         lessons = read_lessons(corpora, ranker=ranker)
     learned = learn_weights(lessons).to_json()
     if options.save:

@@ -214,3 +214,25 @@ async def opened_again(placement: str, persistence: str, steps: list[tuple[str, 
                 assert context.text == expected.text
                 assert [d.reason for d in context.decisions] == [d.reason for d in expected.decisions]
             assert memory.counter(context.text) == context.used
+
+
+@given(
+    count=st.integers(2, 20),
+    place=st.integers(0, 19),
+    section=st.sampled_from(["documents", "findings", "lessons"]),
+)
+def test_of_few_items_the_one_that_is_asked_for_is_shown(count: int, place: int, section: str) -> None:
+    """If not all fit, they are ranked, however few they are and however old the one that is asked for."""
+    memory = SessionMemory.test_mode()
+    for number in range(count):
+        is_asked_for = number == place % count
+        said = "the osprey nests on the old mast" if is_asked_for else f"nothing of note happened in week {number}"
+        memory.add(section, said, id=f"i{number}")
+
+    async def shown() -> set[str]:
+        whole = await memory.assemble_context("where does the osprey nest?", budget=10_000)
+        assert {item.id for item in whole.items} == {f"i{number}" for number in range(count)}
+        context = await memory.assemble_context("where does the osprey nest?", budget=max(70, whole.used * 2 // 3))
+        return {item.id for item in context.items}
+
+    assert f"i{place % count}" in asyncio.run(shown())

@@ -267,14 +267,21 @@ def test_the_newest_user_item_is_one_that_says_something() -> None:
 # proposing
 
 
-def test_a_small_section_proposes_newest_first_whatever_the_query() -> None:
-    """Up to its threshold a section is not searched: must, then recent, then newest first, to twice the cap."""
+def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query() -> None:
+    """Up to its threshold a section is not searched if all fits: must, then recent, then newest, to twice the cap."""
     section = section_of(*(item(f"i{n}", f"plain {n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9)
-    proposal = section.propose("plain", cap=25)
+    proposal = section.propose("plain", cap=25, is_crowded=False)
     assert ids(proposal.candidates) == ["i1", "i8", "i7", "i6", "i5"]
     assert [each.rank for each in proposal.candidates] == [1, 2, 3, 4, 5]
     assert {each.score for each in proposal.candidates} == {None}
     assert (proposal.total, proposal.taken, proposal.earlier) == (90, 9, ())
+
+
+def test_a_small_section_that_may_not_fit_is_ranked() -> None:
+    """However few its items are; a query without a known word gives the newest first."""
+    section = section_of(*(item(f"i{n}", "osprey" if n == 2 else f"plain {n}") for n in range(9)))
+    assert ids(section.propose("osprey", cap=25).candidates) == ["i2", "i8", "i7", "i6", "i5"]
+    assert ids(section.propose("heron", cap=25).candidates) == ["i8", "i7", "i6", "i5", "i4"]
 
 
 def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit() -> None:

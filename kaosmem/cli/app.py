@@ -129,12 +129,14 @@ def assemble(
     async def answer() -> tuple[SessionMemory, IngestReport, Context]:
         with Phases() as phases:
             phases.begin("opening the session")
-            async with opened_corpus(session, namespace, counter, _ranker(ranker, phases)) as memory:
+            async with opened_corpus(session, namespace, counter, _ranker(ranker)) as memory:
                 phases.begin("looking for files")
                 report = await memory.ingest(path, progress=phases.reading)
                 if session is not None:
                     phases.begin("saving")
                     await memory.save()
+                phases.begin("indexing")
+                await memory.prepare(progress=phases.indexing)
                 phases.begin("ranking and packing")
                 context = await memory.assemble_context(query, budget=tokens, format=format.value)
                 phases.begin("closing")
@@ -325,12 +327,12 @@ async def _stored(url: str, namespace: str, item_id: str | None = None) -> tuple
             return memory, await memory.fetch(item_id)
 
 
-def _ranker(name: RankerName, phases: Phases) -> Ranker | None:
+def _ranker(name: RankerName) -> Ranker | None:
     match name:
         case RankerName.BM25:
             return BM25Ranker()
         case RankerName.DENSE:
-            return DenseRanker(progress=phases.embedding)
+            return DenseRanker()
     return None
 
 

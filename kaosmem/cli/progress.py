@@ -53,10 +53,9 @@ class Phases:
         """Show how far a benchmark is."""
         self._show("measuring", done, total, f"{done:,} of {total:,} contexts  {what[:50]}")
 
-    def embedding(self, done: int, total: int) -> None:
-        """Show how far the embedding of texts is, which is not worth a line where they are few."""
-        if total > 1:
-            self._show("embedding", done, total, f"{done:,} of {total:,} texts")
+    def indexing(self, done: int, total: int) -> None:
+        """Show how far indexing is, embeddings included."""
+        self._show("indexing", done, total, f"{done:,} of {total:,} items")
 
     def _show(self, phase: str, done: int, total: int, detail: str) -> None:
         self._progress.update(self._task, description=phase, completed=done, total=total, detail=detail)

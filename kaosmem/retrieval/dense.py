@@ -24,11 +24,10 @@ class DenseRanker:
     """Ranks as `LinearRanker` does, with similarity of meaning as further signals.
 
     An entry with a similar meaning is a candidate even without a word of the query. Each text is embedded once, before
-    the first ranking that needs it.
+    the first ranking that needs it, or by `SessionMemory.prepare`.
     embedder: the default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a fiftieth of its time.
     weights: as for `LinearRanker`. The default is weights learned with these two embedders; any other embedder uses
         those of `MiniLMEmbedder`.
-    progress: called with the number of embedded texts and of all texts.
     Raises MissingExtraError, and InvalidArgumentError for another kind of embedder or weights.
     """
 
@@ -36,7 +35,6 @@ class DenseRanker:
     embedder: Embedder | None = None
     weights: Weights | None = None
     analyze: Callable[[str], list[str]] = analyze
-    progress: Callable[[int, int], None] | None = None
 
     def __post_init__(self) -> None:
         if self.embedder is None:
@@ -63,7 +61,6 @@ class DenseRanker:
             weights=self.weights or default_weights(_WEIGHTS.get(self.embedder.name, "weights_dense.json")),
             analyze=self.analyze,
             tokens_of=tokens_of,
-            progress=self.progress,
         )
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> DenseIndex:

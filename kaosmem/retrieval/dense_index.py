@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kaosmem.retrieval.weights import Weights
     from kaosmem.types import Item
 
-_BATCH = 256  # texts between two reports of progress
+_BATCH = 256  # texts embedded at a time
 _LEAST_SPREAD = 0.02  # of cosines: few entries that are all alike are not told apart by what is left
 
 
@@ -42,7 +42,6 @@ class DenseIndex(LinearIndex):
         weights: Weights,
         analyze: Callable[[str], list[str]],
         tokens_of: TokensOf | None = None,
-        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         if not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
             raise InvalidContentError(
@@ -50,7 +49,7 @@ class DenseIndex(LinearIndex):
             )
         super().__init__(weights=weights, analyze=analyze, tokens_of=tokens_of)
         self._kind = f"dense by {embedder.name}"
-        self._embedder, self._progress = embedder, progress
+        self._embedder = embedder
         self._vectors = Vectors(embedder.dimensions)
         self._ready: dict[int, NDArray[np.int8]] = {}  # rows of what is being added, by digest
 
@@ -78,8 +77,6 @@ class DenseIndex(LinearIndex):
                 batch = list(missing)[start : start + _BATCH]
                 vectors = self._embedder.embed([missing[each] for each in batch])
                 self._ready |= zip(batch, _rows(vectors, self._embedder, len(batch)), strict=True)
-                if self._progress is not None:
-                    self._progress(start + len(batch), len(missing))
             yield
         finally:
             self._ready = {}

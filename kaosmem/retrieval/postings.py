@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -42,7 +43,8 @@ class Postings:
         self._empty = 0
         self._typecode = "q" if flat.packed.itemsize == 8 else "I"
         # Of the slots after those that are flat: by number of a term, and the numbers of each slot's terms.
-        self._later: defaultdict[int, array[int]] = defaultdict(partial(array, self._typecode))
+        # As bytes, not arrays: the collector of garbage looks through every array each time.
+        self._later: defaultdict[int, bytearray] = defaultdict(bytearray)
         self._own, self._ends = array("I"), array("q", [0])
         self._blocks: dict[int, tuple[NDArray[np.int64], NDArray[np.int32]]] = {}  # slots in order and their numbers
         self._many = flat.many_by_number()  # number -> slot -> occurrences, where there are MANY or more
@@ -77,8 +79,9 @@ class Postings:
         self._grow(slot + 1)
         numbers = list(map(self._number, occurrences))
         later, frequencies, shifted = self._later, self._frequencies, slot << OCCURRENCE_BITS
+        width = array(self._typecode).itemsize
         for number, n in zip(numbers, occurrences.values(), strict=True):
-            later[number].append(shifted | (n if n < MANY else MANY))
+            later[number] += (shifted | (n if n < MANY else MANY)).to_bytes(width, sys.byteorder)
             frequencies[number] += 1
             if n >= MANY:
                 self._many.setdefault(number, {})[slot] = n
@@ -97,7 +100,7 @@ class Postings:
         later, frequencies = self._later, self._frequencies
         view, width = memoryview(postings.tobytes()), postings.itemsize
         for number, (start, stop) in zip(numbers, pairwise([*starts, len(slots)]), strict=True):
-            later[number].frombytes(view[start * width : stop * width])
+            later[number] += view[start * width : stop * width]
             frequencies[number] += stop - start
         for place in np.flatnonzero(occurrences >= MANY).tolist():
             number = numbers[bisect_right(starts, place) - 1]
@@ -171,7 +174,8 @@ class Postings:
         It takes the place of each slot's entry among those that are left, -1 for one that is not.
         """
         numbers, sizes = sorted(self._later), np.zeros(len(self._terms), np.int64)
-        sizes[numbers] = [len(self._later[number]) for number in numbers]
+        width = array(self._typecode).itemsize
+        sizes[numbers] = [len(self._later[number]) // width for number in numbers]
         packed = np.frombuffer(b"".join(map(self._later.__getitem__, numbers)), self._typecode)
         later = FlatPostings.of_sizes(sizes, packed)
         many = {number: dict(slots) for number, slots in self._many.items()}
@@ -219,9 +223,8 @@ class Postings:
         if is_wide(size) and self._typecode != "q":
             self._typecode = "q"
             self._flat = replace(self._flat, packed=self._flat.packed.astype(np.int64))
-            self._later.default_factory = partial(array, self._typecode)
             for number, postings in self._later.items():
-                self._later[number] = array(self._typecode, postings)
+                self._later[number] = bytearray(np.frombuffer(postings, np.uint32).astype(np.int64).tobytes())
         if size > self._column_size:
             # The next query makes those columns anew that it needs, with room to grow.
             self._column_size = size + size // 4 + 64

@@ -1,7 +1,7 @@
 """Sections: specs, items, archive and proposals; and the Source protocol."""
 
 from kaosmem.sections.archive import Archive, Archived
-from kaosmem.sections.lazy_index import IndexDump, StoredIndex
+from kaosmem.sections.lazy_index import IndexDump, Moment, StoredIndex
 from kaosmem.sections.lineage import Forgotten, derived_from
 from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposal import Candidate, Proposal
@@ -21,6 +21,7 @@ __all__ = [
     "ForgettingSource",
     "Forgotten",
     "IndexDump",
+    "Moment",
     "NamedSource",
     "Proposal",
     "Replaced",

@@ -63,6 +63,11 @@ class Holdings:
         holding = self._held.get(ordinal)
         return self.past[ordinal] if holding is None else holding.item
 
+    def undecoded(self, ordinal: int) -> Item | EvictedItem:
+        """Return an item, live or evicted, as `known` does; of what is stored nothing is decoded or changed here."""
+        holding = self._held.get(ordinal)
+        return self.past[ordinal] if holding is None else holding.stored
+
     def read(self) -> Iterator[int]:
         """Yield the ordinals of the items that have been decoded."""
         return (ordinal for ordinal, holding in self._held.items() if not isinstance(holding.stored, UnreadItem))

@@ -1,14 +1,16 @@
-"""A section's index: built or read on first use, and updated before each ranking."""
+"""The index of a section: made or read back when the section is first ranked, then kept up with its changes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from itertools import chain, islice
+from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kaosmem.retrieval.ranker import StorableRanker
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.past import EvictedItem
+from kaosmem.types import decoded
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
@@ -21,6 +23,21 @@ MIN_STORED = 500
 _UNSTORED_SHARE = 10
 """An index is kept anew when what is kept lacks a tenth of it: each item is written ten times at most on average, and
 to catch up costs a tenth of making it."""
+
+
+_BATCH = 64
+"""Entries that are indexed at a time, in about 20 ms: whoever needs the section meanwhile waits for one batch."""
+_BATCH_TOKENS = 16_384
+_WARM_UP_CHARS = 200
+_LOOKED_AT = 4_096
+"""Entries looked through for a batch, as evicted items that only files hold are passed over."""
+
+
+class Moment(NamedTuple):
+    """How far a section had come at some moment: how many items it had taken, and how many updates there were."""
+
+    taken: int
+    updates: int
 
 
 class StoredIndex(NamedTuple):
@@ -43,18 +60,25 @@ class IndexDump(NamedTuple):
 
 
 class LazyIndex:
-    """A ranker's index over holdings: made when first asked, then told of changes in batches, just before it ranks."""
+    """A ranker's index over holdings, which catches up with their changes in batches before it ranks.
 
-    def __init__(self, ranker: Ranker | None, held: Holdings) -> None:
+    `catch_up` may run in another thread while the holdings change. The caller lets one thread at a time use the index,
+    and every change of the holdings is made and noted here under `lock`, so that a batch is chosen between two changes.
+    """
+
+    def __init__(self, ranker: Ranker | None, held: Holdings, lock: RLock) -> None:
         self._ranker = ranker
         self._held = held
+        self._lock = lock
         self._index: Index | None = None
         self._stored: StoredIndex | None = None
         self._updates: int | None = None  # of which the index knows, None where it is another's and has not caught up
+        self._seen = Moment(0, 0)  # the newest of which the index may have anything
         self._unstored = 0  # changes of the index that the one that is kept lacks
         self._stale: dict[int, bool] = {}  # held ordinal, new or changed -> whether the index has it
         self._unread: dict[int, bool] = {}  # as `_stale`, of what was evicted and only files hold
-        self._gone: list[int] = []  # ordinals that the index has still
+        self._gone: dict[int, None] = {}  # ordinals that the index has still
+        self._is_warm = False
         self._ranked: tuple[str, int, list[tuple[int, float]]] | None = None  # as the index is, since it last changed
 
     @property
@@ -80,7 +104,7 @@ class LazyIndex:
     def removed(self, ordinal: int) -> None:
         """Note that an item is gone."""
         if self._index is not None and self._stale.pop(ordinal, self._unread.pop(ordinal, True)):
-            self._gone.append(ordinal)
+            self._gone[ordinal] = None
 
     def unread(self, limit: int) -> list[EvictedItem]:
         """Return some of the items that the index lacks until they are read: `read` says when."""
@@ -89,26 +113,26 @@ class LazyIndex:
         return [item for item in known if isinstance(item, EvictedItem)]
 
     def read(self, ordinals: Iterable[int]) -> None:
-        """Take in those of these evicted items that the index lacks; their texts are at hand."""
-        stale = {ordinal: self._unread.pop(ordinal) for ordinal in ordinals if ordinal in self._unread}
-        if stale:
-            self._stale |= stale
-            self.synced()
+        """Note that the texts of these evicted items are at hand, until the index has them."""
+        self._stale |= {ordinal: self._unread.pop(ordinal) for ordinal in ordinals if ordinal in self._unread}
 
     def inherit(self, other: LazyIndex, shared: int) -> None:
         """Take another's index, and note what differs: any of the first `shared` items may, and all later ones do."""
         self._stored = other._stored
         if other._index is None:
             return
-        self._index, self._unstored = other.synced(), other._unstored
+        self._index, self._unstored, self._seen = other._index, other._unstored, other._seen
+        self._is_warm = other._is_warm
         if isinstance(self._ranker_used, StorableRanker):
             cast("StorableIndex", self._index).tokens_of = self._held.item_tokens
-        before, now = ({*chain(each._held.past, each._held)} for each in (other, self))
-        kept = {ordinal for ordinal in before & now if ordinal < shared}
-        self._gone = list(before - kept)
+        lacking = {at for each in (other._stale, other._unread) for at, indexed in each.items() if not indexed}
+        now = {*chain(self._held.past, self._held)}
+        before = {*chain(other._held.past, other._held)} - lacking | other._gone.keys()
+        kept = {ordinal for ordinal in before & now - other._gone.keys() if ordinal < shared}
+        self._gone = dict.fromkeys(before - kept)
         self._stale = dict.fromkeys(now - kept, False)
         self._stale |= {ordinal: True for ordinal in kept if self._held.known(ordinal) != other._held.known(ordinal)}
-        self._stale |= {ordinal: indexed for ordinal, indexed in other._unread.items() if ordinal in kept}
+        self._stale |= {at: True for each in (other._stale, other._unread) for at in each if at in kept}
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first, of all items or of those `among` these ordinals."""
@@ -119,43 +143,63 @@ class LazyIndex:
             self._ranked = query, limit, index.rank(query, limit)
         return self._ranked[2]
 
+    @property
+    def behind(self) -> int:
+        """Return how many changes the index lacks; evicted items that have to be read first are not counted."""
+        with self._lock:
+            if self._index is None:
+                return len(self._held) + len(self._held.past)
+            return len(self._gone) + len(self._stale)
+
     def synced(self) -> Index:
         """Return the index, which has all changes but for evicted items that have to be read first."""
-        if self._index is None:
-            self._index = self._read_back() or self._made()
-        if not self._stale and not self._gone and self._updates == self._held.updates:
-            return self._index
-        self._ranked = None
-        self._take_out()
-        items = {ordinal: self._held.known(ordinal) for ordinal in self._stale}
-        self._unread |= {at: self._stale.pop(at) for at, item in items.items() if isinstance(item, EvictedItem)}
-        self._unstored += len(self._stale)
-        for ordinal, indexed in self._stale.items():
-            if indexed:
-                self._index.update(ordinal, cast("Item", items[ordinal]))
-        self._index.add((at, cast("Item", items[at])) for at, indexed in self._stale.items() if not indexed)
-        self._stale.clear()
-        if not any(self._unread.values()):
-            self._updates = self._held.updates
+        while self._index is None or self._gone or self._stale:
+            self.catch_up()
         return self._index
+
+    def catch_up(self) -> None:
+        """Make the index or read it back, or take one batch of changes in. Where this fails, they stay noted."""
+        if self._index is None:
+            self._begin()
+        elif self._gone:
+            self._take_out(_BATCH)
+        else:
+            self._take_in(self._index)
+        with self._lock:
+            if self._gone or self._stale:
+                return
+            if not any(self._unread.values()):
+                self._updates = self._held.updates
+                self._seen = Moment(self._held.taken, self._held.updates)
+        self._warm_up()
 
     def purge(self) -> None:
         """Keep nothing of what is gone, which would stay until the index is asked again."""
         self._stored = None
-        self._take_out()
+        self._take_out(len(self._gone))
 
-    def dump(self) -> IndexDump | None:
-        """Return the index to be kept, as it is, if what is kept lacks much of it; None where that is as good."""
+    @property
+    def to_store(self) -> Moment | None:
+        """Return how far the section has come, if the index is to be kept as it is now; None where that is as good."""
         index = self._index
         if index is None or self._updates is None or len(index) < MIN_STORED:
             return None
         if self._unstored < max(MIN_STORED, len(index) // _UNSTORED_SHARE):
             return None
-        if not isinstance(ranker := self._ranker_used, StorableRanker):
-            return None
-        self._unstored = 0
+        return Moment(self._held.taken, self._held.updates) if isinstance(self._ranker_used, StorableRanker) else None
+
+    def dump(self, moment: Moment) -> IndexDump | None:
+        """Return the index to be kept; None where it has anything from after that moment, or lacks what it had."""
+        with self._lock:
+            index, updates, seen = self._index, self._updates, self._seen
+            if index is None or updates is None or seen.taken > moment.taken or seen.updates > moment.updates:
+                return None
+            unstored, self._unstored = self._unstored, 0
         chunks = cast("StorableIndex", index).dump()
-        return None if chunks is None else IndexDump(ranker.name, self._updates, chunks)
+        if chunks is None:
+            self._unstored += unstored
+            return None
+        return IndexDump(self._ranker_used.name, updates, chunks)
 
     def not_stored(self) -> None:
         """Note that nothing is kept of the index."""
@@ -169,35 +213,111 @@ class LazyIndex:
             self._ranker = LinearRanker()
         return self._ranker
 
-    def _take_out(self) -> None:
-        self._ranked = None
-        while self._index is not None and self._gone:  # each once, also where a later one raises
-            self._index.remove(self._gone.pop())
-            self._unstored += 1
+    def _begin(self) -> None:
+        """Have the index that was kept, with a note of what differs, or an empty one."""
+        with self._lock:
+            stored, self._stored = self._stored, None
+        index = None if stored is None else self._loaded(stored)
+        with self._lock:
+            if index is None or stored is None or not self._takes(index, stored.updates):
+                self._gone, self._stale = {}, dict.fromkeys(chain(self._held.past, self._held), False)
+                self._index, self._updates, self._seen = self._made(), self._held.updates, Moment(0, 0)
 
-    def _made(self) -> Index:
-        self._gone, self._stale = [], dict.fromkeys(chain(self._held.past, self._held), False)
+    def _warm_up(self) -> None:
+        """Rank once, by the text of an item: that makes the tables that every ranking uses, here beside the loop."""
+        if not self._is_warm and self._index is not None and len(self._held) >= MIN_STORED:
+            self._is_warm = True
+            with self._lock:
+                newest = self._held.as_stored(next(reversed(self._held)))
+            self._index.rank(decoded(newest).text[:_WARM_UP_CHARS], 1)
+
+    def _loaded(self, stored: StoredIndex) -> StorableIndex | None:
         ranker = self._ranker_used
-        return ranker.index(tokens_of=self._held.item_tokens) if isinstance(ranker, StorableRanker) else ranker.index()
+        if stored.ranker != ranker.name or not isinstance(ranker, StorableRanker):
+            return None
+        try:
+            return ranker.load(stored.data, tokens_of=self._held.item_tokens)
+        except ValueError:
+            return None
 
-    def _read_back(self) -> Index | None:
-        """Return the index that was kept, and note what differs; None where another is made as fast.
+    def _takes(self, index: StorableIndex, updates: int) -> bool:
+        """Have an index that was kept after so many updates, if that is faster than to make another.
 
         An ordinal is given once, so that what both have is the same but for updates. What the index has beside that is
         gone.
         """
-        stored, self._stored = self._stored, None
-        ranker = self._ranker_used
-        if stored is None or stored.ranker != ranker.name or not isinstance(ranker, StorableRanker):
-            return None
-        try:
-            index = ranker.load(stored.data, tokens_of=self._held.item_tokens)
-        except ValueError:
-            return None
         known, now = {*index.ordinals.tolist()}, {*chain(self._held.past, self._held)}
-        changed = self._held.updated_since(stored.updates) & known & now
+        changed = self._held.updated_since(updates) & known & now
         if 2 * (len(known - now) + len(changed)) > len(known):
-            return None
-        self._gone = list(known - now)
+            return False
+        self._gone = dict.fromkeys(known - now)
         self._stale = dict.fromkeys(sorted(now - known), False) | dict.fromkeys(changed, True)
-        return index
+        self._index, self._updates = index, updates
+        self._seen = Moment(max(known, default=-1) + 1, updates)
+        return True
+
+    def _made(self) -> Index:
+        ranker = self._ranker_used
+        return ranker.index(tokens_of=self._held.item_tokens) if isinstance(ranker, StorableRanker) else ranker.index()
+
+    def _take_out(self, limit: int) -> None:
+        """Remove some entries that are gone."""
+        self._ranked = None
+        for _ in range(limit):
+            with self._lock:
+                if self._index is None or not self._gone:
+                    return
+                ordinal = next(iter(self._gone))
+                del self._gone[ordinal]  # each once, also where a later one raises
+            self._index.remove(ordinal)
+            self._unstored += 1
+
+    def _take_in(self, index: Index) -> None:
+        """Add and update one batch of entries, chosen between two changes of the holdings."""
+        with self._lock:
+            batch = self._batch()
+            changed = [ordinal for ordinal in batch if self._stale.pop(ordinal)]
+            self._seen = Moment(self._held.taken, self._held.updates)
+        self._ranked = None
+        before = len(index)
+        try:
+            while changed:
+                index.update(changed[-1], decoded(batch[changed[-1]]))
+                del batch[changed.pop()]
+                self._unstored += 1
+            index.add([(ordinal, decoded(item)) for ordinal, item in batch.items()])
+            self._unstored += len(batch)
+        except BaseException:
+            with self._lock:
+                self._put_back(batch, changed, is_sound=len(index) == before)
+            raise
+
+    def _batch(self) -> dict[int, Item]:
+        """Return the next items to be indexed by ordinal, and note which of them have to be read first."""
+        batch: dict[int, Item] = {}
+        tokens = 0
+        for ordinal in [*islice(self._stale, _LOOKED_AT)]:
+            item = self._held.undecoded(ordinal)
+            if isinstance(item, EvictedItem):
+                self._unread[ordinal] = self._stale.pop(ordinal)
+                continue
+            batch[ordinal] = item
+            tokens += item.tokens
+            if len(batch) == _BATCH or tokens >= _BATCH_TOKENS:
+                break
+        return batch
+
+    def _put_back(self, batch: Iterable[int], changed: Iterable[int], *, is_sound: bool) -> None:
+        """Note once more what was not taken in; an index that may have a part of it is made anew."""
+        if not is_sound:
+            self._index, self._updates, self._gone, self._stale, self._unread = None, None, {}, {}, {}
+            return
+        had = {*changed}
+        for ordinal in batch:
+            if ordinal in had:
+                if ordinal not in self._gone:
+                    self._stale.setdefault(ordinal, True)
+            elif ordinal in self._gone:  # removed meanwhile; if it has come back, that is noted
+                del self._gone[ordinal]
+            else:
+                self._stale[ordinal] = False

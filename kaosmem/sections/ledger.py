@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import wraps
+from threading import RLock
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
 from kaosmem.eviction import POLICIES
@@ -25,6 +27,21 @@ _COUNTS = ("taken", "total", "updates", "clock", "archived", "evicted")
 """What of a stored state is counted."""
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _under_lock(method: Callable[Concatenate[Ledger, P], T]) -> Callable[Concatenate[Ledger, P], T]:
+    """Return a method during which no other thread looks at the holdings or chooses what to index."""
+
+    @wraps(method)
+    def locked(self: Ledger, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
 class Ledger:
     """Holdings, the archive of what has left them and the proposer that is told: a change is carried out in all three.
 
@@ -42,7 +59,8 @@ class Ledger:
         self.spec = spec
         self.held = Holdings(POLICIES[spec.eviction]) if held is None else held
         self.archive = Archive() if archive is None else archive
-        self.index = LazyIndex(spec.ranker or ranker, self.held)
+        self.lock = RLock()
+        self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(spec, self.held, self.index)
 
     @classmethod
@@ -115,18 +133,21 @@ class Ledger:
         """Mark one use of each of these live items."""
         self.held.use(map(self.held.ordinal, item_ids))
 
+    @_under_lock
     def add(self, item: Item, evicted: Sequence[str]) -> None:
         """Take a new item in, after evicting others."""
         if evicted != []:
             self.evict(evicted)
         self.proposer.added(self.held.put(item))
 
+    @_under_lock
     def update(self, item: Item, evicted: Iterable[str]) -> None:
         """Put an item in the place of the live one with its id, after evicting others."""
         self.evict(evicted)
         self.archive.put(Archived(self.held[self.held.ordinal(item.id)]))
         self.proposer.changed(self.held.replace(item))
 
+    @_under_lock
     def evict(self, item_ids: Iterable[str]) -> None:
         """Move whole units to the archive; they may be recalled. Raises UnknownItemError, InvalidContentError."""
         ordinals = [self.held.ordinal(item_id) for item_id in item_ids]
@@ -140,6 +161,7 @@ class Ledger:
                 self.archive.put(Archived(item))
                 self.proposer.removed(ordinal)
 
+    @_under_lock
     def remove(self, item_id: str) -> None:
         """Move one item to the archive."""
         ordinal = self.held.ordinal(item_id)
@@ -147,6 +169,7 @@ class Ledger:
         self.archive.put(Archived(item))
         self.proposer.removed(ordinal)
 
+    @_under_lock
     def compact(self, change: Substitution) -> None:
         """Let items take the places of others, which go to the archive. Raises InvalidContentError."""
         held = self.held
@@ -181,6 +204,7 @@ class Ledger:
             at in free or (at < held.taken and not held.holds(at)) for at in places
         )
 
+    @_under_lock
     def expand(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> None:
         """Let versions come back to their places, once these items have gone to the archive."""
         held = self.held
@@ -196,12 +220,13 @@ class Ledger:
 
     def forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
         """Erase all versions of items, of which archive files hold what is not in memory of these counts."""
-        held = [self.held.ordinal(item_id) for item_id in item_ids if item_id in self.held]
-        past = self.held.past.ordinals(item_ids)
-        self.held.take(held)
-        self.held.past.forget(past, evicted)
-        self.proposer.forgotten(held, past)
-        self.archive.forget(item_ids, archived)
+        with self.lock:
+            held = [self.held.ordinal(item_id) for item_id in item_ids if item_id in self.held]
+            past = self.held.past.ordinals(item_ids)
+            self.held.take(held)
+            self.held.past.forget(past, evicted)
+            self.proposer.forgotten(held, past)
+            self.archive.forget(item_ids, archived)
         clear_memos()
 
     def tombstone(self, item_ids: Iterable[str], stored: Iterable[Archived]) -> dict[str, JSONValue]:
@@ -217,16 +242,19 @@ class Ledger:
         evicted |= {version.position for version in versions if version.position is not None} - past.returned
         return {"ids": sorted(known), "archived": len(versions), "evicted": len(evicted)}
 
+    @_under_lock
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
         """Take in all that archive files hold, so that what was evicted can be recalled. Raises InvalidContentError."""
         self.proposer.loaded(self.held.recall(versions))
         self.held.past.unloaded = 0
 
+    @_under_lock
     def let_go(self, evicted: Iterable[EvictedItem]) -> None:
         """Keep no text of what was evicted, as far as these say which files hold it now."""
         for each in evicted:
             self.held.past.place(each)
 
+    @_under_lock
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> list[CorruptionError]:
         """Take in what a proposal needs to be read; return why some failed, whose units can't be recalled any more."""
         past = self.held.past
@@ -239,6 +267,7 @@ class Ledger:
             self.proposer.lost(lost)
         return list(failed.values())
 
+    @_under_lock
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, for another token counter."""
         self.held.recount(count)

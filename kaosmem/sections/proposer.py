@@ -80,7 +80,6 @@ class Proposer:
             self.removed(ordinal)
         for ordinal in past:
             self._index.removed(ordinal)
-        self._index.purge()
         self._facets.purge()
 
     def loaded(self, ordinals: Iterable[int]) -> None:
@@ -103,29 +102,48 @@ class Proposer:
             passing = set(self._held)
         return self._index.rank(query, limit, among=passing)
 
-    def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    def unindexed_evicted(self) -> list[EvictedItem]:
+        """Return evicted items that have to be read before the index can have them, some at a time."""
+        unread = self._index.unread(_READ_AT_ONCE)
+        if unread:
+            self._held.past.texts = {}  # of those read before: the index keeps none
+        return unread
+
+    def ranks(self, cap: int, *, is_crowded: bool) -> bool:
+        """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
+        held, past = self._held, self._held.past
+        if self._spec.placement == "history":
+            return self._spec.recall > 0 and (len(past) > 0 or held.used + len(held) > cap)
+        is_more = is_crowded or len(held) + len(past) > self._spec.retrieval_threshold
+        return self._spec.placement == "query" and is_more
+
+    def propose(
+        self, query: str, *, cap: int, wanted: MetadataFilter | None = None, is_crowded: bool = True
+    ) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
-        First what must be shown, then the `recent` newest, then the rest: newest first or, in a `query` section
-        past its threshold, by worth. A history's are all newest first, and what the query finds in it is `earlier`.
+        The units that must be shown come first, then the `recent` newest ones. The rest of a `query` section follows by
+        worth, or newest first if there are few and all fit. The units of a history come newest first; `earlier` has
+        the units that the query finds in it.
         wanted: of a `query` section, propose only units with an item that passes.
+        is_crowded: whether something may be left out of the window, so that the order of the units matters.
         """
         past = self._held.past
-        if past and self._is_ranked and (unread := self._index.unread(_READ_AT_ONCE)):
-            past.texts = {}  # the index keeps none
+        is_ranked = self.ranks(cap, is_crowded=is_crowded)
+        if past and is_ranked and (unread := self.unindexed_evicted()):
             return Proposal((), unread=tuple(unread))
         is_history = self._spec.placement == "history"
-        proposal = self._propose_history(query, cap) if is_history else self._propose(query, cap, wanted)
+        proposal = self._propose_history(query, cap) if is_history else self._propose(query, cap, wanted, is_ranked)
         if past and not proposal.unread:
             past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
         return proposal
 
-    def _propose(self, query: str, cap: int, wanted: MetadataFilter | None) -> Proposal:
+    def _propose(self, query: str, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
         must = self._required.units()
         passing = self.passing(wanted)
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
-        scores = self._scores(query, cap, passing) if self._spec.placement == "query" else Scores()
+        scores = self._scores(query, cap, passing) if is_ranked else Scores()
         first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
         told, room = Told(), int(self._spec.recall * cap)
@@ -227,16 +245,8 @@ class Proposer:
                 cuts.add(first)
         return walked, cuts
 
-    @property
-    def _is_ranked(self) -> bool:
-        """Return whether there are enough to choose among."""
-        count = len(self._held) + len(self._held.past)
-        return self._spec.placement != "static" and count > self._spec.retrieval_threshold
-
     def _scores(self, query: str, cap: int, passing: set[int] | None = None) -> Scores:
-        """Return what the query gives to units; nothing while there are too few to choose among."""
-        if not self._is_ranked:
-            return Scores()
+        """Return what the query gives to units."""
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
         ranked = self._index.rank(query, _RANK_SLACK + 2 * cap // mean, among=among)

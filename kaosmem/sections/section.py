@@ -26,7 +26,7 @@ from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
-    from kaosmem.sections.lazy_index import IndexDump, StoredIndex
+    from kaosmem.sections.lazy_index import IndexDump, Moment, StoredIndex
 
 _NEWEST = 10
 """How many items a notebook shows."""
@@ -55,7 +55,7 @@ class Section:
         self._ledger = Ledger(spec, ranker=ranker)
         self._frozen = ""  # why
         self._read_index: Callable[[], StoredIndex | None] | None = None
-        # A frozen section may be asked from several threads, and makes its index when first asked.
+        # Held by whoever asks or changes the index: other threads index, and a frozen section is asked from several.
         self._asking = Lock()
 
     def __repr__(self) -> str:
@@ -151,13 +151,16 @@ class Section:
         ordinal = held.keyed(key)
         return None if ordinal is None else held[ordinal]
 
-    def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    def propose(
+        self, query: str, *, cap: int, wanted: MetadataFilter | None = None, is_crowded: bool = True
+    ) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
         wanted: narrows a `query` section in which any item has a field that it asks for.
+        is_crowded: whether something may be left out of the window, so that the order of the units matters.
         """
         with self._asking:
-            return self._ledger.proposer.propose(query, cap=cap, wanted=wanted)
+            return self._ledger.proposer.propose(query, cap=cap, wanted=wanted, is_crowded=is_crowded)
 
     def rank(self, query: str, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[Item, float]]:
         """Return at most `limit` live items with their scores for a query, best first; `wanted` as in `propose`."""
@@ -169,29 +172,57 @@ class Section:
         """Say how to read the index that was kept of the section, at some earlier time; it is done once at most."""
         self._read_index = read
 
+    def lag(self, *, cap: int, is_crowded: bool = True) -> int:
+        """Return how many changes the index lacks, 0 if a proposal with these arguments does not rank."""
+        return self._ledger.index.behind if self._ledger.proposer.ranks(cap, is_crowded=is_crowded) else 0
+
     @property
-    def lacks_index(self) -> bool:
-        """Return whether it would help to read the index back before the section is ranked."""
-        return self._read_index is not None and self.spec.placement != "static" and self._ledger.index.is_wanted
+    def unindexed(self) -> int:
+        """Return how many changes the index lacks, 0 in a section that is never ranked."""
+        return self._ledger.index.behind if self.spec.recalls or self.spec.placement == "query" else 0
+
+    def unindexed_evicted(self) -> list[EvictedItem]:
+        """Return evicted items that are to be read and given to `take_in` before the index can have them."""
+        with self._asking:
+            return self._ledger.proposer.unindexed_evicted() if self.spec.recalls else []
+
+    def catch_up(self) -> None:
+        """Read back the index that was kept, or index one batch of changes.
+
+        This is meant for another thread: the section may change meanwhile. If it raises, the changes stay to be made.
+        """
+        with self._asking:
+            if self._read_index is not None and self._ledger.index.is_wanted:
+                self._read_stored_index()
+            if self._ledger.index.behind:
+                self._ledger.index.catch_up()
 
     def read_index(self) -> None:
         """Read back the index that was kept. This is I/O, and may be done in another thread."""
+        with self._asking:
+            self._read_stored_index()
+
+    def _read_stored_index(self) -> None:
         read, self._read_index = self._read_index, None
         if read is not None and (stored := read()) is not None:
-            with self._asking:
-                self._ledger.index.offer(stored)
+            self._ledger.index.offer(stored)
 
-    def dump_index(self) -> IndexDump | None:
-        """Return the index to be kept, where what is kept lacks much of it; it counts as kept from now on."""
-        if self.unloaded or self.spec.persistence == "none":
-            return None
+    @property
+    def index_to_store(self) -> Moment | None:
+        """Return how far the section has come, if its index is to be kept; None where what is kept is as good."""
+        return None if self.unloaded or self.spec.persistence == "none" else self._ledger.index.to_store
+
+    def dump_index(self, moment: Moment) -> IndexDump | None:
+        """Return the index, which counts as kept from now on; None where it has anything from after a moment.
+
+        This may be done in another thread.
+        """
         with self._asking:
-            return self._ledger.index.dump()
+            return self._ledger.index.dump(moment)
 
     def index_not_stored(self) -> None:
         """Note that no index of the section is kept any more."""
-        with self._asking:
-            self._ledger.index.not_stored()
+        self._ledger.index.not_stored()
 
     @contextmanager
     def index(self) -> Iterator[Index]:
@@ -201,7 +232,7 @@ class Section:
 
     def is_passed_by(self, item_id: str, wanted: MetadataFilter | None) -> bool:
         """Return whether a filter lets a live item through."""
-        with self._asking:
+        with self._ledger.lock:
             passing = self._ledger.proposer.passing(wanted)
         return passing is None or self._ledger.held.ordinal(item_id) in passing
 
@@ -382,8 +413,10 @@ class Section:
             state, entries = data["state"], data["entries"]
             self.take_over(Section.restore(self.spec, state, entries, archive=self.archive, ranker=self._ranker))
             return
-        with self._asking:
-            self._ledger.apply(op, data)
+        self._ledger.apply(op, data)
+        if op == "forget":
+            with self._asking:
+                self._ledger.index.purge()
 
     def drain_journal(self) -> list[tuple[str, dict[str, JSONValue]]]:
         """Return the changes since the last drain."""
@@ -404,20 +437,17 @@ class Section:
 
         Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
         """
-        with self._asking:
-            self._ledger.load(versions)
+        self._ledger.load(versions)
 
     def let_go(self, evicted: Iterable[EvictedItem]) -> None:
         """Keep no text of what was evicted, as far as these say which files hold it now."""
-        with self._asking:
-            self._ledger.let_go(evicted)
+        self._ledger.let_go(evicted)
 
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
         """Take in what a proposal needs to be read; a unit of which that failed can't be recalled any more."""
-        with self._asking:
-            failed = self._ledger.take_in(read)
-            said = {*map(str, self.lost)}
-            self.lost += {str(error): error for error in failed if str(error) not in said}.values()
+        failed = self._ledger.take_in(read)
+        said = {*map(str, self.lost)}
+        self.lost += {str(error): error for error in failed if str(error) not in said}.values()
 
     def state(self) -> dict[str, JSONValue]:
         """Return what `restore` needs beside the entries, as JSON values."""

@@ -69,12 +69,14 @@ class AttachedSection:
         return self.section.spec
 
     async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return what the section proposes; off the event loop where it may be, as the first time makes an index."""
-        if self.section.lacks_index:
-            await asyncio.to_thread(self.section.read_index)
-        while (proposal := await self._propose(query, cap, wanted)).unread:
+        """Return what the section proposes, which is indexed beside the event loop."""
+        while True:
+            while self.section.lag(cap=cap):
+                await asyncio.to_thread(self.section.catch_up)
+            proposal = await self._propose(query, cap, wanted)
+            if not proposal.unread:
+                return proposal
             self.section.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
-        return proposal
 
     async def _propose(self, query: str, cap: int, wanted: MetadataFilter | None) -> Proposal:
         if self.section.is_frozen:

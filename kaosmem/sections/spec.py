@@ -36,8 +36,8 @@ class SectionSpec:
     floor: share of the window, 0 to 1, that is reserved for the section.
     placement: `static` (the system message), `history` (the newest messages) or `query` (the last block).
     eviction: a name in `POLICIES`.
-    retrieval_threshold: with more items than this, the query ranks them. With fewer, the newest come first. 0 ranks
-        always.
+    retrieval_threshold: with more items than this, the query always ranks them. With fewer, it ranks them unless all
+        sections surely fit the window together; then the newest come first.
     recent: number of newest units that come before the ranked ones.
     low_water: share of its cap that a history keeps when it is cut.
     recall: share of its cap that earlier messages and evicted items may take if they match the query.

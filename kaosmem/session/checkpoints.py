@@ -9,7 +9,7 @@ from functools import partial
 
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError
 from kaosmem.persistence import SessionLog
-from kaosmem.sections import Forgotten, IndexDump, Section, StoredIndex
+from kaosmem.sections import Forgotten, IndexDump, Moment, Section, StoredIndex
 from kaosmem.session.hydration import Frozen, freeze, release
 from kaosmem.session.past import find_past, let_go
 from kaosmem.tokens import TokenCounter
@@ -34,12 +34,12 @@ class Checkpoints:
         if self._log.seq == 0:
             return
         before = None if self._writing is None or self._writing.done() else self._writing
-        dumps = {name: dump for name, section in sections.items() if (dump := section.dump_index()) is not None}
+        moments = {name: moment for name, each in sections.items() if (moment := each.index_to_store) is not None}
         frozen = (
             freeze(sections.values(), self._counter, forgotten) if before is None and self._log.snapshot_due else None
         )
-        if dumps or frozen:
-            self._writing = asyncio.create_task(self._write(before, sections, dumps, frozen, self._log.seq))
+        if moments or frozen:
+            self._writing = asyncio.create_task(self._write(before, sections, moments, frozen, self._log.seq))
 
     async def finished(self) -> None:
         """Wait until nothing is being written."""
@@ -50,14 +50,16 @@ class Checkpoints:
         self,
         before: asyncio.Task[None] | None,
         sections: Mapping[str, Section],
-        dumps: Mapping[str, IndexDump],
+        moments: Mapping[str, Moment],
         frozen: Frozen | None,
         seq: int,
     ) -> None:
         if before is not None:
             await before
-        for name, dump in dumps.items():  # before the snapshot, which says of which commits there are indexes
-            await self._store_index(name, dump, seq)
+        for name, moment in moments.items():  # before the snapshot, which says of which commits there are indexes
+            dump = await asyncio.to_thread(sections[name].dump_index, moment)
+            if dump is not None:
+                await self._store_index(name, dump, seq)
         if frozen is not None:
             await self._store_snapshot(sections, frozen, seq)
 

@@ -37,7 +37,7 @@ from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Ranker
 from kaosmem.retrieval.dates import dated
-from kaosmem.sections import DEFAULT_SECTIONS, AttachedSection, Section, SectionSpec, Source, check_specs
+from kaosmem.sections import DEFAULT_SECTIONS, AttachedSection, Section, SectionSpec, Source, check_specs, read_evicted
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
@@ -700,13 +700,40 @@ class SessionMemory:
         self._roster.use(context.items)
         return context
 
+    async def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Read and index ahead what `assemble_context` and `search` need, embeddings included.
+
+        The work runs beside the event loop. Without it, the first question that ranks a section waits for the same
+        work; later changes are indexed by the next question.
+        progress: called with the number of changes that are indexed and the number of all.
+
+        >>> import asyncio
+        >>> async def main() -> None:
+        ...     memory = SessionMemory.test_mode()
+        ...     memory.add_many("documents", ["The notice period is two months.", "The rent is due on the first."])
+        ...     await memory.prepare(progress=lambda done, total: print(f"{done} of {total}"))
+        >>> asyncio.run(main())
+        2 of 2
+        """
+        self._check_loop()
+        sections = [section for section in self._sections.values() if section.spec.in_context]
+        await self._read_back(sections)
+        done = 0
+        while lacking := [section for section in sections if section.unindexed]:
+            before = sum(section.unindexed for section in lacking)
+            await asyncio.gather(*(asyncio.to_thread(section.catch_up) for section in lacking))
+            left = sum(section.unindexed for section in sections)
+            done += max(0, before - left)
+            if progress and before != left:
+                progress(done, done + left)
+            for section in sections if not left else ():
+                if unread := section.unindexed_evicted():
+                    section.take_in(await asyncio.to_thread(read_evicted, unread))
+
     async def _read_back(self, sections: Sequence[Section]) -> None:
         """Read what sections need to be asked; not on opening, as not all who open a session ask."""
         if error := await load_past(sections, self._log, self.counter):
             self._notices.append(f"{_NOT_RECALLED}: {error}")
-        for section in sections:
-            if section.lacks_index:
-                await asyncio.to_thread(section.read_index)
 
     # what is kept
 

@@ -29,6 +29,9 @@ from kaosmem.session.attachment import Attachment
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import Item, ToolResultBlock, content_text
 
+_LABEL_TOKENS = 32
+"""What a layout adds to an item at the most, in general."""
+
 
 class Roster:
     """The sections of a session, in order of declaration, then its sources, in order of attachment, by name."""
@@ -103,7 +106,8 @@ class Roster:
             return_exceptions=True,  # so that none is left running, and the error is the same whoever was first
         )
         sections = {name: section for name, section in self.sections.items() if name in specs}
-        own = await _proposals(sections, query, caps, wanted)
+        is_crowded = bool(asked) or _may_be_crowded(sections, window)
+        own = await _proposals(sections, query, caps, wanted, is_crowded=is_crowded)
         known = _KnownItems(sections.values())
         proposals: dict[str, Proposal] = {}
         for name, proposal in own.items():
@@ -225,15 +229,31 @@ class Roster:
 
 
 async def _proposals(
-    sections: Mapping[str, Section], query: str, caps: Mapping[str, int], wanted: MetadataFilter | None
+    sections: Mapping[str, Section],
+    query: str,
+    caps: Mapping[str, int],
+    wanted: MetadataFilter | None,
+    *,
+    is_crowded: bool,
 ) -> dict[str, Proposal]:
-    """Return what sections propose, all at one moment: once all evicted items that it takes are read."""
+    """Return what sections propose, all at one moment: once all are indexed and all evicted items wanted are read."""
     while True:
-        own = {name: each.propose(query, cap=caps[name], wanted=wanted) for name, each in sections.items()}
+        while lagging := [each for name, each in sections.items() if each.lag(cap=caps[name], is_crowded=is_crowded)]:
+            await asyncio.gather(*(asyncio.to_thread(each.catch_up) for each in lagging))
+        own = {
+            name: each.propose(query, cap=caps[name], wanted=wanted, is_crowded=is_crowded)
+            for name, each in sections.items()
+        }
         if not (unread := {name: proposal.unread for name, proposal in own.items() if proposal.unread}):
             return own
         for name, evicted in unread.items():
             sections[name].take_in(await asyncio.to_thread(read_evicted, evicted))
+
+
+def _may_be_crowded(sections: Mapping[str, Section], window: int) -> bool:
+    """Return whether sections may not fit a window as a whole; a layout adds labels and headers to their tokens."""
+    items = sum(map(len, sections.values()))
+    return 2 * sum(section.used for section in sections.values()) + _LABEL_TOKENS * items > window
 
 
 class _KnownItems:

@@ -14,7 +14,7 @@ from kaosmem.types.content import (
     content_json,
     content_text,
 )
-from kaosmem.types.items import Item, UnreadItem, check_extent
+from kaosmem.types.items import Item, UnreadItem, check_extent, decoded
 from kaosmem.types.json_values import (
     MAX_INTEGER,
     MAX_JSON_DEPTH,
@@ -52,6 +52,7 @@ __all__ = [
     "check_text",
     "content_json",
     "content_text",
+    "decoded",
     "is_integer",
     "json_text",
     "trust_of",

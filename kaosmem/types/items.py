@@ -188,7 +188,7 @@ class UnreadItem(Item):
 
     def item(self) -> Item:
         """Return it decoded, which leaves it unread."""
-        return _decoded(self)
+        return decoded(self)
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return what an Item would, which leaves it unread."""
@@ -218,13 +218,14 @@ class UnreadItem(Item):
 
 def _read(item: Item) -> None:
     """Make an unread item an Item."""
-    if (decoded := _decoded(item)) is not item:
+    if (read := decoded(item)) is not item:
         for slot in _SLOTS:  # the line last: as long as it is there, others who ask decode it too
-            slot.__set__(item, slot.__get__(decoded))
+            slot.__set__(item, slot.__get__(read))
     object.__setattr__(item, "__class__", Item)
 
 
-def _decoded(item: Item) -> Item:
+def decoded(item: Item) -> Item:
+    """Return an item decoded; an unread item itself is left unread. Any thread may ask. Raises CorruptionError."""
     if (line := item._line) is None:
         return item
     try:

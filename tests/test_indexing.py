@@ -1,0 +1,337 @@
+"""Sections are indexed beside the event loop, while they change."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_queries, seeded_texts
+from kaosmem import BM25Ranker, DenseRanker, LinearRanker, SectionSpec, SessionMemory
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.sections import EvictedItem, lazy_index, read_evicted
+from tests.test_stored_indexes import WORDS
+
+MOST_S = 0.05
+"""The event loop never stands still for longer."""
+
+
+class Watchdog:
+    """The longest time for which an event loop stood still.
+
+    It is the lesser of the time on the wall and of the processor time that this process took in it: the latter leaves
+    out what other processes took, and the former that several threads may work at once.
+    """
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            wall, cpu = time.perf_counter(), time.process_time()
+            await asyncio.sleep(0.001)
+            self.longest_s = max(self.longest_s, min(time.perf_counter() - wall, time.process_time() - cpu) - 0.001)
+
+
+async def stall_of(work: Any) -> float:
+    """Await work, and return for how long the event loop stood still meanwhile."""
+    dog = Watchdog()
+    watch = asyncio.create_task(dog.watch())
+    await asyncio.sleep(0.01)
+    await work
+    await asyncio.sleep(0.01)
+    watch.cancel()
+    return dog.longest_s
+
+
+async def filled(place: Any, size: int) -> None:
+    async with SessionMemory.open(place) as memory:
+        for number, text in enumerate(seeded_texts(size, words=120)):
+            memory.add("documents", text, metadata={"source": f"{number // 40}.md"})
+
+
+async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:
+    """Return for how long each kind of await stops the loop, in a session that is opened, asked, changed and saved."""
+    found: dict[str, float] = {}
+    one, other, *_ = seeded_queries(5)
+
+    async def take_turn() -> None:
+        async with opened() as memory:
+            memory.counter("loads the encoding, which no thread can make shorter")
+            found["first question"] = await stall_of(memory.assemble_context(one, budget=8_000))
+            memory.add_many("documents", seeded_texts(500, seed=1, words=120))
+            found["after 500 more"] = await stall_of(memory.assemble_context(other, budget=8_000))
+            found["save"] = await stall_of(memory.save())
+
+    await take_turn()
+    found["another session's turn"] = await stall_of(take_turn())
+    return found
+
+
+async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path: Path) -> None:
+    """It never stands still for as long as indexing takes: the longest stall is a small share of that."""
+    await filled(tmp_path, 2_000)
+    LinearRanker().index().rank("imports", 1)
+    async with SessionMemory.open(tmp_path) as memory:
+        memory.counter("warm")
+        await memory.assemble_context("warm", budget=1_000, sections=["messages"])
+        started = time.process_time()
+        stall = await stall_of(memory.prepare())
+        assert stall < (time.process_time() - started) / 4
+
+
+@pytest.mark.soak
+async def test_nothing_awaited_stops_the_event_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At 51,000 passages no await stops it for 50 ms, on a machine that does nothing else."""
+    await filled(tmp_path, 51_000)
+    found = await stalls(tmp_path, opened=lambda: SessionMemory.open(tmp_path))
+    with capsys.disabled():
+        print("\n" + "\n".join(f"{name:>24}{1e3 * seconds:>8.0f} ms" for name, seconds in found.items()))
+    assert max(found.values()) < MOST_S
+
+
+# prepare
+
+
+async def test_preparing_indexes_ahead_and_says_how_far_it_is() -> None:
+    """The numbers rise to the number of items; the next question indexes nothing."""
+    memory = SessionMemory.test_mode()
+    memory.add_many("documents", [f"note {number}" for number in range(200)])
+    memory.add("lessons", "a lesson")
+    told: list[tuple[int, int]] = []
+    await memory.prepare(progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (201, 201)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert {total for _, total in told} == {201}
+    assert not memory["documents"].unindexed and not memory["lessons"].unindexed
+    await memory.prepare(progress=lambda *_: pytest.fail("nothing is left"))
+
+
+class SlowEmbedder:
+    """Embeds by counting letters, and can be stopped while it does."""
+
+    name, dimensions = "slow", 26
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+        self.fails = 0
+
+    def embed(self, texts: Any) -> Any:
+        self.threads.append(threading.get_ident())
+        if self.fails:
+            self.fails -= 1
+            raise OSError("the model is not there")
+        return np.array([[text.count(chr(97 + each)) for each in range(26)] for text in texts], np.float32)
+
+    embed_queries = embed
+
+
+async def test_texts_are_embedded_in_another_thread() -> None:
+    embedder = SlowEmbedder()
+    spec = SectionSpec("documents", ranker=DenseRanker(embedder=embedder))
+    memory = SessionMemory.test_mode(sections=(spec,))
+    memory.add_many("documents", [f"note {number}" for number in range(100)])
+    await memory.prepare()
+    assert embedder.threads
+    assert threading.get_ident() not in embedder.threads
+
+
+async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> None:
+    """An embedder that fails costs one question, and nothing is embedded twice."""
+    embedder = SlowEmbedder()
+    spec = SectionSpec("documents", ranker=DenseRanker(embedder=embedder))
+    memory = SessionMemory.test_mode(sections=(spec,))
+    memory.add_many("documents", [f"note {number}" for number in range(100)])
+    embedder.fails = 1
+    with pytest.raises(OSError, match="not there"):
+        await memory.prepare()
+    memory.remove(next(iter(memory["documents"])).id)
+    osprey = memory.add("documents", "osprey")
+    context = await memory.assemble_context("osprey", budget=40)
+    assert context.decision(osprey.id).rank == 1
+    assert memory["documents"].unindexed == 0
+
+
+# what changes meanwhile
+
+
+@contextmanager
+def index_of(section: Any) -> Iterator[Any]:
+    with section.index() as index:
+        yield index
+
+
+def check_index(memory: SessionMemory) -> None:
+    """Check that each section ranks as one would that has the same items and was indexed at once."""
+    for spec in memory.sections:
+        section = memory[spec.name]
+        held = section._ledger.held
+        items = {at: held.known(at) for at in (*held.past, *held)}
+        read = read_evicted(each for each in items.values() if isinstance(each, EvictedItem))
+        ranker = spec.ranker or LinearRanker()
+        anew = ranker.index(tokens_of=held.item_tokens)
+        anew.add([(at, read[each] if isinstance(each, EvictedItem) else each) for at, each in items.items()])
+        with index_of(section) as index:
+            assert sorted(index.ordinals.tolist()) == sorted(anew.ordinals.tolist())
+            for query in ("alpha beta 3", "kappa", "note theta 17"):
+                assert index.rank(query, 50) == anew.rank(query, 50)
+
+
+SPECS = (
+    SectionSpec("documents", eviction="none", retrieval_threshold=0),
+    SectionSpec("notes", 120, retrieval_threshold=0, ranker=BM25Ranker()),
+    SectionSpec("messages", 120, placement="history", recall=0.5, low_water=0.5),
+)
+
+
+class Stepping:
+    """Lets another thread index so long only, then lets the loop change the section, in a drawn order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
+        for name in ("add", "update", "remove"):
+            original = getattr(LinearIndex, name)
+
+            def slow(index: Any, *args: Any, original: Callable[..., Any] = original) -> Any:
+                if threading.current_thread() is not threading.main_thread():
+                    time.sleep(rng.random() * 0.002)
+                return original(index, *args)
+
+            monkeypatch.setattr(LinearIndex, name, slow)
+
+
+def change(memory: SessionMemory, rng: random.Random, number: int) -> None:
+    section = rng.choice(SPECS).name
+    text = " ".join(rng.choice(WORDS) for _ in range(4)) + f" {number}"
+    live = [item.id for item in memory[section]]
+    match rng.choice(["add", "add", "update", "remove"]) if live else "add":
+        case "add":
+            memory.add(section, text, role="user" if section == "messages" else None)
+        case "update":
+            memory.update(rng.choice(live), text)
+        case "remove":
+            memory.remove(rng.choice(live))
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_what_changes_while_it_is_indexed_is_indexed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is added, updated, evicted, removed and forgotten meanwhile, whoever asks, and who gives up waiting."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(lazy_index, "_BATCH", 3)
+    monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
+    Stepping(monkeypatch, random.Random(seed))
+    place = IsolatedMemoryFileSystem()
+    for _ in range(3):
+        async with SessionMemory.open(place, sections=SPECS) as memory:
+            for number in range(20):
+                change(memory, rng, number)
+            tasks = []
+            for number in range(60):
+                change(memory, rng, number)
+                match rng.randrange(12):
+                    case 0:
+                        tasks.append(asyncio.create_task(memory.assemble_context("alpha beta", budget=100)))
+                    case 1:
+                        tasks.append(asyncio.create_task(memory.prepare()))
+                    case 2 if tasks:
+                        rng.choice(tasks).cancel()
+                    case 3:
+                        await memory.save()
+                    case 4 if live := [item.id for item in memory["documents"]]:
+                        await memory.forget(rng.choice(live))
+                    case 5:
+                        memory.search("beta gamma")
+                    case _:
+                        await asyncio.sleep(rng.random() * 0.004)
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            assert {type(each) for each in done if isinstance(each, BaseException)} <= {asyncio.CancelledError}
+            await memory.prepare()
+            check_index(memory)
+
+
+async def test_all_who_ask_at_once_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each entry is indexed once, and all are told the same; one that gives up costs the others nothing."""
+    entries: list[int] = []
+    add = LinearIndex.add
+    monkeypatch.setattr(
+        LinearIndex, "add", lambda self, new: add(self, [(entries.append(at), (at, each))[1] for at, each in new])
+    )
+    memory = SessionMemory.test_mode(sections=(SectionSpec("documents", eviction="none"),))
+    memory.add_many("documents", seeded_texts(700, words=20))
+    tasks = [asyncio.create_task(memory.assemble_context("of the", budget=500)) for _ in range(5)]
+    await asyncio.sleep(0.005)
+    tasks[0].cancel()
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(done[0], asyncio.CancelledError)
+    assert len({context.text for context in done[1:]}) == 1
+    assert sorted(entries) == list(range(700))
+
+
+async def test_closing_while_a_section_is_indexed_ends(tmp_path: Path) -> None:
+    """The session closes and opens again, and then ranks as ever."""
+    async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
+        memory.add_many("documents", seeded_texts(600, words=20))
+        task = asyncio.create_task(memory.prepare())
+        await asyncio.sleep(0.01)
+    task.cancel()
+    async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
+        await memory.prepare()
+        check_index(memory)
+
+
+def test_event_loops_of_several_threads_share_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is opened read-only by all of them is indexed once."""
+    indexed: list[int] = []
+    append = LinearIndex._append
+    monkeypatch.setattr(
+        LinearIndex, "_append", lambda self, at, *rest: (indexed.append(at), append(self, at, *rest))[1]
+    )
+
+    async def fill() -> None:
+        async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
+            memory.add_many("documents", seeded_texts(600, words=20))
+
+    async def ask() -> str | None:
+        async with SessionMemory.open(tmp_path, sections=SPECS[:1], read_only=True) as memory:
+            return (await memory.assemble_context("of the", budget=500)).text
+
+    asyncio.run(fill())
+    texts: list[str | None] = []
+    threads = [threading.Thread(target=lambda: texts.append(asyncio.run(ask()))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(texts) == 3 and len({*texts}) == 1
+    assert sorted(indexed) == list(range(600))
+
+
+@settings(max_examples=40)
+@given(ops=st.lists(st.tuples(st.sampled_from(["add", "update", "remove", "index"]), st.integers(0, 99)), max_size=40))
+def test_batches_in_any_order_come_to_the_index_of_all(ops: list[tuple[str, int]]) -> None:
+    """Changes between batches are noted, however they overlap."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    section = memory["documents"]
+    for number in range(12):
+        memory.add("documents", f"{WORDS[number % 10]} {number}")
+    for op, number in ops:
+        live = [item.id for item in section]
+        if op == "add":
+            memory.add("documents", f"{WORDS[number % 10]} note {number}")
+        elif op == "update" and live:
+            memory.update(live[number % len(live)], f"{WORDS[number % 10]} theta {number}")
+        elif op == "remove" and live:
+            memory.remove(live[number % len(live)])
+        elif op == "index":
+            section.catch_up()
+    check_index(memory)
