@@ -123,7 +123,7 @@ class Reads:
 async def test_a_session_ranks_by_the_index_that_was_kept(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gives what it would without, in each section that has one."""
     await filled(place)
-    assert {name.rpartition("-")[0] for name in indexes(place)} == {"documents", "messages"}
+    assert {name.partition("-")[0] for name in indexes(place)} == {"documents", "messages"}
     reads = Reads(monkeypatch)
     async with opened(place) as memory:
         found = await asked(memory)
@@ -262,7 +262,7 @@ async def test_small_sections_have_none(place: Any) -> None:
     await filled(place, MIN - 1)
     assert indexes(place) == {}
     await filled_more(place, 1)
-    assert [name.rpartition("-")[0] for name in sorted(indexes(place))] == ["documents"]
+    assert [name.partition("-")[0] for name in sorted(indexes(place))] == ["documents"]
 
 
 async def filled_more(place: Any, count: int) -> None:
@@ -395,24 +395,53 @@ async def test_what_no_file_holds_is_in_no_index(place: Any) -> None:
 # what is not of the session
 
 
-async def test_one_of_another_ranker_is_passed_over(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    await filled(place, ranker=BM25Ranker())
-    assert indexes(place)
-    reads = Reads(monkeypatch)
-    async with opened(place) as memory:
-        assert await asked(memory) == await asked_anew(place)
-    assert reads.count == 0
-    async with opened(place) as memory:  # which has kept its own by now
-        assert await asked(memory) == await asked_anew(place)
-    assert reads.count == 2
-
-
 class Renamed(LinearRanker):
     """A ranker of another name with indexes of the same format."""
 
     @property
     def name(self) -> str:
         return "renamed"
+
+
+async def test_each_ranker_has_an_index_of_its_own(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is opened for another ranker keeps the index of the first, which goes on being read."""
+    await filled(place, ranker=BM25Ranker())
+    assert indexes(place)
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+    assert reads.count == 0
+    both = indexes(place)
+    async with opened(place) as memory:  # which has kept its own by now
+        assert await asked(memory) == await asked_anew(place)
+    assert reads.count == 2
+    for _ in range(3):
+        async with opened(place, ranker=BM25Ranker()) as memory:
+            assert await asked(memory) == await asked_anew(place, ranker=BM25Ranker())
+        async with opened(place) as memory:
+            await asked(memory)
+    assert len(both) == 4
+    assert indexes(place) == both
+
+
+async def test_the_indexes_of_the_last_three_rankers_are_kept(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one written longest ago goes first, and each once something in it changes for good."""
+    for number in range(5):
+        monkeypatch.setattr(Renamed, "name", f"ranker {number}")
+        async with opened(place, ranker=Renamed()) as memory:
+            memory.add_many("documents", [text(each) for each in range(10 * number, 10 * number + 10)])
+            await asked(memory)
+        assert len(indexes(place)) == min(3, number + 1)
+    kept = indexes(place)
+    for number in (2, 3):  # which lack a tenth and more by now
+        monkeypatch.setattr(Renamed, "name", f"ranker {number}")
+        async with opened(place, ranker=Renamed()) as memory:
+            assert await asked(memory) == await asked_anew(place, ranker=Renamed())
+    assert len(indexes(place)) == 3
+    assert len(indexes(place).keys() & kept.keys()) == 1
+    async with opened(place) as memory:
+        await memory.forget(next(iter(memory["documents"])).id)
+    assert indexes(place) == {}
 
 
 async def test_one_of_another_name_is_passed_over(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,24 +12,27 @@ from zlib import crc32
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.checkpoint import purged_by
 from kaosmem.persistence.commit import check_same_log, look
-from kaosmem.persistence.layout import INDEX, index_file, index_numbers
+from kaosmem.persistence.layout import INDEX, index_file, index_numbers, surplus_indexes
 from kaosmem.persistence.lines import decode_line, encode_line
 from kaosmem.persistence.steps import Delete, Discard, Draft, List, Lock, Publish, Read, Steps
 from kaosmem.persistence.tail import Head
 from kaosmem.types import JSONValue
 
 VERSION = 1
+MAX_RANKERS = 3
+"""A section keeps the indexes of so many rankers; the one written longest ago goes first."""
 _CRC_BYTES = 4
 
 
 def encode_index(
-    section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int, txn: str
+    section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int, txn: str, ranker: str = ""
 ) -> Iterator[bytes]:
     """Yield an index file: a line that says what it is, the index, and the checksum of both.
 
-    txn: the id of the commit whose last record is `seq`.
+    txn: the id of the commit whose last record is `seq`. ranker: name of the ranker that made the index.
     """
-    line, crc = encode_line({"index": VERSION, "sec": section, "seq": seq, "txn": txn, "d": header}, 0)
+    stated = {"index": VERSION, "sec": section, "ranker": ranker, "seq": seq, "txn": txn}
+    line, crc = encode_line({**stated, "d": header}, 0)
     yield line
     for chunk in chunks:
         crc = crc32(chunk, crc)
@@ -37,13 +40,16 @@ def encode_index(
     yield crc.to_bytes(_CRC_BYTES, "little")
 
 
-def decode_index(data: bytes, section: str, *, seq: int, txn: str) -> tuple[dict[str, JSONValue], memoryview]:
+def decode_index(
+    data: bytes, section: str, *, seq: int, txn: str, ranker: str = ""
+) -> tuple[dict[str, JSONValue], memoryview]:
     """Return the header of an index file and the index. Raises CorruptionError for any other file."""
     end = data.find(b"\n")
     fields, crc = decode_line(data[: max(0, end)], 0)
     header = fields.pop("d", None)
     fields.pop("crc")
-    if fields != {"index": VERSION, "sec": section, "seq": seq, "txn": txn} or type(header) is not dict:
+    stated = {"index": VERSION, "sec": section, "ranker": ranker, "seq": seq, "txn": txn}
+    if fields != stated or type(header) is not dict:
         raise CorruptionError("it is another index")
     index = memoryview(data)[end + 1 : -_CRC_BYTES]
     if crc32(index, crc).to_bytes(_CRC_BYTES, "little") != data[-_CRC_BYTES:] or end + _CRC_BYTES >= len(data):
@@ -51,12 +57,15 @@ def decode_index(data: bytes, section: str, *, seq: int, txn: str) -> tuple[dict
     return header, index
 
 
-def read_index(section: str, commits: Mapping[int, str]) -> Steps[tuple[dict[str, JSONValue], memoryview] | None]:
-    """Return the header of the newest index of a section, made after one of these commits, and the index, or None."""
-    for seq in reversed(index_numbers((yield List(INDEX)), section)):
+def read_index(
+    section: str, commits: Mapping[int, str], ranker: str
+) -> Steps[tuple[dict[str, JSONValue], memoryview] | None]:
+    """Return the header of a ranker's newest index of a section, made after one of these commits, and the index."""
+    for seq in reversed(index_numbers((yield List(INDEX)), section, ranker)):
         if seq in commits:
             try:
-                return decode_index((yield Read(index_file(section, seq))), section, seq=seq, txn=commits[seq])
+                data = yield Read(index_file(section, seq, ranker))
+                return decode_index(data, section, seq=seq, txn=commits[seq], ranker=ranker)
             except (CorruptionError, FileNotFoundError):
                 continue
     return None
@@ -67,14 +76,16 @@ def indexed_records() -> Steps[list[int]]:
     return index_numbers((yield List(INDEX)))
 
 
-def store_index(head: Head, section: str, chunks: Iterable[bytes], *, seq: int, sound: Collection[int]) -> Steps[bool]:
-    """Store the index of a section as it was after record `seq`, and delete those from before it.
+def store_index(
+    head: Head, section: str, chunks: Iterable[bytes], *, seq: int, sound: Collection[int], ranker: str = ""
+) -> Steps[bool]:
+    """Store a ranker's index of a section as it was after record `seq`, and delete those that it replaces.
 
     Returns whether it is stored: not where something was forgotten since, whose words it may hold.
     sound: snapshots from which the writer knows what was forgotten.
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
-    path = index_file(section, seq)
+    path = index_file(section, seq, ranker)
     if not (yield from _is_welcome(head, path, seq, sound)):
         return False
     draft = yield Draft(path, chunks)
@@ -96,9 +107,8 @@ def store_index(head: Head, section: str, chunks: Iterable[bytes], *, seq: int, 
     if failure is not None:
         raise failure
     if is_welcome:
-        for older in index_numbers((yield List(INDEX)), section):
-            if older < seq:
-                yield Delete(index_file(section, older), at_once=True)
+        for surplus in surplus_indexes((yield List(INDEX)), section, seq, ranker, rankers=MAX_RANKERS):
+            yield Delete(surplus, at_once=True)
     return is_welcome
 
 

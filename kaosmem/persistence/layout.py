@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import path_of
@@ -18,7 +19,7 @@ PURGE = "purge"
 FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, BLOB, INDEX)
 
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
-_INDEX = re.compile(r"(.+)-([0-9]{20})\.bin")
+_INDEX = re.compile(r"(.+)-([0-9a-f]{8})-([0-9]{20})\.bin")
 
 
 def log_file(seq: int) -> str:
@@ -46,15 +47,35 @@ def blob_file(name: str) -> str:
     return f"{BLOB}/{name}"
 
 
-def index_file(section: str, seq: int) -> str:
-    """Return the index of a section as it was after record `seq`."""
-    return f"{INDEX}/{path_of(section)}-{seq:020d}.bin"
+def index_file(section: str, seq: int, ranker: str = "") -> str:
+    """Return the index of a section as it was after record `seq`, made by the ranker of that name."""
+    return f"{INDEX}/{path_of(section)}-{_key(ranker)}-{seq:020d}.bin"
 
 
-def index_numbers(names: Iterable[str], section: str | None = None) -> list[int]:
-    """Return the records that the index files of a section, or of all, are of, ascending."""
+def index_numbers(names: Iterable[str], section: str | None = None, ranker: str = "") -> list[int]:
+    """Return the records that index files are of, ascending: those of a section by a ranker, or all."""
     found = (match for name in names if (match := _INDEX.fullmatch(name)))
-    return sorted(int(match[2]) for match in found if section is None or match[1] == path_of(section))
+    wanted = None if section is None else (path_of(section), _key(ranker))
+    return sorted(int(match[3]) for match in found if wanted in (None, match.groups()[:2]))
+
+
+def surplus_indexes(names: Iterable[str], section: str, seq: int, ranker: str, *, rankers: int) -> list[str]:
+    """Return the index files of a section that are not to be kept once a ranker's index of record `seq` is.
+
+    They are those of the same ranker from before, and all of the rankers that are not among the last `rankers`.
+    """
+    found = [match for name in names if (match := _INDEX.fullmatch(name)) and match[1] == path_of(section)]
+    newest: dict[str, int] = {}
+    for match in found:
+        newest[match[2]] = max(newest.get(match[2], 0), int(match[3]))
+    own = _key(ranker)
+    others = sorted(newest.keys() - {own}, key=lambda key: (newest[key], key), reverse=True)
+    gone = others[rankers - 1 :]
+    return [f"{INDEX}/{each[0]}" for each in found if each[2] in gone or (each[2] == own and int(each[3]) < seq)]
+
+
+def _key(ranker: str) -> str:
+    return blake2b(ranker.encode(), digest_size=4).hexdigest()
 
 
 def numbers(names: Iterable[str]) -> list[int]:

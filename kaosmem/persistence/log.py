@@ -250,27 +250,30 @@ class SessionLog:
                 self._extent.cut(seq, end, snapshot_bytes=measured.size, indexed=commits)
         return stored
 
-    def store_index(self, section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int) -> bool:
-        """Keep what ranks a section, as it was after record `seq`, the last of a commit that is known here.
+    def store_index(
+        self, section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int, ranker: str = ""
+    ) -> bool:
+        """Keep the index of a section, as it was after record `seq`, the last of a commit that is known here.
 
-        Returns whether it is kept: not where something was forgotten since. Older ones of the section are deleted.
-        header: what tells the caller whether it can use the index. Raises as `snapshot`.
+        Returns whether it is kept: not where something was forgotten since. Older ones of the same ranker are deleted.
+        header: what tells the caller whether it can use the index. ranker: name of the ranker that made the index.
+        Raises as `snapshot`.
         """
         self._check_writable()
         with self._measures:
             head, sound, txn = self._head, {*self._extent.sound}, self._extent.commits.get(seq)
         if txn is None:  # the log was read anew since, without it
             return False
-        lines = encode_index(section, header, chunks, seq=seq, txn=txn)
+        lines = encode_index(section, header, chunks, seq=seq, txn=txn, ranker=ranker)
         with as_durability_error("the index"):
-            return run(store_index(head, section, lines, seq=seq, sound=sound), self._storage)
+            return run(store_index(head, section, lines, seq=seq, sound=sound, ranker=ranker), self._storage)
 
-    def index(self, section: str) -> tuple[dict[str, JSONValue], memoryview] | None:
-        """Return the header of the index that is kept of a section, and the index; None where none can be used."""
+    def index(self, section: str, ranker: str = "") -> tuple[dict[str, JSONValue], memoryview] | None:
+        """Return the header of a ranker's index of a section, and the index; None where none can be used."""
         with self._measures:
             commits = dict(self._extent.commits)
         try:
-            return run(read_index(section, commits), self._storage)
+            return run(read_index(section, commits, ranker), self._storage)
         except (KaosmemError, OSError):  # all that it says can be made anew
             return None
 

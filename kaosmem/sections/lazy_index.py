@@ -41,18 +41,14 @@ class Moment(NamedTuple):
 
 
 class StoredIndex(NamedTuple):
-    """An index as it is kept.
+    """An index as it is kept. updates: how many updates of items it knows of."""
 
-    ranker: name of what made it. updates: how many updates of items it knows of.
-    """
-
-    ranker: str
     updates: int
     data: memoryview
 
 
 class IndexDump(NamedTuple):
-    """An index to be kept, which goes on changing; as StoredIndex, its data in chunks that do not change."""
+    """An index to be kept, by the name of its ranker; as StoredIndex, its data in chunks that do not change."""
 
     ranker: str
     updates: int
@@ -80,6 +76,11 @@ class LazyIndex:
         self._gone: dict[int, None] = {}  # ordinals that the index has still
         self._is_warm = False
         self._ranked: tuple[str, int, list[tuple[int, float]]] | None = None  # as the index is, since it last changed
+
+    @property
+    def ranker_name(self) -> str:
+        """Return the name of the ranker, which says of an index that was kept whether it is of use here."""
+        return self._ranker_used.name
 
     @property
     def is_wanted(self) -> bool:
@@ -199,7 +200,7 @@ class LazyIndex:
         if chunks is None:
             self._unstored += unstored
             return None
-        return IndexDump(self._ranker_used.name, updates, chunks)
+        return IndexDump(self.ranker_name, updates, chunks)
 
     def not_stored(self) -> None:
         """Note that nothing is kept of the index."""
@@ -233,7 +234,7 @@ class LazyIndex:
 
     def _loaded(self, stored: StoredIndex) -> StorableIndex | None:
         ranker = self._ranker_used
-        if stored.ranker != ranker.name or not isinstance(ranker, StorableRanker):
+        if not isinstance(ranker, StorableRanker):
             return None
         try:
             return ranker.load(stored.data, tokens_of=self._held.item_tokens)

@@ -54,7 +54,7 @@ class Section:
         self._ranker = ranker
         self._ledger = Ledger(spec, ranker=ranker)
         self._frozen = ""  # why
-        self._read_index: Callable[[], StoredIndex | None] | None = None
+        self._read_index: Callable[[str], StoredIndex | None] | None = None
         # Held by whoever asks or changes the index: other threads index, and a frozen section is asked from several.
         self._asking = Lock()
 
@@ -168,8 +168,8 @@ class Section:
             ranked = self._ledger.proposer.rank(query, limit, wanted=wanted)
         return [(self._ledger.held[ordinal], score) for ordinal, score in ranked]
 
-    def keep_index_in(self, read: Callable[[], StoredIndex | None]) -> None:
-        """Say how to read the index that was kept of the section, at some earlier time; it is done once at most."""
+    def keep_index_in(self, read: Callable[[str], StoredIndex | None]) -> None:
+        """Say how to read the index that was kept for a ranker, by its name; it is done once at most."""
         self._read_index = read
 
     def lag(self, *, cap: int, is_crowded: bool = True) -> int:
@@ -204,7 +204,7 @@ class Section:
 
     def _read_stored_index(self) -> None:
         read, self._read_index = self._read_index, None
-        if read is not None and (stored := read()) is not None:
+        if read is not None and (stored := read(self._ledger.index.ranker_name)) is not None:
             self._ledger.index.offer(stored)
 
     @property

@@ -64,9 +64,9 @@ class Checkpoints:
             await self._store_snapshot(sections, frozen, seq)
 
     async def _store_index(self, name: str, dump: IndexDump, seq: int) -> None:
-        header = {"ranker": dump.ranker, "updates": dump.updates}
+        header = {"updates": dump.updates}
         try:
-            await asyncio.to_thread(self._log.store_index, name, header, dump.chunks, seq=seq)
+            await asyncio.to_thread(self._log.store_index, name, header, dump.chunks, seq=seq, ranker=dump.ranker)
         except ConflictError:
             return  # others have shortened the log, or deleted it; what is read of it then has no index yet
         except (CorruptionError, DurabilityError) as error:  # it can be made anew
@@ -94,8 +94,8 @@ def keep_indexes(log: SessionLog, sections: Mapping[str, Section]) -> None:
         section.keep_index_in(partial(_stored_index, log, name))
 
 
-def _stored_index(log: SessionLog, section: str) -> StoredIndex | None:
-    match log.index(section):
-        case {"ranker": str(ranker), "updates": int(updates)}, memoryview() as data:
-            return StoredIndex(ranker, updates, data)
+def _stored_index(log: SessionLog, section: str, ranker: str) -> StoredIndex | None:
+    match log.index(section, ranker):
+        case {"updates": int(updates)}, memoryview() as data:
+            return StoredIndex(updates, data)
     return None
