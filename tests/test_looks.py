@@ -232,7 +232,9 @@ def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
     for column in ("rank", "score", "tokens"):
         end = rows[0].index(column) + len(column)
         assert all(row[end - 1] != " " and row[end] == " " for row in rows)
-    assert all(item.id in report for item in context.items if item.section == "documents")
+    for item in context.items:
+        assert context.decision(item.id).summary(24)[:8] in report
+        assert item.text[:4] in report
     assert "nearest misses, 2 of " in report
 
 
@@ -241,8 +243,27 @@ def test_a_long_id_keeps_its_beginning_and_more_of_its_end() -> None:
     memory = SessionMemory.test_mode()
     memory.add("planning_context", "text", id="contracts/" + "a-long-folder/" * 9 + "clause.md#L10-12")
     line = assembled(memory, "text").explain().splitlines()[-1]
-    assert re.fullmatch(r"planning_context contr\S*…\S*/clause.md#L10-12 +1 +- +1  newest", line)
+    assert re.fullmatch(r"planning_context contr\S*…\S*/clause.md#L10-12 text +1 +- +1  newest", line)
     assert len(line) <= 80
+
+
+def test_a_decision_tells_its_item_by_source_key_or_given_id_and_its_text() -> None:
+    """An id that was made at random is not shown; the decision has it."""
+    memory = SessionMemory.test_mode()
+    made = memory.add("findings", "Ann owns the deal.")
+    memory.add("findings", "The notice period\nis two months.", metadata={"source": "msa.md", "lines": [3, 9]})
+    memory.add("findings", "The rent is due.", key="rent")
+    memory.add("findings", "Bob left.", id="f-1")
+    context = assembled(memory, "who?")
+    summaries = {decision.summary() for decision in context.decisions}
+    assert summaries == {
+        "Ann owns the deal.",
+        "msa.md:3-9 The notice period is two months.",
+        "rent The rent is due.",
+        "f-1 Bob left.",
+    }
+    assert made.id not in context.explain() + context._repr_html_()
+    assert context.decision(made.id).item_id == made.id
 
 
 def test_long_names_and_huge_numbers_leave_room_for_the_sums() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
 from kaosmem.arguments import check_instance
-from kaosmem.display import listed
+from kaosmem.display import fitted, listed, width
 from kaosmem.display import preview as preview_text
 from kaosmem.formats import Rendered, count_messages
+from kaosmem.formats.labels import source_label
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue
 
@@ -51,6 +53,8 @@ class Reason(StrEnum):
     """Out: evicted, superseded, removed or replaced."""
 
 
+_MADE_ID = re.compile(r"[0-9a-f]{16}")
+"""An id made at random, which tells people nothing."""
 _CHOSEN = Reason.RELEVANT, Reason.RECALLED
 
 
@@ -62,6 +66,7 @@ class Decision:
     score: given by the ranker. None if its section was not ranked.
     tokens: of the content alone.
     same_as: id of the item that stands for it: the duplicate that is in, or the live item with its key.
+    item: the item itself.
     signals: the part of each signal of the default ranker in the logarithm of the score, compared with the average
         candidate. docs/glossary.md explains each signal.
 
@@ -83,6 +88,23 @@ class Decision:
     tokens: int
     same_as: str | None = None
     signals: Mapping[str, float] = field(default_factory=dict)
+    item: Item | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """Return the source of the item, else its key, else the id that its caller gave; "" if it has none of these."""
+        named = "" if self.item is None else source_label(self.item) or self.item.key
+        return named or ("" if self.item is not None and _MADE_ID.fullmatch(self.item_id) else self.item_id)
+
+    def summary(self, columns: int = 60) -> str:
+        """Return the label of the item and the beginning of its text, at most so many columns wide."""
+        text = "" if self.item is None else preview_text(self.item.text, columns)
+        if not self.label:
+            return text
+        room = columns - min(width(text), columns // 2) - 1 if text else columns
+        label = fitted(self.label, max(1, room), tail=2 * room // 3)
+        left = columns - width(label) - 1
+        return f"{label} {preview_text(text, left)}" if text and left > 0 else label
 
     @property
     def why(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 COLUMNS = 80
 
 _HEADER = ("section", "item", "rank", "score", "tokens", "reason")
-_MAX_SECTION, _MAX_TWIN = 16, 20
+_MAX_SECTION, _MAX_TWIN, _MIN_ITEM = 16, 20, 8
 _SHOWN_ITEMS = 30
+_HTML_COLUMNS = 100
 _SHOWN_SECTIONS = 30
 
 
@@ -31,8 +32,7 @@ def explanation(context: Context, *, misses: int) -> str:
     ]
     included = [context.decision(item.id) for item in context.items]
     missed = context.nearest_misses(misses)
-    rows = [_HEADER, *map(_cells, included), *map(_cells, missed)]
-    aligned = list(_aligned(rows))
+    aligned = list(_aligned(context, [*included, *missed]))
     lines += ["", *aligned[: 1 + len(included)]]
     if missed:
         lines += [
@@ -54,26 +54,23 @@ def html(context: Context, *, misses: int = 10) -> str:
         numbers=("items",),
         after=[*([f"… and {hidden:,} more sections"] if hidden > 0 else []), *_sources(context)],
     )
-    previews = {item.id: preview(item.text) for item in context.items[:_SHOWN_ITEMS]}
+    shown = [context.decision(item.id) for item in context.items[:_SHOWN_ITEMS]]
     rest = len(context.items) - _SHOWN_ITEMS
     included = _decisions(
         f"in, for the query: {preview(context.query)}",
-        map(context.decision, previews),
-        previews,
+        context,
+        shown,
         after=[f"… and {rest:,} more"] if rest > 0 else [],
     )
     missed = context.nearest_misses(misses)
     nearest = f"nearest misses, {len(missed)} of {_left_out(context):,} proposed"
-    return f"<div>{sums}{included}{_decisions(nearest, missed, None) if missed else ''}</div>"
+    return f"<div>{sums}{included}{_decisions(nearest, context, missed) if missed else ''}</div>"
 
 
-def _decisions(
-    title: str, decisions: Iterable[Decision], previews: Mapping[str, str] | None, *, after: Sequence[str] = ()
-) -> str:
-    """Return a table of decisions, with the beginnings of their items where there are `previews`."""
-    rows = [(*_cells(decision), *([] if previews is None else [previews[decision.item_id]])) for decision in decisions]
-    columns = _HEADER if previews is None else (*_HEADER, "content")
-    return table(title, columns, rows, numbers=("rank", "score", "tokens"), after=after)
+def _decisions(title: str, context: Context, decisions: Iterable[Decision], *, after: Sequence[str] = ()) -> str:
+    """Return a table of decisions."""
+    rows = [(each.section, each.summary(_HTML_COLUMNS), *_figures(each), _why(context, each)) for each in decisions]
+    return table(title, _HEADER, rows, numbers=("rank", "score", "tokens"), after=after)
 
 
 def _counted(items: int) -> str:
@@ -97,34 +94,31 @@ def _sources(context: Context) -> Iterable[str]:
     return (f"source {fitted(name, 40, tail=12)}: {report}" for name, report in context.sources.items())
 
 
-def _cells(decision: Decision) -> tuple[str, ...]:
-    return (
-        decision.section,
-        decision.item_id,
-        "-" if decision.rank is None else str(decision.rank),
-        scored(decision.score),
-        str(decision.tokens),
-        _why(decision),
-    )
+def _figures(decision: Decision) -> tuple[str, str, str]:
+    """Return the rank, the score and the tokens."""
+    return "-" if decision.rank is None else str(decision.rank), scored(decision.score), str(decision.tokens)
 
 
-def _why(decision: Decision) -> str:
+def _why(context: Context, decision: Decision) -> str:
     if decision.same_as is None:
         return decision.why
-    return replace(decision, same_as=fitted(decision.same_as, _MAX_TWIN, tail=2 * _MAX_TWIN // 3)).why
+    same_as = context.decision(decision.same_as).summary(_MAX_TWIN)
+    return replace(decision, same_as=same_as).why
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    """Yield rows as lines: the item's id gives way, in its middle, to what the rest needs."""
-    sections, _, *rest = zip(*rows, strict=True)
-    section_width = min(_MAX_SECTION, max(map(_shown_width, sections)))
-    widths = [max(map(len, column)) for column in rest]
-    room = COLUMNS - section_width - sum(widths) - len(rest) - 2
-    item_width = max(8, min(room, max(_shown_width(row[1]) for row in rows)))
-    for section, item_id, *figures, reason in rows:
-        numbers = (figure.rjust(wide) for figure, wide in zip(figures, widths, strict=False))
-        cells = (padded(section, section_width, tail=6), padded(item_id, item_width, tail=2 * item_width // 3))
-        yield " ".join((*cells, *numbers)) + f"  {reason}"
+def _aligned(context: Context, decisions: Sequence[Decision]) -> Iterable[str]:
+    """Yield the header and the decisions as lines: what tells the item takes the room that the rest leaves."""
+    reasons = [_why(context, each) for each in decisions]
+    figures = [_HEADER[2:5], *map(_figures, decisions)]
+    section_width = min(_MAX_SECTION, max(_shown_width(name) for name in (_HEADER[0], *(d.section for d in decisions))))
+    widths = [max(map(len, column)) for column in zip(*figures, strict=True)]
+    room = COLUMNS - section_width - sum(widths) - len(widths) - 3 - max(map(width, (_HEADER[5], *reasons)))
+    item_width = max(_MIN_ITEM, min(room, max((width(each.summary(COLUMNS)) for each in decisions), default=0)))
+    sections = [_HEADER[0], *(each.section for each in decisions)]
+    items = [_HEADER[1], *(each.summary(item_width) for each in decisions)]
+    for section, item, numbers, reason in zip(sections, items, figures, (_HEADER[5], *reasons), strict=True):
+        aligned = (figure.rjust(wide) for figure, wide in zip(numbers, widths, strict=True))
+        yield " ".join((padded(section, section_width, tail=6), padded(item, item_width), *aligned)) + f"  {reason}"
 
 
 def _shown_width(text: str) -> int:

@@ -281,7 +281,7 @@ class Packing:
         same_as = share.twins.get(item.id) if share else None
         signals = {} if candidate.score is None else self._proposals[spec.name].signals(candidate.position)
         return Decision(
-            item.id, spec.name, included, reason, candidate.rank, candidate.score, item.tokens, same_as, signals
+            item.id, spec.name, included, reason, candidate.rank, candidate.score, item.tokens, same_as, signals, item
         )
 
     def _fates(self, share: Share) -> Iterator[tuple[Candidate, Reason]]:

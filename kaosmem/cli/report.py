@@ -197,7 +197,7 @@ def _print_notices(memory: SessionMemory) -> None:
 def _decision_row(decision: Decision) -> tuple[str, ...]:
     return (
         decision.section,
-        decision.item_id,
+        decision.summary(),
         "-" if decision.rank is None else str(decision.rank),
         scored(decision.score),
         str(decision.tokens),

@@ -114,6 +114,12 @@ class LabelStyle:
         return f"{when.day} {_MONTHS[when.month - 1]} {when.year}" if when else ""
 
 
+def source_label(item: Item) -> str:
+    """Return the source of an item with its place, such as `a.md:3-9` or `b.pdf p. 12`; "" if it has no source."""
+    source = _source(item)
+    return f"{source}{_place(item)}" if source else ""
+
+
 def role_label(role: str) -> str:
     """Return the label of a role alone: `[user] `."""
     return f"{_bracketed(role, '', '')} "

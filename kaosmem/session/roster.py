@@ -137,12 +137,15 @@ class Roster:
                 reason = Reason.OUTRANKED if name in shown_names else Reason.NOT_SHOWN
                 if reason is Reason.OUTRANKED and not section.is_passed_by(item_id, wanted):
                     reason = Reason.FILTERED
-                return Decision(item_id, name, False, reason, None, None, section.peek(item_id).tokens)
+                item = section.peek(item_id)
+                return Decision(item_id, name, False, reason, None, None, item.tokens, item=item)
         for name, section in self.sections.items():
             if archived := section.archive.get(item_id):
                 newest = None if archived.key is None else section.keyed(archived.key)
                 same_as = newest.id if newest else None
-                return Decision(item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens, same_as)
+                return Decision(
+                    item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens, same_as, item=archived
+                )
         raise UnknownItemError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
 
     def rank(
