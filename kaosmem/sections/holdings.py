@@ -356,11 +356,15 @@ class Holdings:
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile."""
-        now = [
-            (ordinal, self.units.first(ordinal), self.updated(ordinal), replace(held))
+        first, updated = self.units.first, self._updated.get
+        now = [  # plain copies of the fields: the event loop waits for this
+            (ordinal, first(ordinal), updated(ordinal, 0), held.stored, held.offset, held.uses, held.last_use)
             for ordinal, held in self._held.items()
         ]
-        return (holding.to_dict(ordinal, first=first, updated=updated) for ordinal, first, updated, holding in now)
+        return (
+            Holding(stored, offset, uses, last_use).to_dict(ordinal, first=first, updated=updated)
+            for ordinal, first, updated, stored, offset, uses, last_use in now
+        )
 
     @classmethod
     def restore(
