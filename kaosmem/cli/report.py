@@ -197,7 +197,7 @@ def _print_notices(memory: SessionMemory) -> None:
 def _decision_row(decision: Decision) -> tuple[str, ...]:
     return (
         decision.section,
-        decision.summary(),
+        decision.label or decision.summary(40),
         "-" if decision.rank is None else str(decision.rank),
         scored(decision.score),
         str(decision.tokens),
