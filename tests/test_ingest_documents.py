@@ -8,6 +8,7 @@ import io
 import json
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable
 from email.message import EmailMessage
 from pathlib import Path
@@ -136,6 +137,20 @@ def test_pdf_without_text_or_password_says_so(tmp_path: Path) -> None:
         assert "Printing is forbidden." in read(tmp_path, "open.pdf", open_to_all).passages[0].text
         closed = a_pdf(["Secret."], owner_password="o", user_password="u", encryption_method=method)
         assert why(tmp_path, "closed.pdf", closed) == "password-protected: save it without a password"
+
+
+def test_pdf_that_expands_too_far_is_refused(tmp_path: Path) -> None:
+    """A file of 9,000 bytes, whose page has four million, is skipped before its text is laid out."""
+    stream = zlib.compress(b"BT /F 9 Tf " + b"(hello) Tj " * 400_000 + b"ET")
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>",
+        b"<</Length %d/Filter/FlateDecode>>stream\n%b\nendstream" % (len(stream), stream),
+    ]
+    body = b"".join(b"%d 0 obj%bendobj\n" % each for each in enumerate(objects, 1))
+    pdf = b"%PDF-1.4\n" + body + b"trailer<</Size 5/Root 1 0 R>>\nstartxref\n0\n%%EOF"
+    assert why(tmp_path, "bomb.pdf", pdf).startswith("too large: expands to more than 1,")
 
 
 def test_a_word_document_has_its_headings_and_tables(tmp_path: Path) -> None:

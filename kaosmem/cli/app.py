@@ -130,7 +130,7 @@ def assemble(
         with Phases() as phases:
             phases.begin("opening the session")
             async with opened_corpus(session, namespace, counter, _ranker(ranker)) as memory:
-                phases.begin("looking for files")
+                phases.begin("reading files")
                 report = await memory.ingest(path, progress=phases.reading)
                 if session is not None:
                     phases.begin("saving")

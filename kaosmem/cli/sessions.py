@@ -60,7 +60,7 @@ async def _listed(root: str, namespace: str, session: StoredSession) -> Listed:
 
 def print_sessions(root: str, namespace: str, listed: list[Listed], total: int) -> None:
     """Print sessions, a line each."""
-    title = f"{total:,} sessions in {root}, namespace {namespace}"
+    title = f"{total:,} session{'s' * (total != 1)} in {root}, namespace {namespace}"
     rows = [
         (
             each.stored.session_id,

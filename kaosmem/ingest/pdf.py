@@ -10,6 +10,7 @@ from typing import Any
 from pypdf import PasswordType, PdfReader
 from pypdf.errors import DependencyError
 
+from kaosmem.ingest.compressed import check_expansion
 from kaosmem.ingest.files import UnreadableError, one_line, storable
 from kaosmem.ingest.parts import Lost, Part
 from kaosmem.ingest.pieces import Syntax, cut
@@ -27,9 +28,15 @@ def read_pdf(data: bytes) -> Iterator[Part | Lost]:
     titles = _titles(reader)
     title = ""
     has_text = False
+    size = 0
     for number, page in enumerate(reader.pages, 1):
         try:
+            contents = page.get_contents()
+            size += len(contents.get_data()) if contents is not None else 0
+            check_expansion(size, len(data))
             text = storable(_LEADERS.sub(" … ", page.extract_text()))
+        except UnreadableError:
+            raise
         except Exception as error:  # pypdf raises many kinds
             yield Lost(f"p{number}", "damaged", f"{type(error).__name__} as PDF; save it anew")
             continue

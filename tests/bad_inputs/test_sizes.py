@@ -30,7 +30,7 @@ def nested_zip(layers: int) -> bytes:
     return data
 
 
-async def test_a_compressed_file_expands_to_so_much_at_most(tmp_path: Path) -> None:
+async def test_bi_054_055_a_compressed_file_expands_to_so_much_at_most(tmp_path: Path) -> None:
     """Bombs, and archives in archives, are skipped with the reason, in little memory."""
     bomb = gzip.compress(b"\0" * 20_000_000)
     words = gzip.compress(b"word " * 4_000_000)
