@@ -13,6 +13,7 @@ from kaosmem.types import (
     ContentBlock,
     ImageBlock,
     JSONValue,
+    TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     block_text,
@@ -49,6 +50,10 @@ _SIGN = re.compile(
 _ASCII_SIGN = re.compile(_SIGN.pattern.replace(r"\d", "0-9"))  # the same in such texts, in half of the time
 
 _PATH_BEGIN = re.compile(r"[./~]|\$[A-Z_]{2}|[A-Za-z]:\\")
+_MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?|"
+    r"Nov(?:ember)?|Dec(?:ember)?)\.?"
+)
 _NUMBER = re.compile(
     rf"[-+~]?[A-Z]{{0,3}}[$€£¥]?\d[\d.,:/_{_GROUPING}-]*(?:[eE][-+]?\d+)?[%‰°]?[A-Za-zµ]{{0,4}}(?:/[A-Za-z]{{1,3}})?"
 )
@@ -61,16 +66,38 @@ _IDENTIFIER = re.compile(
     r"|.*[^\W_]@[^\W_].*|[@#.][^\W_].+|--[^\W_].+",
     re.DOTALL,
 )
-_WORDS_BEFORE = re.compile(r"(?<![\w.-])(?:[^\W\d][\w.-]{0,30}(?:[ ]?[:=][ ]?|[ ])){1,2}\Z")
+_WORDS_BEFORE = re.compile(r"(?<![\w.'’\\-])(?:[^\W\d][\w.'’-]{0,30}(?:[ *]{0,3}[:=|][ *]{0,3}|[ ]\**)){1,2}\Z")
+_WORDS_AFTER = re.compile(r"([ *_`)|:–—-]{1,6})((?:[^\W\d_][\w'’-]{0,30}[ ]?){1,3})(?![\w.'’-])")
 _WORD_AFTER = re.compile(r"[ ]([^\W\d_]{1,15})(?=[\s.,;:!?)]|\Z)")
 _MAX_WORDS_CHARS = 48
+_DATE = re.compile(
+    rf"\b(?:{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? \d{{4}})?"
+    rf"|{_MONTH} \d{{4}})\b(?!-)"
+)
+_MONTH_NAME = re.compile(_MONTH)
+_EMPHASIS = re.compile(r"100 ?% (?:agree|behind|sure|certain|with|right|true|support|on board|in)\b")
+# One hump and no other sign: mostly the name of a product.
+_NAME = re.compile(r"[A-Za-z][a-z]*[A-Z][a-z]*")
+_ADDRESS = re.compile(r".*(?:[/\\]|[^\W_]@[^\W_]).*|[A-Z][A-Z\d]+-\d+", re.DOTALL)
+
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#-]*)[^\n]*\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+_NOT_CODE = re.compile(
+    r"(?:conf|console|csv|diff|dotenv|env|http|ini|json|log|output|properties|text|toml|txt|ya?ml)?", re.IGNORECASE
+)
+"""Languages of blocks that are read as any text. Of code, only addresses and the names that it defines are facts."""
+_DEFINED = re.compile(
+    r"\b(?:def|class|function|func|fn|interface|struct|trait|enum|table|TABLE) +(?:IF NOT EXISTS +)?([^\W\d]\w*)"
+)
+_PLACEHOLDER = re.compile(r"path[/_]to|(?:^|[^a-z])your[_-]", re.IGNORECASE)
 
 
 class Fact(NamedTuple):
     """Something to be said to the letter.
 
-    rank: how surely it is one, from 0. quoted: whether it needs quotes to be told from what follows.
-    place: of a number, the text that it is in and where it begins there.
+    rank: 0 for addresses and paths, 1 for other identifiers, 2 for dates and numbers, 3 for digits and names of
+        products, 4 for a date or number without words about it.
+    quoted: whether it needs quotes to be told from the text after it.
+    place: of a date or number, the text that it is in and where it begins there.
     """
 
     text: str
@@ -94,17 +121,20 @@ def facts_in(text: str) -> Iterator[Fact]:
     text = _LIST_MARKER.sub("", text)
     begin = 0
     for url in _URL.finditer(text) if any(each in text for each in _URL_BEGINS) else ():
-        yield from _facts_between(text, begin, url.start())
+        yield from _facts_about_dates(text, begin, url.start())
         begin = url.end()
         address = url[0].rstrip(".,:;!?*" if "(" in url[0] else ".,:;!?*)]}")
         if len(address) <= MAX_FACT_CHARS:
             yield Fact(address)
-    yield from _facts_between(text, begin, len(text))
+    yield from _facts_about_dates(text, begin, len(text))
 
 
 def facts_of(block: ContentBlock) -> Iterator[Fact]:
     """Yield the facts of a block of a message, a call's arguments and a result's content included."""
     match block:
+        case TextBlock():
+            yield from _facts_of_prose(block.text)
+            return
         case ToolUseBlock():
             texts: Iterable[str] = (block.arguments,)
         case ImageBlock():
@@ -117,17 +147,53 @@ def facts_of(block: ContentBlock) -> Iterator[Fact]:
         yield from facts_in(text)
 
 
+def _facts_of_prose(text: str) -> Iterator[Fact]:
+    """Yield the facts of a text with blocks of code in it."""
+    begin = 0
+    for fence in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
+        if _NOT_CODE.fullmatch(fence[2]):
+            continue
+        yield from facts_in(text[begin : fence.start()])
+        begin = fence.end()
+        code = fence[3]
+        defined = set(_DEFINED.findall(code))
+        for fact in facts_in(code):
+            if fact.text in defined or (fact.rank == 0 and not _PLACEHOLDER.search(fact.text)):
+                yield fact
+    yield from facts_in(text[begin:])
+
+
+def _facts_about_dates(text: str, begin: int, end: int) -> Iterator[Fact]:
+    """Yield the facts of a part of a text without URLs."""
+    for date in _DATE.finditer(text, begin, end):
+        yield from _facts_between(text, begin, date.start())
+        begin = date.end()
+        place = (text, date.start())
+        yield Fact(date[0], 4 if _with_words(*place, date[0]) == date[0] else 2, place=place)
+    yield from _facts_between(text, begin, end)
+
+
 def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
+    """Yield the facts of a part of a text without URLs and dates."""
     for run in _runs_with_signs(text, begin, end):
         fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
-        if not 0 < len(fact) <= MAX_FACT_CHARS:
+        start = run.start()
+        if not 0 < len(fact) <= MAX_FACT_CHARS or (fact[0] == "/" and text[start - 1 : start] == "<"):
             continue
         is_number = _NUMBER.fullmatch(fact) is not None
         if not is_number and (_is_path(fact) or _IDENTIFIER.fullmatch(fact)):
-            yield Fact(fact, quoted=not _PLAIN.fullmatch(fact))
+            rank = 0 if _ADDRESS.fullmatch(fact) else 3 if _NAME.fullmatch(fact) else 1
+            yield Fact(fact, rank, quoted=not _PLAIN.fullmatch(fact))
         elif is_number or _DIGIT.search(fact):  # whatever signs it stands among
-            rank = 1 if sum(map(str.isdigit, fact)) > 1 else 2
-            yield Fact(fact, rank, place=(text, text.index(fact, run.start())))
+            place = (text, text.index(fact, start))
+            if not (fact == "100%" and _EMPHASIS.match(text, place[1])):
+                yield Fact(fact, _rank_of_number(fact, place), place=place)
+
+
+def _rank_of_number(number: str, place: tuple[str, int]) -> int:
+    if _with_words(*place, number).removeprefix(number).strip().upper() in ("", "AM", "PM"):
+        return 4
+    return 2 if sum(map(str.isdigit, number)) > 1 else 3
 
 
 def _runs_with_signs(text: str, begin: int, end: int) -> Iterator[re.Match[str]]:
@@ -157,12 +223,24 @@ def _is_path(run: str) -> bool:
 
 
 def _with_words(text: str, start: int, number: str) -> str:
-    """Return a number with up to two words before it and one after, of the same line and clause."""
+    """Return a number with up to two words before it and one after, of the same line and clause.
+
+    If no word is before it, up to three after it are shown, as in "7:30: Call the bank".
+    """
     end = start + len(number)
     before = _WORDS_BEFORE.search(text, max(0, start - _MAX_WORDS_CHARS), start)
     after = _WORD_AFTER.match(text, end)
-    unit = after[0] if after and after[1].lower() not in STOP_WORDS else ""
-    return f"{before[0] if before else ''}{number}{unit}"
+    if not before and (words := _WORDS_AFTER.match(text, end)):
+        said = words[2].split()
+        while said and (_is_stop_word(said[-1]) or _MONTH_NAME.fullmatch(said[-1])):
+            said.pop()
+        return f"{number}{': ' if words[1].strip(' ') else ' '}{' '.join(said)}" if said else number
+    unit = after[0] if after and not _is_stop_word(after[1]) else ""
+    return f"{before[0].replace('*', '') if before else ''}{number}{unit}"
+
+
+def _is_stop_word(word: str) -> bool:
+    return word.lower() in STOP_WORDS and not (word.isupper() and len(word) > 1)  # 7:30 AM
 
 
 def _plain(text: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, tee
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
@@ -20,9 +20,13 @@ TOOLS_HEADING = "Kept verbatim of tools:\n"
 _HEADINGS = tuple(heading.strip() for heading in (RULES_HEADING, SAID_HEADING, TOOLS_HEADING))
 _BULLET = "- "
 _SEPARATOR = "; "
-_LEAST_ROOM = 8  # tokens; where less is left of a list, few facts would fit
+_LEAST_ROOM = 3  # tokens; no fact takes less
 _SHARE = 4
 """If there is no room for all, one token in four is for new facts, one for facts of tools, and three for rules."""
+
+
+_ORDER = ((True, 0), (False, 0), (True, 1), (True, 2), (False, 1), (False, 2), (True, 3), (False, 3), (True, 4))
+"""Whether a user said a fact, and its rank: the order in which new facts get room."""
 
 
 class _Parts(NamedTuple):
@@ -63,6 +67,21 @@ def _parts(summary: str) -> _Parts:
     return _Parts("\n".join(prose).strip(), bullets, "\n".join(said), "\n".join(of_tools))
 
 
+class _Facts(NamedTuple):
+    """Facts of messages, and facts of earlier summaries."""
+
+    new: Sequence[Fact]
+    earlier: Sequence[Fact]
+
+    @property
+    def all(self) -> list[Fact]:
+        return [*self.new, *self.earlier]
+
+    def of(self, *, addresses: bool) -> _Facts:
+        """Return the addresses and paths, or all others."""
+        return _Facts(*([fact for fact in facts if (fact.rank == 0) == addresses] for facts in self))
+
+
 class KeptFacts:
     """The facts and the standing rules of messages that a summary replaces.
 
@@ -82,16 +101,21 @@ class KeptFacts:
         parts = [_parts(message.text) for message in messages if message.role == SUMMARY_ROLE]
         new_rules = (rule for message in messages for rule in rules_of(message, rule_cues))
         self._rules = _newest_of_each((*chain.from_iterable(part.rules for part in parts), *new_rules))
-        said, of_tools = (_Remembered(_newest_first(messages, of_tools=of_tools)) for of_tools in (False, True))
-        self._said = said, [fact for part in parts for fact in facts_in(f"{part.prose}\n{part.said}")]
-        self._of_tools = of_tools, [fact for part in parts for fact in facts_in(part.of_tools)]
+        self._said = _Facts(
+            _newest_first(messages, of_tools=False),
+            [fact for part in parts for fact in facts_in(f"{part.prose}\n{part.said}")],
+        )
+        self._of_tools = _Facts(
+            _newest_first(messages, of_tools=True),
+            [fact for part in parts for fact in facts_in(part.of_tools)],
+        )
 
     def listed(self, text: str, room: int) -> str:
         """Return the lists that a text needs, in at most `room` tokens, or "" for none.
 
         All rules are listed, oldest first. Of facts, those that the text does not have: first the ids of open tasks,
-        then the facts of conversation, then those of tools; of each first the new ones, then those of earlier
-        summaries. If a list is full, its oldest entries are left out.
+        then addresses and paths, then others. In each kind, facts of conversation come before those of tools, and new
+        facts before those of earlier summaries. If a list is full, its oldest entries are left out.
         """
         if room <= 0:
             return ""
@@ -115,15 +139,22 @@ class KeptFacts:
         return RULES_HEADING + "\n".join(reversed(shown)) if shown else ""
 
     def _facts(self, text: str, room: int) -> str:
-        headings = ((SAID_HEADING, (self._tasks, *self._said)), (TOOLS_HEADING, self._of_tools))
-        room -= sum(self._counter(heading) for heading, facts in headings if next(chain(*facts), None))
+        headings = ((SAID_HEADING, [*self._tasks, *self._said.all]), (TOOLS_HEADING, self._of_tools.all))
+        room -= sum(self._counter(heading) for heading, facts in headings if facts)
         if room < 0:
             return ""
         choice = _Choice(text, room, self._counter)
-        tasks = choice.take([fact for fact in self._tasks if not _names(text, fact.text)], choice.left)
-        of_tools = choice.cost(chain(*self._of_tools), choice.left // _SHARE)
-        said = [*tasks, *choice.take_both(*self._said, choice.left - of_tools)]
-        tools = choice.take_both(*self._of_tools, choice.left)
+        said = choice.take([fact for fact in self._tasks if not _names(text, fact.text)], choice.left)
+        tools: list[str] = []
+        others = [*self._said.of(addresses=False).all, *self._of_tools.of(addresses=False).all]
+        for addresses, after in ((True, others), (False, ())):
+            of_said, of_tools = self._said.of(addresses=addresses), self._of_tools.of(addresses=addresses)
+            kept = choice.cost(after, choice.left // _SHARE)
+            for_tools = choice.cost(of_tools.all, (choice.left - kept) // _SHARE)
+            said += choice.take_both(of_said, choice.left - kept - for_tools)
+            tools += choice.take_both(of_tools, choice.left - kept)
+        said += choice.take(self._said.all, choice.left)  # no room stays unused
+        tools += choice.take(self._of_tools.all, choice.left)
         parts = ((SAID_HEADING, said), (TOOLS_HEADING, tools))
         return "\n".join(heading + _SEPARATOR.join(shown) for heading, shown in parts if shown)
 
@@ -155,31 +186,27 @@ class _Choice:
         return min(tokens, most)
 
     def take(self, facts: Iterable[Fact], room: int) -> list[str]:
-        """Take facts until one is above `room` tokens, and return them as they are shown.
-
-        One that would take a large part of a list, and for which no room is left, does not keep others out of it.
-        """
+        """Take each fact that fits what is left of `room` tokens, and return them as they are shown."""
         taken: list[str] = []
-        large = room // _SHARE
         for fact in facts:
             if fact.text in self._known:
                 continue
             cost = self._cost(fact)
-            if cost > room:
-                if cost > large and room >= _LEAST_ROOM:
-                    continue
+            if room < _LEAST_ROOM:
                 break
+            if cost > room:
+                continue
             room -= cost
             self.left -= cost
             taken.append(shown := fact.shown)
             self._known |= {fact.text, *(each.text for each in facts_in(shown))}
         return taken
 
-    def take_both(self, new: Iterable[Fact], earlier: Iterable[Fact], room: int) -> list[str]:
-        """Take from both, and return the new ones first."""
+    def take_both(self, facts: _Facts, room: int) -> list[str]:
+        """Take new and earlier facts, and return the new ones first."""
         before = self.left
-        taken = self.take(new, max(room // _SHARE, room - self.cost(earlier, room)))
-        return taken + self.take(earlier, room - (before - self.left))
+        taken = self.take(facts.new, max(room // _SHARE, room - self.cost(facts.earlier, room)))
+        return taken + self.take(facts.earlier, room - (before - self.left))
 
     def _cost(self, fact: Fact) -> int:
         shown = fact.shown
@@ -188,38 +215,21 @@ class _Choice:
         return self._tokens[shown]
 
 
-def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> Iterator[Fact]:
-    """Yield the facts of messages but summaries, those of tools or all others.
+def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fact]:
+    """Return the facts of messages but summaries, those of tools or all others.
 
-    Of both users' come first, bare digits last, of equals the newest first. Messages are read as facts are asked for.
+    Addresses and paths come first, of both users' first, then users' other facts, then all others, of equals the newest
+    first. A date or number without words about it is left out unless a user said it.
     """
-    digits: list[Fact] = []
-    for of_users in (True, False):
-        numbers: list[Fact] = []
-        for message in reversed(messages):
-            if message.role == SUMMARY_ROLE or (message.role == "user") != of_users:
-                continue
+    found: dict[tuple[bool, int], list[Fact]] = {order: [] for order in _ORDER}
+    for message in reversed(messages):
+        if message.role != SUMMARY_ROLE:
             for block in message.blocks:
-                if of_tools != (message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)):
-                    continue
-                for fact in facts_of(block):
-                    if fact.rank == 0:
-                        yield fact
-                    else:
-                        (numbers if fact.rank == 1 else digits).append(fact)
-        yield from numbers
-    yield from digits
-
-
-class _Remembered(Iterable[Fact]):
-    """Facts that are found once, as far as anybody asks for them."""
-
-    def __init__(self, facts: Iterator[Fact]) -> None:
-        self._facts = facts
-
-    def __iter__(self) -> Iterator[Fact]:
-        self._facts, again = tee(self._facts)
-        return again
+                if of_tools == (message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)):
+                    for fact in facts_of(block):
+                        if (order := (message.role == "user", fact.rank)) in found:
+                            found[order].append(fact)
+    return list(chain.from_iterable(found.values()))
 
 
 def _names(text: str, task: str) -> bool:

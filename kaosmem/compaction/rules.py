@@ -42,7 +42,7 @@ RULE_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
             r"include|add|import|continue|get into the habit)\b",
             r"\bfrom (?:now|here|this point|today) on(?:wards?)?\b|\bhenceforth\b|\bunder no circumstances\b",
             r"(?:^|[,;:] |\b(?:and|so|but) )(?:going|moving) forward\b,? (?!i am|i['’]m|we['’]re|with\b)",
-            r"\b(?:going|moving) forward[.!]?$",
+            r"(?<!\bto )\b(?:going|moving) forward[.!]?$",
             r"(?:^|[,;:] )in (?:the )?future,? (?:please|always|never|do|don['’]t|use|you)\b",
             r"\bplease,? (?:use|avoid|stick to|refrain|only|stop)\b",
             rf"\bplease,? (?:do not|don['’]t) {_NOT_A_BAN}",

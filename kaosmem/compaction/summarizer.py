@@ -99,7 +99,7 @@ class Summarizer:
         pause_s: float = PAUSE_S,
         fallback: bool = True,
         max_request_tokens: int = 64_000,
-        max_kept_tokens: int = 2_000,
+        max_kept_tokens: int = 4_000,
         rule_cues: Mapping[str, Sequence[str]] = RULE_CUES,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         clock: Callable[[], float] = time.monotonic,

@@ -67,13 +67,20 @@ def test_addresses_paths_identifiers_and_numbers_are_found(text: str) -> None:
         ("Set timeout_s=30, please.", "Set timeout_s=30"),
         ("Notice is within 30 days of it.", "is within 30 days"),
         ("Of 9000 lines 12 of them failed", "Of 9000 lines"),
-        ("first line\n77 of the second", "77"),
+        ("first line\n77 of the second", "77 of the second"),
+        ("- **7:30 AM**: Call the bank at once", "7:30 AM"),
+        ("- **April 8**: Submit the first draft", "April 8: Submit the first"),
+        ("- **Deadline**: May 3", "Deadline: May 3"),
+        ("| Rent | $1,200 |", "Rent | $1,200"),
+        ("Send it (by May 3)", "by May 3"),
+        ("I'm 87.5% done", "I'm 87.5% done"),
+        ("The party is on April 19, 2024.", "is on April 19, 2024"),
         ("done; 5 left", "5 left"),
     ],
 )
 def test_a_number_is_shown_with_the_words_about_it(text: str, shown: str) -> None:
     """Up to two before it, and its unit, from the same line and clause."""
-    numbers = [fact.shown for fact in facts_in(text) if fact.rank > 0]
+    numbers = [fact.shown for fact in facts_in(text) if fact.place]
     assert numbers[0] == shown
 
 
@@ -87,6 +94,45 @@ def test_arguments_and_results_have_facts_too() -> None:
     )
     found = [fact.text for block in blocks for fact in facts_of(block)]
     assert found == ["/etc/hosts", "r-1", "https://ex.com/a.png"]
+
+
+def test_code_has_addresses_and_names_that_it_defines() -> None:
+    """Its calls, numbers and placeholders are left out. Settings and logs in a block are read as any text."""
+    python = (
+        "Run `load_orders` first:\n```python\ndef save_order(order):\n    conn = db.connect('/srv/shop/orders.db', 5)\n"
+        "    conn.execute(order.total_sum)\n    open('/path/to/file')\n```\nIt takes 30 s."
+    )
+    assert [fact.text for fact in facts_of(TextBlock(python))] == [
+        "load_orders",
+        "save_order",
+        "/srv/shop/orders.db",
+        "30",
+    ]
+    assert [fact.text for fact in facts_of(TextBlock("```yaml\nport: 5433\nuser: db_owner\n```"))] == [
+        "5433",
+        "db_owner",
+    ]
+    assert [fact.text for fact in facts_in("<div>It costs $5.</div>")] == ["$5"]
+
+
+def test_emphasis_is_no_number() -> None:
+    assert list(facts_in("I'm 100% behind you, and I 100% agree.")) == []
+    assert [fact.text for fact in facts_in("Coverage is 100% of lines.")] == ["100%"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        ("/srv/a.py and https://ex.com, a@b.com, TASK-17", [0, 0, 0, 0]),
+        ("parse_date, v1.2, std::vector", [1, 1, 1]),
+        ("costs $1,200 by May 3", [2, 2]),
+        ("has 3 shops on LinkedIn", [3, 3]),
+        ("| 17 |", [4]),
+    ],
+)
+def test_the_surest_facts_come_first(text: str, ranks: list[int]) -> None:
+    """Addresses, identifiers, dates and numbers, digits and names of products, numbers without words."""
+    assert sorted(fact.rank for fact in facts_in(text)) == ranks
 
 
 def test_what_is_too_long_is_data() -> None:
@@ -120,7 +166,7 @@ def test_a_json_text_has_the_facts_of_what_it_says(value: str, key: str) -> None
     """And not of its escapes."""
     value = value.replace("\\", "").replace('"', "")
     found = {fact.text for fact in facts_in(json.dumps({key: [value]}))}
-    assert {fact.text for fact in facts_in(value) if fact.rank == 0 and " " not in value} <= found
+    assert {fact.text for fact in facts_in(value) if fact.rank <= 1 and " " not in value} <= found
 
 
 words = st.text("aB1日é_.:@#$/~\\,-+%", min_size=1, max_size=8)

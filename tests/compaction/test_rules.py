@@ -36,6 +36,7 @@ RULES = {
 TALK = (
     "I'll always be there for you. She never said a word! Always happy to help. Never been to Rome. Always a joy.",
     "Do you always answer in French? Don't worry about it. Never mind. It always works. They moved forward.",
+    "Here's to moving forward! Going forward with it was fun.",
     "> Always quote your sources.\n```\n# Never edit this file.\n```",
 )
 
