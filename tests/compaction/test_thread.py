@@ -171,12 +171,12 @@ def test_originals_come_back_while_there_is_room(stored: list[ChatMessage], more
         return len(message.text)
 
     used = sum(map(size, view))
-    unfolded = thread.unfolded(view, used + more, size=size)
+    unfolded = thread.unfolded(view, used + more, sizes=size)
     assert sum(map(size, unfolded)) <= used + more
     assert sorted(texts([each for m in unfolded for each in thread.originals(m.id)])) == sorted(
         texts([m for m in stored if not is_record(m)])
     )
-    assert thread.unfolded(view, 10**6, size=size) == [m for m in stored if not is_record(m)]
+    assert thread.unfolded(view, 10**6, sizes=size) == [m for m in stored if not is_record(m)]
     folded = [message for message in view if is_record(message)]
     if folded and (newest := max(folded, key=stored.index)) in unfolded:
         instead = [message for message in stored if message.id in newest.sources]
