@@ -10,6 +10,7 @@ import sys
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -177,7 +178,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(query=queries, limit=st.integers(0, 8))
     def ranks_as_a_look_at_everything_does(self, query: str, limit: int) -> None:
         items = list(self.memory["graph"])
-        expected = scores(items, self.model.steps(query, RANKER.depth, RANKER.hub), query)
+        expected = scores(items, self.model.steps(query, len(items) + 1, RANKER.hub), query)
         ranked = self.memory["graph"].rank(query, len(items))
         assert {item.id: score for item, score in ranked} == pytest.approx(expected, abs=2e-9, rel=0)
         place = {item.id: n for n, item in enumerate(items)}
@@ -558,6 +559,24 @@ def test_relationships_between_two_named_come_first_then_these_then_their_own() 
     assert set(ranked[1:3]) == {"Alpha", "Beta"}
     assert set(ranked[3:5]) == {"Alpha -[knows]-> Gamma", "Beta -[knows]-> Delta"}
     assert ranked[5:] == ["Gamma -[knows]-> Delta", "Delta", "Gamma"]
+
+
+def test_nearer_hops_fill_a_window_before_newer_lines_without_a_connection() -> None:
+    """Hops beyond the depth come in their order, and nothing unrelated is shown while one of them is left out."""
+    names = ["Acme", "Bolt", "Crane", "Dyer", "Elm", "Fox", "Gull", "Hart"]
+    memory = SessionMemory.test_mode()
+    chain = [Relationship(one, other, "supplies") for one, other in pairwise(names)]
+    memory.graph.add([Entity(name, name, "company") for name in names], chain)
+    memory.graph.add([Entity(f"stranger{n}", f"Stranger {n}", "firm") for n in range(300)])
+    ranked = [item.content for item, _ in memory["graph"].rank("What of Acme?", 50)]
+    assert [line.split()[0] for line in ranked if "->" not in line] == names
+    for budget in range(80, 400, 40):
+        context = asyncio.run(memory.assemble_context("What of Acme?", budget=budget))
+        shown = {item.content.split(" (")[0] for item in context.items}
+        known = [name for name in names if name in shown]
+        assert known == names[: len(known)]
+        assert known == names or not any("Stranger" in line for line in shown)
+    assert any("Stranger" in line for line in shown)
 
 
 def test_text_without_structure_is_ranked_by_its_words() -> None:

@@ -23,10 +23,11 @@ class GraphRanker:
     come relationships between named entities (0), then these themselves (1/2), their relationships (1), those
     between their neighbours (2), the neighbours (2 1/2), and so on.
 
-    depth: hops from a named entity to the furthest, 1 or more.
+    depth: hops within which all relationships are walked, 1 or more. Further hops follow, nearest first, until 512
+        lines are near. They fill room that newer lines without any connection would take otherwise.
     hub: an entity with more neighbours than this is walked through only if it is named: what else a country or a year
         is related to says little about what was asked.
-    max_relationships: so many at most are walked in all, up to half of what is left in each hop but the last; of
+    max_relationships: so many at most are walked in all, up to half of what is left in each hop before `depth`; of
         more, those between entities already reached, then those that the words rank first, then the newest.
     words: ranks all lines.
     Raises InvalidArgumentError for a parameter out of range.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from kaosmem.types import Item
 _PULL = 3
 # From so many times more relationships than there is room for, those to walk are chosen.
 _CHOICE = 4
+# Beyond `depth`, hops are walked until so many lines are near: as many as fill a large window.
+_FURTHER = 512
 
 _Edges = dict[int, tuple[str, str]]
 """Ordinals of relationships, each with the entity that it was reached from and its other end."""
@@ -65,18 +67,20 @@ class GraphIndex:
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
-        found = self._words.rank(query, max(limit, self._max_relationships))
+        wanted = max(limit, self._max_relationships)
+        found = self._words.rank(query, wanted)
         near = self._near(query, dict(found[: self._max_relationships]))
         pull = _PULL * (found[0][1] if found else 1.0)
         if among is not None:
             among = frozenset(among)
             near = {ordinal: steps for ordinal, steps in near.items() if ordinal in among}
-            found = self._words.rank(query, limit, among=among)
+            wanted, found = limit, self._words.rank(query, limit, among=among)
         if not near:
             return found[: max(limit, 0)]
         scores = dict(found)
-        others = [ordinal for ordinal in near if ordinal not in scores]
-        scores |= self._words.rank(query, len(others), among=others)
+        if len(found) >= wanted:  # else no other line has a word of the query
+            others = [ordinal for ordinal in near if ordinal not in scores]
+            scores |= self._words.rank(query, len(others), among=others)
         for ordinal, steps in near.items():
             scores[ordinal] = scores.get(ordinal, 0.0) + pull / (1 + steps)
         ordinals = np.fromiter(scores, np.int64, len(scores))
@@ -98,7 +102,7 @@ class GraphIndex:
         return [self._items[ordinal] for _, ordinal in sorted(entities)], [self._items[each] for each in relationships]
 
     def _near(self, query: str, worded: Mapping[int, float]) -> dict[int, float]:
-        """Return how many steps the lines near the entities that a query names are from these, by ordinal.
+        """Return how many steps the lines connected to the entities that a query names are from these, by ordinal.
 
         worded: what the words alone give their best lines.
         """
@@ -106,13 +110,16 @@ class GraphIndex:
         frontier, left = named[: self._max_relationships], self._max_relationships
         hops = dict.fromkeys(frontier, 0)
         near: dict[int, float] = {}
-        for hop in range(self._depth + 1):
+        for hop in count():
             near |= ((ordinal, 2 * hop + 0.5) for each in frontier for ordinal in self._described.get(each, ()))
-            if hop == self._depth:
+            if hop >= self._depth:  # spare room alone is filled
+                left = min(left, _FURTHER - len(near))
+            if not frontier or left <= 0:
                 break
-            room = left if hop == self._depth - 1 else (left + 1) // 2
+            room = (left + 1) // 2 if hop < self._depth - 1 else left
             through = [each for each in frontier if not hop or len(self._graph.adj[each]) <= self._hub]
-            edges = self._edges_of(through, besides=near, enough=_CHOICE * room if hop else None)
+            choice = _CHOICE if hop < self._depth else 1
+            edges = self._edges_of(through, besides=near, enough=choice * room if hop else None)
             chosen = _chosen(edges, room, hops, worded)
             left -= len(chosen)
             frontier = list(dict.fromkeys(edges[ordinal][1] for ordinal in chosen if edges[ordinal][1] not in hops))
