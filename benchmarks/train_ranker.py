@@ -1,10 +1,11 @@
 """Learn what the default ranker's signals weigh, and measure it on corpora that it was not learned from.
 
-    KAOSMEM_DATA=FOLDER python -m benchmarks.train_ranker --validate --save kaosmem/retrieval/weights.json
-    KAOSMEM_DATA=FOLDER python -m benchmarks.train_ranker --dense --validate --save kaosmem/retrieval/weights_dense.json
+    KAOSMEM_DATA=FOLDERS python -m benchmarks.train_ranker --validate --save kaosmem/retrieval/weights.json
+    KAOSMEM_DATA=FOLDERS python -m benchmarks.train_ranker --dense --save kaosmem/retrieval/weights_dense.json
 
-FOLDER is as of `benchmarks.evidence_recall`. Without `--save` the weights are printed. `--validate` learns weights for
-each corpus from all the others, and measures kaosmem with them on that one; `--parts` does so without each group of
+FOLDERS are folders as of `benchmarks.evidence_recall`, with `:` between them (`;` on Windows). Without `--save` the
+weights are printed. `--validate` leaves each data set out in turn: it learns weights from the others, measures kaosmem
+with them on that set, and compares with BM25 alone, also by category; `--parts` does so without each group of
 signals in turn, at 2,048 tokens, which shows what it brings, and tells how long it takes. `--dense` does all that for
 `DenseRanker`, and `--embedder module:class` with another embedder than its own (`weights_wordllama.json` is of
 `kaosmem.retrieval.wordllama:WordLlamaEmbedder`); each text is embedded once.
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from cProfile import Profile
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pstats import Stats
@@ -46,7 +48,7 @@ SPEC = SectionSpec("items", eviction="none")
 
 
 PARTS = {
-    "source": ("source", "words_and_source", "clause_and_source", "best_of_source", "clause_in_source"),
+    "source": ("source", "clause_and_source", "best_of_source", "clause_in_source"),
     "source's name": ("title", "title_share", "title_and_share"),
     "last clause": ("clause", "clause_and_source", "clause_in_source", "clause_meaning", "nearby_clause"),
     "meaning": ("meaning", "clause_meaning", "nearby_meaning"),
@@ -102,37 +104,48 @@ class Remembering:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """kaosmem, its weights for each corpus learned from the others. weights: by the identity of a corpus's items."""
+    """kaosmem, its weights for each corpus learned from the other data sets. weights: by the first item of a corpus."""
 
     ranker: LinearRanker | DenseRanker
-    weights: dict[int, Weights]
+    weights: dict[EvidenceItem, Weights]
     name: str = "held out"
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
         """Load the items into a session with the weights that know nothing of them."""
-        ranker = replace(self.ranker, weights=self.weights[id(items)])
+        ranker = replace(self.ranker, weights=self.weights[items[0]])
         return SessionAssembler(self.name, spec=replace(SPEC, ranker=ranker)).load(items)
 
 
 def held_out(
     ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], lessons: Sequence[Lesson], name: str = "held out"
 ) -> HeldOut:
-    """Return kaosmem with weights for each corpus that were learned from the others of its kind."""
-    kind_of = {lesson.corpus: lesson.is_conversation for lesson in lessons}
+    """Return kaosmem with weights for each corpus that were learned from the other data sets of its kind.
 
-    def learned(corpus: Corpus) -> Weights:
-        kind = kind_of.get(corpus.name, False)
-        others = [each for each in lessons if each.corpus != corpus.name]
+    Where there is one data set, they are learned from its other corpora.
+    """
+    is_one = len({corpus.dataset for corpus in corpora}) == 1
+
+    @cache
+    def learned(left_out: str, *, kind: bool) -> Weights:
+        others = [each for each in lessons if (each.corpus if is_one else each.dataset) != left_out]
         return learn_weights([each for each in others if each.is_conversation == kind] or others)
 
-    return HeldOut(ranker, {id(corpus.items): learned(corpus) for corpus in corpora}, name)
+    def weights(corpus: Corpus) -> Weights:
+        kind = len({item.role for item in corpus.items}) > 1
+        return learned(corpus.name if is_one else corpus.dataset, kind=kind)
+
+    return HeldOut(ranker, {corpus.items[0]: weights(corpus) for corpus in corpora}, name)
 
 
 def without(lessons: Sequence[Lesson], signals: Collection[str]) -> list[Lesson]:
     """Return lessons that lack some signals."""
-    kept = [place for place, name in enumerate(lessons[0].names) if name not in signals]
-    names = tuple(lessons[0].names[place] for place in kept)
-    return [replace(lesson, names=names, signals=lesson.signals[:, kept]) for lesson in lessons]
+
+    def kept(lesson: Lesson) -> Lesson:
+        places = [place for place, name in enumerate(lesson.names) if name not in signals]
+        names = tuple(lesson.names[place] for place in places)
+        return replace(lesson, names=names, signals=lesson.signals[:, places])
+
+    return list(map(kept, lessons))
 
 
 async def validated(
@@ -176,7 +189,7 @@ def dense_ranker(embedder: str | None) -> DenseRanker:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Learn, and print or save what was learned."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.train_ranker", description=__doc__.split("\n")[0])
-    parser.add_argument("--data", metavar="FOLDER", default=os.environ.get("KAOSMEM_DATA"))
+    parser.add_argument("--data", metavar="FOLDERS", default=os.environ.get("KAOSMEM_DATA"))
     parser.add_argument("--save", metavar="FILE", type=Path, help="of JSON; without it the weights are printed")
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--parts", action="store_true")
@@ -184,8 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--embedder", metavar="MODULE:CLASS", help="for --dense")
     options = parser.parse_args(arguments)
     if not options.data:
-        parser.error("no data: give --data FOLDER, or set KAOSMEM_DATA")
-    corpora = read_corpora(options.data)
+        parser.error("no data: give --data FOLDERS, or set KAOSMEM_DATA")
+    corpora = tuple(corpus for folder in options.data.split(os.pathsep) for corpus in read_corpora(folder))
     with Phases(per_second=1) as phases:
         phases.begin("reading what each question can be answered from")
         ranker = dense_ranker(options.embedder) if options.dense else LinearRanker()
@@ -196,7 +209,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         print(learned, end="")
     if options.validate or options.parts:
-        print_report(asyncio.run(validated(ranker, corpora, lessons, parts=options.parts)), by_category=False)
+        print_report(
+            asyncio.run(validated(ranker, corpora, lessons, parts=options.parts)), by_category=options.validate
+        )
     if options.parts:
         print(
             "of a ranking, in ms: " + ", ".join(f"{part} {each:.2f}" for part, each in costs(ranker, corpora).items())

@@ -23,7 +23,7 @@ from kaosmem.evaluation.learning import learn_weights, read_lessons
 from kaosmem.retrieval import Weights, analyze, linear_index
 from kaosmem.retrieval.dates import DatedQuery
 from kaosmem.retrieval.latent import BUCKETS, LatentSpace
-from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
 from kaosmem.retrieval.sequences import HASHES, Sequences, phrase_scores, term_hash
 from kaosmem.retrieval.source_matcher import SourceMatcher
 from kaosmem.retrieval.weights import default_weights
@@ -79,10 +79,11 @@ def test_any_changes_leave_the_ranking_of_a_fresh_index(
 
 @given(entries=st.lists(items, max_size=60), query=words)
 def test_the_signals_of_two_scores_say_how_they_differ(entries: list[Item], query: str) -> None:
-    """A score is e to the power of its signals, but for what all candidates have in common."""
+    """The best has 100, and the ratio of two scores is e to the power of the difference of their signals."""
     ranked = index_of(dict(enumerate(entries))).rank(query, 60)
     if ranked:
         (first, best), (last, least) = ranked[0], ranked[-1]
+        assert best == 100
         difference = sum(ranked.signals(first).values()) - sum(ranked.signals(last).values())
         assert math.log(best / least) == pytest.approx(difference, abs=1e-5)
 
@@ -224,7 +225,7 @@ async def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:
     context = await memory.assemble_context("notice in contract-3", budget=800)
     chosen = [each for each in context.decisions if each.reason is Reason.RELEVANT]
     assert chosen
-    assert all(each.signals.keys() <= {*default_weights().documents, "passage"} for each in chosen)
+    assert all(each.signals.keys() <= {*default_weights().documents, *BY_HAND, "passage"} for each in chosen)
     assert any(each.signals["source"] > 0 for each in chosen)
     assert f"relevant by {max(chosen[0].signals, key=chosen[0].signals.__getitem__)}" == chosen[0].why
     assert chosen[0].why in context.explain()
@@ -270,8 +271,9 @@ def corpora() -> tuple[Corpus, ...]:
 def test_weights_are_learned_from_questions() -> None:
     """What tells answers from the rest gets weight, the same each time, and finds the answers to other questions."""
     one, two = corpora()
-    learned = learn_weights(read_lessons([one]))
-    assert learned == learn_weights(read_lessons([one]))
+    any_size = {False: {"size": (-math.inf, math.inf)}}
+    learned = learn_weights(read_lessons([one]), bounds=any_size)
+    assert learned == learn_weights(read_lessons([one]), bounds=any_size)
     assert learned.documents["size"] > 1
     index = LinearRanker(weights=learned).index()
     index.add(
@@ -309,19 +311,21 @@ def test_the_script_that_learns_saves_and_validates(
     took = dict(each.rsplit(" ", 1) for each in printed.split("of a ranking, in ms: ")[1].strip().split(", "))
     assert took.keys() == train_ranker.STEPS.keys()
     assert 0 < float(took["meaning"]) < float(took["all"])
-    known = default_weights("weights_dense.json" if embedder else "weights.json").documents
-    assert {signal for signals in parts.values() for signal in signals} <= known.keys()
+    known = default_weights("weights_dense.json" if embedder else "weights.json")
+    assert {signal for signals in parts.values() for signal in signals} <= known.documents.keys() | known.conversation
 
 
 def test_weights_are_read_as_they_were_written() -> None:
     """Those that come with kaosmem name signals that there are, and bad ones are refused in words that help."""
     weights = default_weights()
     assert Weights.from_json(weights.to_json()) == weights
-    index = index_of({number: document(text, "contract") for number, text in enumerate(seeded_texts(30))})
-    found = index.candidates(seeded_queries(1)[0])
-    assert found is not None
-    assert set(found.signals) == set(weights.documents) == set(weights.conversation)
-    assert all(np.isfinite(values).all() and len(values) == len(found.ordinals) for values in found.signals.values())
+    for roles, model in ((("",), weights.documents), (("user", "assistant"), weights.conversation)):
+        texts = enumerate(seeded_texts(30))
+        index = index_of({at: replace(document(text, "contract"), role=roles[at % len(roles)]) for at, text in texts})
+        found = index.candidates(seeded_queries(1)[0])
+        assert found is not None
+        assert found.signals.keys() - BY_HAND.keys() == model.keys()
+        assert all(np.isfinite(each).all() and len(each) == len(found.ordinals) for each in found.signals.values())
     for text in ("", "[]", '{"documents": {}}', '{"documents": {"words": "much"}, "conversation": {}}'):
         with pytest.raises(InvalidContentError, match=r"Weights\.to_json"):
             Weights.from_json(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.measurement import UNSCORED
 from kaosmem.retrieval.dense import DenseRanker
 from kaosmem.retrieval.linear import LinearRanker
-from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
 from kaosmem.retrieval.weights import Weights
 from kaosmem.sections.spec import SectionSpec
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _STEPS = 50
+_ROUNDS = 1_000
 _ENOUGH = 1e-6
 
 
@@ -56,58 +58,90 @@ def read_lessons(
     return lessons
 
 
-def learn_weights(lessons: Sequence[Lesson], *, ridge: float = 0.003) -> Weights:
-    """Return the weights under which what answers a question scores highest among its candidates.
+Bounds = Mapping[str, tuple[float, float]]
+"""The least and the most that a signal may weigh, by name."""
 
-    They minimise the cross-entropy between the answers and the softmax of the scores, questions of a data set
-    together counting as much as those of any other, plus `ridge` times the squares of the weights, by Newton's method.
-    Raises InvalidContentError where there are no lessons.
+_ANY = -math.inf, math.inf
+AXIOMS: Bounds = {"assistant": _ANY}
+"""Signals that may weigh anything. Every other one is at least 0: a better match never makes a text worse."""
+BOUNDS: Mapping[bool, Bounds] = {
+    True: AXIOMS
+    | {
+        "words": (2.5, math.inf),
+        "match": (3.0, math.inf),
+        "phrases": (2.0, math.inf),
+        "best_of_source": (0.0, 1.2),
+        "size": (-3.5, -3.5),
+    },
+    False: AXIOMS | {"match": (1.0, math.inf), "phrases": (2.0, math.inf), "size": (-3.0, -3.0)},
+}
+"""The bounds for conversations (True) and documents.
+
+Beside the axioms they are chosen by hand, the same for all data sets. Plain BM25 keeps a share, so that the model does
+not rank worse than BM25 on texts that are unlike all it has learned from. Longer texts hold more answers and take more
+room; what that comes to depends on the data set, so the size is not learned.
+"""
+
+
+def learn_weights(
+    lessons: Sequence[Lesson], *, ridge: float = 0.003, bounds: Mapping[bool, Bounds] = BOUNDS
+) -> Weights:
+    """Return the weights under which the answers of questions score highest among their candidates.
+
+    They minimise the cross-entropy between the answers and the softmax of the scores plus `ridge` times the squares of
+    the weights, by Newton's method within bounds. Each data set counts the same, however many questions it has.
+    bounds: for conversations (True) and documents; a signal without any is at least 0.
+    Raises InvalidContentError if there are no lessons.
     Source: Cao et al. 2007, "Learning to rank: from pairwise approach to listwise approach" (ListNet).
     """
     if not lessons:
         raise InvalidContentError("no question has an answer among its candidates; give more questions")
     kinds = {kind: [each for each in lessons if each.is_conversation == kind] for kind in (True, False)}
-    models = {kind: _learned(those, ridge) for kind, those in kinds.items() if those}
+    models = {kind: _learned(those, ridge, bounds.get(kind, {})) for kind, those in kinds.items() if those}
     either = next(iter(models.values()))
     return Weights(conversation=models.get(True, either), documents=models.get(False, either))
 
 
-def _lessons_of(corpus: Corpus, spec: SectionSpec) -> list[Lesson]:
-    section = SessionAssembler(spec=spec).session(corpus.items)[spec.name]
-    with section.index() as index:
-        assert isinstance(index, LinearIndex)
-        return list(_lessons(corpus, index))
+def _lessons_of(corpus: Corpus, spec: SectionSpec) -> Iterator[Lesson]:
+    for existing, questions in corpus.moments():
+        section = SessionAssembler(spec=spec).session(existing)[spec.name]
+        with section.index() as index:
+            assert isinstance(index, LinearIndex)
+            place_of = {item.id: place for place, item in enumerate(existing)}
+            for question in questions:
+                wanted = [place_of[each] for each in question.evidence_ids if each in place_of]
+                if question.category not in UNSCORED and (lesson := _lesson(corpus, question.query, wanted, index)):
+                    yield lesson
 
 
-def _lessons(corpus: Corpus, index: LinearIndex) -> Iterator[Lesson]:
+def _lesson(corpus: Corpus, query: str, wanted: list[int], index: LinearIndex) -> Lesson | None:
+    """Return the candidates of a question, None if no answer is among them."""
     import numpy as np
 
-    place_of = {item.id: place for place, item in enumerate(corpus.items)}
-    for question in corpus.questions:
-        found = None if question.category in UNSCORED else index.candidates(question.query)
-        if found is None:
-            continue
-        wanted = [place_of[item_id] for item_id in question.evidence_ids]
-        answers = np.isin(found.ordinals, wanted).astype(np.float64)
-        if answers.any():
-            names = tuple(found.signals)
-            signals = np.stack([found.signals[name] for name in names], axis=1)
-            shares = answers / answers.sum()
-            yield Lesson(corpus.name, corpus.dataset, index.is_conversation, names, signals, shares)
+    found = index.candidates(query)
+    if found is None:
+        return None
+    answers = np.isin(found.ordinals, wanted).astype(np.float64)
+    if not answers.any():
+        return None
+    names = tuple(name for name in found.signals if name not in BY_HAND)
+    signals = np.stack([found.signals[name] for name in names], axis=1)
+    return Lesson(corpus.name, corpus.dataset, index.is_conversation, names, signals, answers / answers.sum())
 
 
-def _learned(lessons: Sequence[Lesson], ridge: float) -> Mapping[str, float]:
+def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping[str, float]:
     import numpy as np
 
     names = lessons[0].names
     sizes = Counter(lesson.dataset for lesson in lessons)
     shares = [1 / (len(sizes) * sizes[lesson.dataset]) for lesson in lessons]
+    low, high = np.array([bounds.get(name, (0.0, math.inf)) for name in names]).T
 
     def loss(weights: NDArray[np.float64]) -> float:
         found = (lesson.answers @ np.log(_softmax(lesson.signals @ weights) + 1e-300) for lesson in lessons)
         return float(ridge * (weights @ weights) - sum(map(mul, shares, found)))
 
-    weights = np.zeros(len(names))
+    weights = np.clip(np.zeros(len(names)), low, high)
     least = loss(weights)
     for _ in range(_STEPS):
         slope, curve = 2 * ridge * weights, 2 * ridge * np.eye(len(names))
@@ -117,13 +151,30 @@ def _learned(lessons: Sequence[Lesson], ridge: float) -> Mapping[str, float]:
             slope = slope + share * (mean - lesson.answers @ lesson.signals)
             spread = lesson.signals - mean
             curve = curve + share * (spread.T @ (chances[:, None] * spread))
-        step = np.linalg.solve(curve, slope)
-        while (after := loss(weights - step)) > least and np.abs(step).max() > _ENOUGH:
+        step = _step(slope, curve, low - weights, high - weights)
+        while (after := loss(weights + step)) > least and np.abs(step).max() > _ENOUGH:
             step = step / 2
-        weights, least = weights - step, after
+        weights, least = weights + step, after
         if np.abs(step).max() < _ENOUGH:
             break
     return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True)}
+
+
+def _step(
+    slope: NDArray[np.float64], curve: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the step within bounds to the least of a quadratic function, by one weight after another."""
+    import numpy as np
+
+    step = np.zeros(len(slope))
+    for _ in range(_ROUNDS):
+        before = step.copy()
+        for place in range(len(step)):
+            rest = slope[place] + curve[place] @ step - curve[place, place] * step[place]
+            step[place] = min(max(-rest / curve[place, place], low[place]), high[place])
+        if np.abs(step - before).max() < _ENOUGH / 10:
+            break
+    return step
 
 
 def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from kaosmem.retrieval.compounds import MIN_COMPOUND_CHARS, compound_parts
 from kaosmem.retrieval.scripts import MARKS, fold_script, plain_forms, snowball, stem_of_script, unspaced_and_spaced
 from kaosmem.retrieval.stop_words import STOP_WORDS
 
-ANALYSIS = 1
+ANALYSIS = 2
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
 MAX_WORD_CHARS = 64
 """What a longer word, or a longer whole form of an identifier, is cut to."""
@@ -31,6 +31,7 @@ _ACRONYM = re.compile(r"[a-z](?:\.[a-z])+")
 # Letters alone, as in `well-known` and `method(s)`: a whole form beside the words would count them once too often.
 _HYPHENATED = re.compile(r"[^\W\d_]+(?:[-(][^\W\d_]+\)?)+")
 _WORD = re.compile(r"[^_.()-]+")
+_SEGMENT = re.compile(r"[^.()]+")
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}|[A-Z]{2}s$|[A-Za-z]\d")
 # HTTPServer2 is HTTP, Server, 2; URLs is URL, s.
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z]{2})|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -45,8 +46,9 @@ def analyze(text: str) -> list[str]:
 
     Words are in Unicode's NFKC form and case-folded, stop words left out, the rest stemmed: by the rules of the
     script where it tells the language (Arabic, Cyrillic, Devanagari, Greek), else as English. An identifier
-    (`snake_case`, `camelCase`, `TASK-17`, `os.path.join`) gives its whole form, then its parts; a number, version,
-    date or clause (`4.2(b)`) its whole form, then its shorter beginnings (`4.2`, `4`); a hyphenated word its words.
+    (`snake_case`, `camelCase`, `TASK-17`, `os.path.join`) gives its whole form, then its parts, and of several parts
+    those in snake_case whole too; a number, version, date or clause (`4.2(b)`) its whole form, then its shorter
+    beginnings (`4.2`, `4`); a hyphenated word its words.
     A word with accents gives its form without them too: queries are often typed so, and the exact form still ranks
     first. A long word that is not English gives the ends, and where that is certain the beginnings, by which a
     compound is found. Scripts written without spaces give each pair of neighbouring characters but function words,
@@ -112,6 +114,9 @@ def _token_terms(token: str) -> Iterator[str]:
     else:
         if len(words) > 1 and not _HYPHENATED.fullmatch(token):
             yield whole
+            if "_" in whole:  # `functools.lru_cache` is asked for where `def lru_cache` stands
+                segments = (segment.strip("_") for segment in _SEGMENT.findall(whole))
+                yield from (segment for segment in segments if "_" in segment and segment != whole)
         for word in words:
             yield from _word_terms(word)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 REACH = 6
 """So many places off, what stands in the same source is of the same passage."""
+_NO_MATCH = 0.02  # the share of the best score at which a text counts as good as without a match
+_PRESSED = 16.0
 _LITTLE = 0.001  # a share of the best candidate's score: what neighbours score less hardly counts
 
 
@@ -29,6 +31,26 @@ def place_in_source(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> 
     better = (rounded > rounded[:, None]) & (numbers == numbers[:, None])
     places: NDArray[np.float64] = 2 / (2 + np.count_nonzero(better, axis=1))
     return places
+
+
+def match_scores(words: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares of the best BM25 score on a logarithmic scale: 1 for the best, 0 for a text without a match.
+
+    A model that weighs this alone multiplies BM25 scores, and so ranks as BM25 does.
+    """
+    scores: NDArray[np.float64] = np.log1p(words / _NO_MATCH) / np.log1p(1 / _NO_MATCH)
+    return scores
+
+
+def hundredths(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return e to the power of each sum, as hundredths of the best: from 100 down to 0.0000002.
+
+    Ratios are exact down to e**-16. Smaller scores are pressed together, and stay in order.
+    """
+    below = sums - sums.max()
+    pressed = -_PRESSED - 4 * (1 - np.exp(np.minimum(0.0, below + _PRESSED) / 4))
+    scores: NDArray[np.float64] = 100 * np.exp(np.where(below < -_PRESSED, pressed, below))
+    return scores
 
 
 def passage_scores(

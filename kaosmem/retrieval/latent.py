@@ -23,33 +23,39 @@ _BLOCK = 16  # texts at a time: products so small take one core, where more woul
 
 
 class LatentSpace:
-    """The main dimensions of so many texts, found by a singular value decomposition of their tf-idf vectors.
+    """The main dimensions of texts: a singular value decomposition of the tf-idf vectors of their other words.
 
-    hashes, rows: the texts' terms, as `Sequences.gathered` returns them. size: how many texts there are.
+    hashes, rows: the texts' terms, as `Sequences.gathered` returns them. size: number of texts.
+    asked: the query's terms. They are left out, so that two texts which differ only in these are equally near.
     Source: Deerwester et al. 1990; of a query's candidates alone: Hull 1994; the decomposition: Halko et al. 2011.
     """
 
-    def __init__(self, hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int) -> None:
+    def __init__(
+        self, hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int, asked: Iterable[str] = ()
+    ) -> None:
         self._size = size
         occurrences = np.bincount(hashes, minlength=HASHES)
+        occurrences[[term_hash(term) for term in asked]] = 0
         telling = np.flatnonzero(occurrences > 1)  # a term that occurs once tells nothing about other texts
-        self._idf = np.zeros(HASHES)
-        self._idf[telling] = np.log1p(size / (occurrences[telling] + 0.5))
+        idf = np.zeros(HASHES)
+        idf[telling] = np.log1p(size / (occurrences[telling] + 0.5))
         buckets, signs = _projection()
         blocks = -(-size // _BLOCK)
         vectors = np.zeros(blocks * _BLOCK * BUCKETS)
-        vectors += np.bincount(rows * BUCKETS + buckets[hashes], self._idf[hashes] * signs[hashes], len(vectors))
+        vectors += np.bincount(rows * BUCKETS + buckets[hashes], idf[hashes] * signs[hashes], len(vectors))
         self._texts = _unit(vectors.reshape(blocks, _BLOCK, BUCKETS)).astype(np.float32)
         self._basis, self._values = _main_directions(self._texts)
         self._places = _unit(self._basis * self._values).reshape(-1, len(self._values))[:size]
 
-    def similarities(self, terms: Iterable[str]) -> NDArray[np.float64]:
-        """Return how near each text is to a query, 0 to 1: shape (size,)."""
-        buckets, signs = _projection()
-        query = np.zeros(BUCKETS)
-        for each in map(term_hash, terms):
-            query[buckets[each]] += signs[each] * self._idf[each]
-        place = _across(self._basis, self._texts @ query[:, None])[:, 0] / self._values
+    def similarities(self, matches: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how near each text is to the texts that match a query, 0 to 1: shape (size,).
+
+        matches: what the query's words give each text, shape (size,). It weighs the texts.
+        Source: Rocchio 1971, "Relevance feedback in information retrieval".
+        """
+        weights = np.zeros(len(self._texts) * _BLOCK)
+        weights[: self._size] = matches
+        place = _across(self._basis, weights.reshape(-1, _BLOCK, 1))[:, 0] / self._values
         length = float(np.linalg.norm(place))
         if not length:
             return np.zeros(self._size)

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.bm25_index import BM25Index
-from kaosmem.retrieval.candidate_scores import best_of_source, passage_scores, place_in_source, values_at
+from kaosmem.retrieval.candidate_scores import (
+    best_of_source,
+    hundredths,
+    match_scores,
+    passage_scores,
+    place_in_source,
+    values_at,
+)
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
 from kaosmem.retrieval.dates import day_of
 from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
@@ -19,8 +27,8 @@ from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.latent import LatentSpace
 from kaosmem.retrieval.query_scores import Chosen, Query, QueryScores
 from kaosmem.retrieval.ranker import Ranking
-from kaosmem.retrieval.selection import best, scaled
-from kaosmem.retrieval.sequences import MAX_TERMS, Sequences, phrase_scores
+from kaosmem.retrieval.selection import best, is_tied, scaled
+from kaosmem.retrieval.sequences import MAX_TERMS, Sequences, having, phrase_scores, term_hash
 from kaosmem.retrieval.source_matcher import K1, B, SourceMatcher
 
 if TYPE_CHECKING:
@@ -34,13 +42,18 @@ CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""
 _NEIGHBOURED = 64  # of the best of these so many, neighbours are candidates too, at most as many again
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
-_DATED = 3.0
-"""What it adds to the logarithm of a score to be of a day that the question means: as much as to match it well.
+BY_HAND: Mapping[str, float] = {"dated": 3.0, "quoted": 0.5, "definition": 4.5, "test_source": -1.5}
+"""Weights of signals that too few questions are about to learn from: what each adds to the logarithm of a score.
 
-It is chosen by hand, as the questions that the other weights are learned from are not asked on any day.
+dated: of a day that the query means. quoted: share of the query's quoted phrases that the entry has in full.
+definition: defines a name that the query asks for. test_source: from a test, where the query does not ask for tests.
 """
+_DEFINING = analyze("def class function func fn struct interface trait type enum")
+"""The terms before the name that is defined."""
+_TELLING_PAIRS = 3
+"""In a query with so many pairs of neighbouring words, or fewer, a phrase counts in full."""
 _PASSAGE = 0.4
-"""What the scores of its passage weigh for an entry of a document: chosen by hand, as the model makes these scores."""
+"""What the scores of its passage weigh for an entry of a document: by hand too, as the model makes these scores."""
 
 
 @dataclass(frozen=True)
@@ -74,26 +87,24 @@ class LinearIndex(BM25Index):
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
         """Return at most `limit` (ordinal, score) as every index does.
 
-        Its signals are what each adds to the logarithm of a score beyond what it adds to a candidate on average.
-        Candidates are compared with one another, so `among` changes scores.
+        The best entry has 100. An entry with 50 is half as likely to be an answer, by the model's reckoning. Entries
+        are compared with one another, so `among` changes scores. Signals say what each adds to the logarithm of a
+        score beyond what it adds to a candidate on average.
         """
         found, rest = self._candidates(query, max(limit, CANDIDATES), among)
         if found is None or limit < 1:
             return Ranking()
-        model = self._model.conversation if self.is_conversation else self._model.documents
-        weights = {"dated": _DATED, **model}
+        weights = {**BY_HAND, **(self._model.conversation if self.is_conversation else self._model.documents)}
         added = {name: weights[name] * values for name, values in found.signals.items() if weights.get(name)}
         sums = sum(added.values(), np.zeros(len(found.ordinals)))
         if not self.is_conversation:
             numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
             added["passage"] = _PASSAGE * passage_scores(found.ordinals, numbers, sums)
             sums = sums + added["passage"]
-        # What e makes of a smaller sum would be rounded to nothing, of a larger one to infinity.
-        scores = np.exp(np.clip(sums, -20, 600))
-        ranked = best(found.ordinals, scores, limit)
+        ranked = best(found.ordinals, hundredths(sums), limit, decimals=12)
         if rest and len(ranked) < limit:
             least, most = ranked[-1][1], rest[0][1]
-            ranked += ((ordinal, round(least * score / most, 9)) for ordinal, score in rest[: limit - len(ranked)])
+            ranked += ((ordinal, round(least * score / most, 12)) for ordinal, score in rest[: limit - len(ranked)])
         places = {ordinal: place for place, ordinal in enumerate(found.ordinals.tolist())}
 
         def signals(ordinal: int) -> dict[str, float]:
@@ -175,9 +186,13 @@ class LinearIndex(BM25Index):
         scores = self._scores(Query(query, self._analyze))
         slots = scores.contenders(limit) if among is None else self._slots_of(among)
         if slots is None:
-            ranked = best(self._slots.ordinals, by_chunks(scores.proposed, len(self._slots)), limit)
+            slots, proposed = np.arange(len(self._slots)), by_chunks(scores.proposed, len(self._slots))
         else:
-            ranked = best(self._slots.ordinals[slots], scores.proposed(slots), limit)
+            proposed = scores.proposed(slots)
+        ranked = best(self._slots.ordinals[slots], proposed, limit)
+        if is_tied(ranked, CANDIDATES - _NEIGHBOURED):
+            proposed = self._untied(ranked[CANDIDATES - _NEIGHBOURED][1], slots, proposed, self._asked_last(scores))
+            ranked = best(self._slots.ordinals[slots], proposed, limit)
         if not ranked:
             return None, []
         first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]
@@ -188,7 +203,8 @@ class LinearIndex(BM25Index):
 
     def _scores(self, asked: Query) -> QueryScores:
         words = clause = self._scores_of(self._weights_of(asked.terms))
-        if asked.clause != asked.terms:
+        # A message of a conversation asks in all its clauses; a question on documents begins with what it is about.
+        if asked.clause != asked.terms and not self.is_conversation:
             clause = self._scores_of(self._weights_of(asked.clause))
         sources = self._sources.matches(asked, self._occurrences(asked.counts))
         return QueryScores(asked, words, clause, sources, self._sources.numbers, self._dated(asked))
@@ -199,46 +215,105 @@ class LinearIndex(BM25Index):
         near = {step: self._neighbour_slots(ordinals, numbers, step) for step in (-2, -1, 1, 2)}
         return Chosen(ordinals, slots, numbers, near)
 
+    def _untied(
+        self, score: float, slots: NDArray[np.int64], proposed: NDArray[np.float64], terms: list[str]
+    ) -> NDArray[np.float64]:
+        """Return what proposes entries; of those that tie at a score, the ones with the query's phrases a little more.
+
+        Short texts of one pattern tie by the thousand, and only some can be candidates.
+        """
+        (tied,) = np.nonzero(np.abs(proposed - score) < 1.5e-9)
+        hashes, rows = self._sequences.gathered(slots[tied].tolist())
+        untied = proposed.copy()
+        untied[tied] += 4e-9 * scaled(phrase_scores(terms, hashes, rows, len(tied)))
+        return untied
+
     def _signals(self, scores: QueryScores, chosen: Chosen) -> dict[str, NDArray[np.float64]]:
-        asked, slots, numbers, near = scores.asked, chosen.slots, chosen.numbers, chosen.near
-        words, clause, source = scores.words.shares(slots), scores.clause.shares(slots), scores.sources[numbers]
+        """Return the signals of candidates, by name: those of any entry, and those of its kind."""
+        asked, slots, near = scores.asked, chosen.slots, chosen.near
+        words, source = scores.words.shares(slots), scores.sources[chosen.numbers]
         hashes, rows = self._sequences.gathered(slots.tolist())
-        phrases = phrase_scores(asked.terms, hashes, rows, len(slots))
-        latent = LatentSpace(hashes, rows, len(slots))
-        meaning = clause_meaning = latent.similarities(asked.terms)
-        if asked.clause != asked.terms:
-            clause_meaning = latent.similarities(asked.clause)
-        before, after = (values_at(clause_meaning, slots, near[step]) for step in (-1, 1))
+        numbers = np.minimum(1.0, 3.0 * self._other_numbers(asked.counts, slots, hashes, rows))
+        signals = {
+            "match": match_scores(words),
+            "source": source,
+            "best_of_source": best_of_source(chosen.numbers, words),
+            "next_words": _of(scores.words, near[1]),
+            "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
+            "phrases": self._phrases(self._asked_last(scores), hashes, rows, len(slots)),
+            "asked_numbers": numbers * asked.is_for_number,
+            "size": np.log(np.maximum(1, self._tokens_now(chosen.ordinals, slots))) / 5,
+        }
+        if scores.dated is not None:
+            signals["dated"] = scores.dated[slots]
+        if asked.quoted:
+            quoted = [having(terms, hashes, rows, len(slots)) for terms in asked.quoted]
+            signals["quoted"] = np.mean(quoted, axis=0)
+        if self.is_conversation:
+            return signals | self._spoken(asked, slots, words)
+        return signals | self._written(scores, chosen, hashes, rows) | {"numbers": numbers}
+
+    @staticmethod
+    def _phrases(
+        terms: list[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
+    ) -> NDArray[np.float64]:
+        """Return what entries have of the query's phrases: of a long query, one pair of words says little."""
+        return scaled(phrase_scores(terms, hashes, rows, size)) * min(1.0, _TELLING_PAIRS / max(1, len(terms) - 1))
+
+    @staticmethod
+    def _asked_last(scores: QueryScores) -> list[str]:
+        """Return the terms of the clause that is ranked by, or of the whole query."""
+        return scores.asked.terms if scores.clause is scores.words else scores.asked.clause
+
+    def _spoken(
+        self, asked: Query, slots: NDArray[np.int64], words: NDArray[np.float64]
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return the signals of entries of a conversation alone."""
         roles, named = np.frombuffer(self._roles.numbers, np.int32)[slots], np.zeros(self._roles.size)
         for role, role_number in self._roles.number_of.items():
             named[role_number] = self._is_named(role, asked.counts)
-        number = np.minimum(1.0, 3.0 * np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64))
-        rarest, share = self._sources.named(asked, numbers)
-        signals = {} if scores.dated is None else {"dated": scores.dated[slots]}
-        return signals | {
-            "words": words,
+        assistant = roles == self._roles.number_of.get("assistant", NONE)
+        return {"words": words, "assistant": assistant.astype(np.float64), "named_speaker": named[roles]}
+
+    def _written(
+        self, scores: QueryScores, chosen: Chosen, hashes: NDArray[np.uint16], rows: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return the signals of entries of documents alone."""
+        asked, slots, numbers, near = scores.asked, chosen.slots, chosen.numbers, chosen.near
+        clause, source = scores.clause.shares(slots), scores.sources[numbers]
+        latent = LatentSpace(hashes, rows, len(slots), asked.counts)
+        meaning = latent.similarities(scores.words.shares(slots))
+        clause_meaning = meaning if scores.clause is scores.words else latent.similarities(clause)
+        before, after = (values_at(clause_meaning, slots, near[step]) for step in (-1, 1))
+        title = self._sources.named(asked, numbers)
+        signals = {
             "clause": clause,
-            "source": source,
-            "words_and_source": words * source,
             "clause_and_source": clause * source,
-            "best_of_source": best_of_source(numbers, words),
             "clause_in_source": place_in_source(numbers, clause),
-            "title": rarest**3,
-            "title_share": share,
-            "title_and_share": rarest * share,
-            "phrases": scaled(phrases),
+            "title": title.rarest**3,
+            "title_share": title.share,
+            "title_and_share": title.rarest * title.share,
             "meaning": meaning,
             "clause_meaning": clause_meaning,
             "nearby_meaning": (before + after) / 2,
-            "next_words": _of(scores.words, near[1]),
-            "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
             "nearby_clause": (_of(scores.clause, near[-1]) + _of(scores.clause, near[1])) / 2,
-            "numbers": number,
-            "asked_numbers": number * asked.is_for_number,
-            "assistant": (roles == self._roles.number_of.get("assistant", NONE)).astype(np.float64),
-            "named_speaker": named[roles],
-            "size": np.log(np.maximum(1, self._tokens_now(chosen.ordinals, slots))) / 5,
+            "test_source": title.is_test,
         }
+        if asked.names:
+            defined = [having((word, name), hashes, rows, len(slots)) for word in _DEFINING for name in asked.names]
+            signals["definition"] = np.any(defined, axis=0).astype(np.float64)
+        return signals
+
+    def _other_numbers(
+        self, asked: Iterable[str], slots: NDArray[np.int64], hashes: NDArray[np.uint16], rows: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the share of each entry's terms that are numbers, without the query's own numbers."""
+        shares = np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64)
+        own = [term_hash(term) for term in asked if term.isdigit()]
+        if not own:
+            return shares
+        counts = np.bincount(rows, np.isin(hashes, own), len(slots))
+        return np.maximum(0.0, shares - counts / np.maximum(1, np.frombuffer(self._lengths, np.int32)[slots]))
 
     def _dated(self, asked: Query) -> NDArray[np.float64] | None:
         """Return 1 for each slot with an entry of a day that the query means, None where it means none."""

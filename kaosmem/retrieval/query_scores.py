@@ -27,12 +27,19 @@ _ASKS_FOR_NUMBER = re.compile(
 )
 
 
-class Query:
-    """What is asked for.
+_QUOTED = re.compile(r'"([^"]{2,200})"|“([^”]{2,200})”|`([^`]{2,200})`')
+# An identifier as programs write it: dotted, with underscores or inner capitals, or called.
+_IDENTIFIER = re.compile(
+    r"\b(?:[^\W\d]\w+\.)+[^\W\d]\w+|\b[^\W_]\w*_\w+|\b_+[^\W\d]\w+|\b[A-Z]?[a-z]+[A-Z]\w+|\b[^\W\d]\w+(?=\(\))"
+)
 
-    terms, clause: in all, and in the last clause that has any, of those that end in a question mark if one does.
+
+class Query:
+    """A query, read once.
+
+    terms: of the whole query. clause: of its last clause with a term; a question before any other clause.
     last: the text of that clause.
-    periods: of days that it means.
+    periods: first and last day of each period that the query names.
     """
 
     def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
@@ -46,8 +53,20 @@ class Query:
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
 
     @cached_property
+    def quoted(self) -> list[list[str]]:
+        """The terms of each phrase in double quotes or backticks."""
+        phrases = (self._analyze("".join(groups)) for groups in _QUOTED.findall(self.text))
+        return [terms for terms in phrases if terms]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The first term of the last part of each identifier: `lru_cache` of `functools.lru_cache`."""
+        parts = (self._analyze(found.rpartition(".")[2]) for found in _IDENTIFIER.findall(self.text))
+        return list(dict.fromkeys(terms[0] for terms in parts if terms))
+
+    @cached_property
     def titles(self) -> frozenset[str]:
-        """Terms under which it may name a source."""
+        """The terms under which the query may name a source."""
         return asked_terms(self.text, self._analyze)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,19 +25,27 @@ def floor(scores: NDArray[np.floating], limit: int) -> float:
     return max(0.0, float(np.partition(maxima, -limit)[-limit]))
 
 
-def best(ordinals: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[tuple[int, float]]:
+def best(
+    ordinals: NDArray[np.int64], scores: NDArray[np.float64], limit: int, *, decimals: int = 9
+) -> list[tuple[int, float]]:
     """Return the `limit` best (ordinal, score) in the order that `Index.rank` promises.
 
-    ordinals, scores: shape (n,). Scores are rounded to 1e-9, and those that are not above 0 are left out.
+    ordinals, scores: shape (n,). Scores are rounded to so many decimals, and those that are not above 0 are left out.
     """
     if limit < 1 or not len(scores):
         return []
     # A little below the floor, so that what equals the last one once rounded is compared by ordinal.
-    (kept,) = np.nonzero(scores >= max(floor(scores, limit) - 1e-9, 1e-10))
-    kept_ordinals, rounded = ordinals[kept], np.round(scores[kept], 9)
+    least = 10.0**-decimals
+    (kept,) = np.nonzero(scores >= max(floor(scores, limit) - least, least / 10))
+    kept_ordinals, rounded = ordinals[kept], np.round(scores[kept], decimals)
     order = np.lexsort((kept_ordinals, rounded))[: -limit - 1 : -1]
     order = order[rounded[order] > 0]
     return list(zip(kept_ordinals[order].tolist(), rounded[order].tolist(), strict=True))
+
+
+def is_tied(ranked: Sequence[tuple[int, float]], place: int) -> bool:
+    """Return whether the entries on both sides of a place in a ranking have one score."""
+    return len(ranked) > place and ranked[place - 1][1] == ranked[place][1]
 
 
 def scaled(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -93,3 +93,20 @@ def phrase_scores(
         having = np.unique(rows[:-1][pairs == (first << 16 | second)])
         scores[having] += np.log1p((size - len(having) + 0.5) / (len(having) + 0.5))
     return scores
+
+
+def having(
+    sequence: Sequence[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
+) -> NDArray[np.bool_]:
+    """Return whether each entry has these terms one after another: shape (size,).
+
+    hashes, rows: as `Sequences.gathered` returns them.
+    """
+    found, starts = np.zeros(size, np.bool_), len(hashes) - len(sequence) + 1
+    if starts < 1 or not sequence:
+        return found
+    is_start = rows[:starts] == rows[len(sequence) - 1 :]
+    for step, term in enumerate(sequence):
+        is_start &= hashes[step : step + starts] == term_hash(term)
+    found[rows[:starts][is_start]] = True
+    return found

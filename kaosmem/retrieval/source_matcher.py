@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from kaosmem.retrieval.flat_postings import FlatPostings
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.selection import scaled
-from kaosmem.retrieval.titles import title_terms
+from kaosmem.retrieval.titles import is_test_name, title_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +25,19 @@ if TYPE_CHECKING:
 
 K1, B = 1.2, 0.4
 """BM25's parameters: of sources here, and of entries where signals are added to it."""
+
+
+class Named(NamedTuple):
+    """How far a query names the sources of entries: each of shape (n,), from 0 to 1.
+
+    rarest: by the rarest term of the name that the query has, 1 for a term that no other name has.
+    share: what share of the name the query has; rare terms count more.
+    is_test: 1 for the name of a test where the query does not ask for tests.
+    """
+
+    rarest: NDArray[np.float64]
+    share: NDArray[np.float64]
+    is_test: NDArray[np.float64]
 
 
 class SourceMatcher:
@@ -104,22 +117,21 @@ class SourceMatcher:
         matches[NONE] = 0.0
         return scaled(matches) ** 3
 
-    def named(self, asked: Query, numbers: NDArray[np.int32]) -> tuple[NDArray[np.float64], ...]:
-        """Return how far a query names the sources of these numbers: each of shape (n,), from 0 to 1.
-
-        That is by the rarest term of the name that the query has, 1 for one that no other name has, and what share of
-        the name it has, the rare terms counting more.
-        """
+    def named(self, asked: Query, numbers: NDArray[np.int32]) -> Named:
+        """Return how far a query names the sources of these numbers."""
         count = len(self._labels)
-        rarest, share = np.zeros(self._labels.size), np.zeros(self._labels.size)
+        rarest, share, is_test = (np.zeros(self._labels.size) for _ in range(3))
+        asks_for_tests = "test" in asked.counts
         for number in np.unique(numbers[numbers != NONE]).tolist():
-            terms = title_terms(self._labels.name(number), self._analyze)
+            name = self._labels.name(number)
+            is_test[number] = not asks_for_tests and is_test_name(name)
+            terms = title_terms(name, self._analyze)
             idfs = {term: _idf(count, self._titles.frequency(term)) for term in sorted(terms)}
             had = [idf for term, idf in idfs.items() if term in asked.titles]
             if had:
                 rarest[number] = max(had) / _idf(count, 1)
                 share[number] = sum(had) / sum(idfs.values())
-        return rarest[numbers], share[numbers]
+        return Named(rarest[numbers], share[numbers], is_test[numbers])
 
     def _content_scores(
         self, counts: Mapping[str, int], occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]

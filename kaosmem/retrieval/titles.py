@@ -10,6 +10,9 @@ from itertools import pairwise
 from kaosmem.memos import register_memo
 
 _WORD = re.compile(r"[^\W_]+")
+_TEST = re.compile(
+    r"(?:^|[/\\])(?:tests?|__tests__|spec)[/\\]|(?:^|[/\\])test_[^/\\]*\.\w+$|[^/\\][_.](?:test|spec)s?\.\w+$|Tests?\.\w+$"
+)
 _BORDER = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 
 
@@ -20,6 +23,19 @@ def title_terms(name: str, analyze: Callable[[str], list[str]]) -> frozenset[str
 
 
 register_memo(title_terms.cache_clear)
+
+
+@lru_cache(maxsize=1 << 14)
+def is_test_name(name: str) -> bool:
+    """Return whether a file's path is that of a test: `test/x.py`, `test_x.py`, `x_test.go`, `x.spec.ts`.
+
+    >>> is_test_name("tests/cache.py"), is_test_name("cache_test.go"), is_test_name("attestation.pdf")
+    (True, True, False)
+    """
+    return bool(_TEST.search(name))
+
+
+register_memo(is_test_name.cache_clear)
 
 
 def asked_terms(query: str, analyze: Callable[[str], list[str]]) -> frozenset[str]:
