@@ -110,6 +110,5 @@ def test_definitions_come_first_in_the_whole_library(capsys: pytest.CaptureFixtu
         plain = ranks(BM25Ranker(), items)
         for name, found in ("default", ours), ("BM25", plain):
             first, three = (sum(rank <= most for rank in found) for most in (1, 3))
-            print(
-                f"{name:>8}: first {first}, in the first three {three}, mean reciprocal rank {mean_reciprocal(found):.2f}"
-            )
+            reciprocal = mean_reciprocal(found)
+            print(f"{name:>8}: {first} first, {three} in the first three, mean reciprocal rank {reciprocal:.2f}")

@@ -59,7 +59,8 @@ def test_words_are_folded_and_stemmed_without_stop_words(text: str, terms: list[
         ("PDFs", ["pdfs", "pdf"]),
         ("TASK-17", ["task-17", "task", "17"]),
         ("os.path.join(parts)", ["os.path.join(parts)", "os", "path", "join", "part"]),
-        ("report_v2.pdf", ["report_v2.pdf", "report", "v2", "2", "pdf"]),
+        ("report_v2.pdf", ["report_v2.pdf", "report_v2", "report", "v2", "2", "pdf"]),
+        ("functools.lru_cache", ["functools.lru_cache", "lru_cache", "functool", "lru", "cach"]),
         ("b2b 3rd 10k", ["b2b", "2", "3rd", "10k"]),
     ],
 )

@@ -19,6 +19,7 @@ from kaosmem import DenseRanker, Embedder, MissingExtraError, SectionSpec, Sessi
 from kaosmem.errors import InvalidContentError, UnusableDumpError
 from kaosmem.retrieval import minilm, wordllama
 from kaosmem.retrieval.dense_index import DenseIndex
+from kaosmem.retrieval.linear_index import BY_HAND
 from kaosmem.retrieval.minilm import MiniLMEmbedder
 from kaosmem.retrieval.vectors import MAX_DIMENSIONS, Vectors, digest, rounded
 from kaosmem.retrieval.weights import default_weights
@@ -370,10 +371,13 @@ def test_without_the_extra_the_error_names_it(
 @embedders
 def test_the_weights_that_come_with_it_name_its_signals(embedder: Embedder) -> None:
     """Each signal has a weight of each kind, and no weight is of a signal that there is not; each has its own."""
-    index = index_of({number: text_item(text) for number, text in enumerate(seeded_texts(30))}, embedder)
-    weights, found = index._model, index.candidates("rent")
-    assert (weights == default_weights("weights_dense.json")) == isinstance(embedder, MiniLMEmbedder)
-    assert found is not None
-    assert {*found.signals} == {*weights.documents} == {*weights.conversation}
+    for roles in ("",), ("user", "assistant"):
+        texts = enumerate(seeded_texts(30))
+        index = index_of({at: replace(text_item(text), role=roles[at % len(roles)]) for at, text in texts}, embedder)
+        weights, found = index._model, index.candidates("rent")
+        assert (weights == default_weights("weights_dense.json")) == isinstance(embedder, MiniLMEmbedder)
+        assert found is not None
+        model = weights.conversation if index.is_conversation else weights.documents
+        assert found.signals.keys() - BY_HAND.keys() == model.keys()
     assert all(np.isfinite(values).all() for values in found.signals.values())
     assert weights.documents["likeness"] > 0 < weights.conversation["likeness"]

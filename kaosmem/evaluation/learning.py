@@ -71,9 +71,11 @@ BOUNDS: Mapping[bool, Bounds] = {
         "match": (3.0, math.inf),
         "phrases": (2.0, math.inf),
         "best_of_source": (0.0, 1.2),
+        "likeness": (0.1, math.inf),
         "size": (-3.5, -3.5),
     },
-    False: AXIOMS | {"match": (1.0, math.inf), "phrases": (2.0, math.inf), "size": (-3.0, -3.0)},
+    False: AXIOMS
+    | {"match": (1.0, math.inf), "phrases": (2.0, math.inf), "likeness": (0.1, math.inf), "size": (-3.0, -3.0)},
 }
 """The bounds for conversations (True) and documents.
 

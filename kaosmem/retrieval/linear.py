@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LinearRanker:
-    """Ranks by a weighted sum of signals; a score is e to the power of the sum. This is the default ranker.
+    """Ranks by a weighted sum of signals. This is the default ranker.
 
     BM25 and the match of the whole source choose a few hundred candidates. The other signals (phrases, neighbours,
-    latent meaning and more) look at these candidates alone.
+    latent meaning and more) look at these candidates alone. The weights obey the axioms of retrieval: all else equal,
+    no entry loses by one more match, a rarer term, terms side by side in order, an exact identifier or a quoted phrase.
+
+    A score is above 0, and the best candidate of a query has 100. A candidate with 50 is half as likely to be an
+    answer, by the model's reckoning. Scores of different queries or sections are not comparable.
+
     weights: see `kaosmem.evaluation.learn_weights`. The default is the weights that come with kaosmem.
     analyze: as for `BM25Ranker`.
     Raises InvalidArgumentError for any other kind of weights.
@@ -29,8 +34,8 @@ class LinearRanker:
     >>> spec = SectionSpec("documents", ranker=LinearRanker(), retrieval_threshold=0)
     >>> memory = SessionMemory.test_mode(sections=(spec,))
     >>> added = memory.add_many("documents", ["Notice is thirty days.", "The rent is 900 euros."])
-    >>> [item.text for item, score in memory.search("How high is the rent?")]
-    ['The rent is 900 euros.']
+    >>> memory.search("How high is the rent?")[0][1]
+    100.0
     """
 
     _: KW_ONLY
