@@ -19,6 +19,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown
 from kaosmem.types import Trust
 
+_COMMON = (Action, Observation)  # a tuple made once: a union is made anew for each event
 _GONE = Event()
 """What stands where an entry was that is forgotten, so that those after it keep their ordinals."""
 
@@ -49,7 +50,7 @@ class View(Sequence[Event]):
         self._kept: list[int] | None = None
         self.unhandled_condensation_request = False
         for place, event in enumerate(check_several(events, "events")):
-            if isinstance(event, Action | Observation):
+            if isinstance(event, _COMMON):
                 self._entries.append(event)
             elif isinstance(event, Event):
                 self.append(event)
