@@ -100,10 +100,12 @@ def test_another_ranker_can_be_named(ranker: str, place: Path, command: Command)
 def test_the_answer_is_the_context_then_what_is_in_then_the_nearest_misses(place: Path, command: Command) -> None:
     """Stdout has the text and two tables; what was read and skipped is on stderr."""
     code, out, err = command("assemble", "docs", "--query", QUESTION, "--budget", 150)
-    text, included, missed = re.fullmatch(r"(.*?)\n(in: .*?)\n(nearest misses\n.*)", out, re.DOTALL).groups()  # type: ignore[union-attr]
+    text, included, missed = re.fullmatch(
+        r"(.*?)\n(shown: .*?)\n(not shown, nearest first\n.*)", out, re.DOTALL
+    ).groups()  # type: ignore[union-attr]
     assert code == 0
     assert text.startswith("## documents\n[contracts/")
-    assert re.match(r"in: \d+ of 150 tokens, \d+ items\n", included)
+    assert re.match(r"shown: \d+ items, \d+ of 150 tokens\n", included)
     assert rows(included)[1] == ["section", "source", "rank", "score", "tokens", "reason"]
     assert {row[-1].split(" by ")[0] for row in rows(included)[2:]} <= {"relevant", "newest"}
     assert all(f"[{row[1].replace('#L', ':')}] " in text for row in rows(included)[2:])
@@ -233,7 +235,7 @@ def test_stored_text_reaches_a_pipe_unchanged_and_no_terminal_raw(place: Path) -
     assert process.returncode == 0
     assert r"bell \x07 and an escape \x1b[31mred\x1b[0m" in shown
     assert err.decode() == "files: 1 new; passages: 1 added, 0 removed\n"
-    table = re.sub(r"\x1b\[[0-9;]*m", "", shown[shown.index("in: ") :])
+    table = re.sub(r"\x1b\[[0-9;]*m", "", shown[shown.index("shown: ") :])
     assert "\x1b" not in table
     assert "\u2500" in table
     assert max(map(len, table.splitlines())) <= 80

@@ -59,10 +59,10 @@ def print_context(context: Context) -> None:
         handed_over = context.messages if context.rendered.system is None else _handed_over(context)
         write(json.dumps(handed_over, ensure_ascii=False, indent=2) + "\n")
     included = [context.decision(item.id) for item in context.items]
-    title = f"in: {context.used:,} of {context.budget:,} tokens, {len(included):,} items"
+    title = f"shown: {len(included):,} items, {context.used:,} of {context.budget:,} tokens"
     write_table(title, _DECISION_COLUMNS, map(_decision_row, included))
     if missed := context.nearest_misses():
-        write_table("nearest misses", _DECISION_COLUMNS, map(_decision_row, missed))
+        write_table("not shown, nearest first", _DECISION_COLUMNS, map(_decision_row, missed))
 
 
 def context_json(context: Context) -> dict[str, Any]:
