@@ -20,6 +20,7 @@ from kaosmem import (
     EventLog,
     InvalidArgumentError,
     InvalidContentError,
+    Knowledge,
     LLMAttentionCondenser,
     LLMSummarizingCondenser,
     MaskingConfig,
@@ -87,6 +88,27 @@ async def test_r03_a_view_is_condensed_above_its_size_alone() -> None:
     assert not model.requests
     log.append(agent())
     assert isinstance(await condenser.condensed_history(log), Condensation)
+
+
+@pytest.mark.parametrize(
+    "condenser",
+    [
+        AmortizedForgettingCondenser(RollingConfig(max_size=40)),
+        LLMSummarizingCondenser(None, SummarizingConfig(max_size=40)),
+    ],
+)
+async def test_recalled_knowledge_outlives_what_the_agent_did(condenser: Condenser) -> None:
+    """The newest recall of each name stays while other entries of the agent can go."""
+    log = EventLog()
+    log.append(user("Fix it."))
+    log.append(Observation("knowledge", recalled=(Knowledge("deploy", "Use make ship."),)))
+    for number in range(150):
+        log.append(agent(f"step {number}"))
+        if number == 90:
+            log.append(Observation("knowledge", recalled=(Knowledge("deploy", "Use make ship."),)))
+        view = await condenser.condensed_view(log)
+        assert any(isinstance(event, Observation) and event.recalled for event in view)
+    assert len([event for event in view if isinstance(event, Observation)]) == 1
 
 
 async def test_r04_the_first_entries_stay_before_the_summary() -> None:

@@ -12,6 +12,7 @@ from kaosmem.compaction import Outline
 from kaosmem.conversation.action import Action
 from kaosmem.conversation.condensation import Summary
 from kaosmem.conversation.event import Event, EventSource
+from kaosmem.conversation.observation import Observation
 from kaosmem.conversation.view import View
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Trust
@@ -54,11 +55,13 @@ class ViewOutline(Outline):
         return sum(self.sizes[place] for place in unit)
 
     def agents(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the units to forget first, oldest first: all but those of users.
+        """Return the units to forget first: all but those of users, oldest first.
 
+        Units with the newest recall of some knowledge come last, since knowledge may be recalled only once.
         keep_first: from the first cut on that leaves so many entries before it.
         """
-        return [unit for unit in self._forgettable(keep_first) if not self._is_users(unit)]
+        units = [unit for unit in self._forgettable(keep_first) if not self._is_users(unit)]
+        return sorted(units, key=lambda unit: not self._recalls.isdisjoint(unit))
 
     def users(self, *, keep_first: int = 0) -> list[Unit]:
         """Return the units to forget last, oldest first: what users said, and what summarises nothing else."""
@@ -82,6 +85,17 @@ class ViewOutline(Outline):
     @cached_property
     def _cuts(self) -> tuple[int, ...]:
         return self.cuts_beside(())
+
+    @cached_property
+    def _recalls(self) -> frozenset[int]:
+        """The position of the newest recall of each knowledge, by its name."""
+        newest = {
+            each.name: place
+            for place, event in enumerate(self.events)
+            if isinstance(event, Observation)
+            for each in event.recalled
+        }
+        return frozenset(newest.values())
 
     def _forgettable(self, keep_first: int) -> Iterator[Unit]:
         start = self.next_cut(keep_first)
