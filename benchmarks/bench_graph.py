@@ -105,7 +105,7 @@ def scanned(section: Section, query: str, ranker: GraphRanker) -> tuple[dict[str
     pull = 3 * max(words.values(), default=1.0)
     near = {item_id: pull / (1 + far) for item_id, far in steps.items()}
     scores = {key: round(words.get(key, 0.0) + near.get(key, 0.0), 9) for key in words | near}
-    return scores, pull / (1 + 2 * ranker.depth)
+    return scores, pull / (2 + ranker.depth)  # a relationship of a hub one hop away
 
 
 @pytest.mark.parametrize(("size", "hub"), [(100, 0), (1_000, 0), (1_000, 110)])

@@ -51,7 +51,8 @@ def read_lessons(
     ranker: whose signals they are; None is a `LinearRanker`.
     progress: called with the name of each corpus when it has been read.
     """
-    lessons, spec = [], SectionSpec("items", eviction="none", ranker=ranker or LinearRanker())
+    lessons: list[Lesson] = []
+    spec = SectionSpec("items", eviction="none", ranker=ranker or LinearRanker())
     for corpus in corpora:
         lessons += _lessons_of(corpus, spec)
         progress(corpus.name)
@@ -62,7 +63,7 @@ Bounds = Mapping[str, tuple[float, float]]
 """The least and the most that a signal may weigh, by name."""
 
 _ANY = -math.inf, math.inf
-AXIOMS: Bounds = {"assistant": _ANY}
+AXIOMS: dict[str, tuple[float, float]] = {"assistant": _ANY}
 """Signals that may weigh anything. Every other one is at least 0: a better match never makes a text worse."""
 BOUNDS: Mapping[bool, Bounds] = {
     True: AXIOMS
