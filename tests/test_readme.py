@@ -15,6 +15,7 @@ from openai.types.chat import ChatCompletionMessage
 
 from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
 from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SourceStatus
+from kaosmem.retrieval.linear_index import BY_HAND
 from kaosmem.retrieval.weights import default_weights
 from tests.console import Console
 
@@ -122,7 +123,7 @@ def test_the_glossary_names_every_reason() -> None:
 
 async def test_the_glossary_names_every_signal() -> None:
     """Each signal of the rankers has one row, and no row names anything else."""
-    signals: set[str] = set()
+    signals = {*BY_HAND}
     for file in ("weights.json", "weights_dense.json", "weights_wordllama.json"):
         weights = default_weights(file)
         signals |= {*weights.conversation, *weights.documents}
