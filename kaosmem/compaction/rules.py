@@ -41,7 +41,7 @@ RULE_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
             r"\b(?:i['’]d like|i would like|i want|i need) you to (?:start|stop|keep|avoid|use|follow|end|begin|"
             r"include|add|import|continue|get into the habit)\b",
             r"\bfrom (?:now|here|this point|today) on(?:wards?)?\b|\bhenceforth\b|\bunder no circumstances\b",
-            r"(?:^|[,;:] |\b(?:and|so|but) )(?:going|moving) forward\b,? (?!i am|i['’]m|i think|i hope|we['’]re|with\b)",
+            r"(?:^|[,;:] |\b(?:and|so|but) )(?:going|moving) forward,? (?!i(?:['’]m| am| think| hope)|we['’]re|with\b)",
             r"(?<!\bto )\b(?:going|moving) forward[.!]?$",
             r"(?:^|[,;:] )in (?:the )?future,? (?:please|always|never|do|don['’]t|use|you)\b",
             r"\bplease,? (?:use|avoid|stick to|refrain|only|stop)\b",
