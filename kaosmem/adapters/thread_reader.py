@@ -17,11 +17,14 @@ _PAGE = 256
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was found of a thread when it had so many messages: the last one, and the newest user message."""
+    """The end of a thread when it had `taken` messages.
+
+    question: the newest user message and those before it, back to the calls whose results it holds, newest first.
+    """
 
     taken: int
     last: ChatMessage
-    question: Placed | None
+    question: tuple[Placed, ...]
 
 
 class ThreadReader:
@@ -62,9 +65,9 @@ class ThreadReader:
         """Return what was read, oldest first, None where the thread is shorter by now."""
         newest = _Newest(room)
         end, page = taken, max(_FEWEST_READ, room // _TYPICAL_TOKENS)
-        while end and (newest.weight < room or newest.question is None):
+        while end and (newest.weight < room or not newest.has_question):
             if newest.weight >= room and self._known and end <= self._known.taken and await self._is_as_known():
-                newest.question = self._known.question
+                newest.question = [*self._known.question]
                 break
             begin = max(0, end - page)
             read = await self._page(begin, end)
@@ -77,7 +80,7 @@ class ThreadReader:
             )  # messages of their mean weight
             end, page = begin, 2 * page if lacking <= 0 else max(page, lacking + lacking // 4)
         if newest.placed:
-            self._known = _Known(taken, newest.placed[0].message, newest.question)
+            self._known = _Known(taken, newest.placed[0].message, tuple(newest.question))
         return newest.oldest_first()
 
     async def _is_as_known(self) -> bool:
@@ -85,7 +88,7 @@ class ThreadReader:
         known = self._known
         if known is None or await self.at(known.taken - 1) != known.last:
             return False
-        return known.question is None or await self.at(known.question.position) == known.question.message
+        return not known.question or await self.at(known.question[0].position) == known.question[0].message
 
     async def _page(self, begin: int, end: int) -> list[ChatMessage]:
         return await self._provider.get_messages(
@@ -97,12 +100,14 @@ class _Newest:
     """The newest messages of a thread while they are read, newest first, and the newest user message.
 
     They weigh `room`. Reading goes on to the calls of the results among them, if these are near.
+    question: the newest user message and those before it, back to the calls whose results it holds.
     """
 
     def __init__(self, room: int) -> None:
         self.placed: list[Placed] = []
         self.weight = 0
-        self.question: Placed | None = None
+        self.question: list[Placed] = []
+        self._unasked: set[str] = set()  # calls whose results the question holds, not read so far
         self._room, self._is_done = room, False
         self._uncalled: set[str] = set()
 
@@ -111,8 +116,12 @@ class _Newest:
         if is_record(placed.message):
             return
         link = Link.of(placed.message)
-        if self.question is None and link.role == "user" and not link.is_results:
-            self.question = placed
+        if self._unasked:
+            self.question.append(placed)
+            self._unasked.difference_update(link.calls)
+        elif not self.question and link.role == "user" and not link.is_results:
+            self.question.append(placed)
+            self._unasked.update(link.answers)
         if self._is_done:
             return
         self.placed.append(placed)
@@ -120,7 +129,12 @@ class _Newest:
         self._uncalled = self._uncalled.union(link.answers).difference(link.calls)
         self._is_done = self.weight >= self._room and not (is_near and self._uncalled)
 
+    @property
+    def has_question(self) -> bool:
+        """Return whether the newest user message was read, with the calls whose results it holds."""
+        return bool(self.question) and not self._unasked
+
     def oldest_first(self) -> list[Placed]:
-        """Return what was taken."""
-        is_before = self.question and self.placed and self.question.position < self.placed[-1].position
-        return [*([self.question] if self.question and is_before else []), *reversed(self.placed)]
+        """Return the messages that were taken."""
+        first = self.placed[-1].position if self.placed else 0
+        return [*(each for each in reversed(self.question) if each.position < first), *reversed(self.placed)]
