@@ -211,7 +211,7 @@ def test_tables_in_a_pipe_are_plain(place: Path, command: Command) -> None:
     long = "a-rather-long-name-" * 9
     (place / "docs" / f"{long}.txt").write_text("The notice of termination, the notice, the notice.\n")
     out = command("assemble", "docs", "-q", QUESTION, "-b", 200).out
-    tables = out[out.index("\nin: ") :]
+    tables = out[out.index("\nshown: ") :]
     assert f"{long}.txt:1-1 " in tables
     assert tables.isascii()
     assert not re.search(r"[ \t]$|[|+]|--", tables, re.MULTILINE)

@@ -232,8 +232,9 @@ def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
     for column in ("rank", "score", "tokens"):
         end = rows[0].index(column) + len(column)
         assert all(row[end - 1] != " " and row[end] == " " for row in rows)
+    width = rows[0].index("rank") - rows[0].index("item") - 1
     for item in context.items:
-        assert context.decision(item.id).summary(24)[:8] in report
+        assert context.decision(item.id).summary(width) in report
         assert item.text[:4] in report
     assert "nearest misses, 2 of " in report
 
