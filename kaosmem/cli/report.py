@@ -59,7 +59,8 @@ def print_context(context: Context) -> None:
         handed_over = context.messages if context.rendered.system is None else _handed_over(context)
         write(json.dumps(handed_over, ensure_ascii=False, indent=2) + "\n")
     included = [context.decision(item.id) for item in context.items]
-    title = f"shown: {len(included):,} items, {context.used:,} of {context.budget:,} tokens"
+    items = f"{len(included):,} item{'' if len(included) == 1 else 's'}"
+    title = f"shown: {items}, {context.used:,} of {context.budget:,} tokens"
     write_table(title, _DECISION_COLUMNS, map(_decision_row, included))
     if missed := context.nearest_misses():
         write_table("not shown, nearest first", _DECISION_COLUMNS, map(_decision_row, missed))
