@@ -240,7 +240,7 @@ def test_best_come_first_and_equals_newest_first(ranker: Ranker) -> None:
     index.add((n, text_item("breach without cure")) for n in range(10, 30))
     ranked = index.rank("notice of deposit", 10)
     assert [ordinal for ordinal, _ in ranked] == [4, 9, 5, 3]
-    assert [score for _, score in ranked] == [round(score, 9) for _, score in ranked]
+    assert [score for _, score in ranked] == [round(score, 12) for _, score in ranked]
     assert index.rank("notice of deposit", 2) == ranked[:2]
     assert index.rank("notice of deposit", 0) == []
 

@@ -21,7 +21,7 @@ from kaosmem.testing import ScriptedLLM
 
 SESSION = "s"
 SECTIONS = (
-    SectionSpec("role", 2_000, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("role", 200_000, placement="static", eviction="none", persistence="snapshot"),
     SectionSpec("messages", 150, placement="history", recall=0.0),
     SectionSpec("findings", 100, eviction="lru"),
     SectionSpec("documents"),

@@ -233,7 +233,7 @@ async def test_a_lost_text_of_a_section_saved_whole_costs_its_item_alone() -> No
 
     def change(memory: SessionMemory) -> None:
         memory.add("role", "text", id="r0")
-        memory.add("role", "word " * 15_000, id="r1")
+        memory.add("role", "word " * 15_000, id="r1", role="note")  # it need not be shown, so it may be long
         memory.add("role", "text", id="r2")
 
     files = stored(await turns(change))
