@@ -99,7 +99,9 @@ def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
     """Return units in their order, but duplicates among them newest first, in the places that they had."""
     places: defaultdict[tuple[bytes, ...], list[int]] = defaultdict(list)
     for place, unit in enumerate(units):
-        places[tuple(map(statement, unit.items))].append(place)
+        said = tuple(map(statement, unit.items))
+        if all(said):  # a unit with an image is no duplicate
+            places[said].append(place)
     ordered = list(units)
     for same in places.values():
         newest = sorted((units[place] for place in same), key=lambda unit: unit.items[0].created_at, reverse=True)

@@ -138,6 +138,17 @@ def test_only_text_is_compared() -> None:
     assert Shown([other]).admit((one,)) == (other.id,)
 
 
+def test_units_with_images_keep_their_places() -> None:
+    """Images are never duplicates of one another, so the newest does not come before a better one."""
+    memory = SessionMemory.test_mode()
+    items = [memory.add("documents", [ImageBlock(f"https://x/{number}.png")]) for number in range(3)]
+    units = [
+        Candidate((item,), at, offset=0, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1)
+        for at, item in enumerate(items)
+    ]
+    assert newest_first(units) == tuple(units)
+
+
 def test_what_comes_together_is_left_out_together_or_not_at_all() -> None:
     """A call that was made before comes with its new result."""
     memory = SessionMemory.test_mode()
