@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import check_count, check_several
 from kaosmem.errors import InvalidContentError
 from kaosmem.names import check_id, check_item_id
 from kaosmem.types import ChatMessage, check_content, check_text
+
+Thread: TypeAlias = tuple[str, str]
+"""An agent id and a session id."""
 
 
 @runtime_checkable
@@ -69,7 +73,52 @@ def check_message(message: object) -> ChatMessage:
     return message if content is message.content else replace(message, content=content)
 
 
-class InMemoryHistoryProvider:
+class BaseHistoryProvider(ABC):
+    """The checks of a HistoryProvider. A backend adds four methods, which get checked values."""
+
+    async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
+        await self.append_many(agent_id, (message,), session_id=session_id, run_id=run_id)
+
+    async def append_many(
+        self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
+    ) -> None:
+        thread, run = _thread_key(agent_id, session_id), run_id if run_id == "" else check_id(run_id, "run id")
+        if new := [check_message(message) for message in check_several(messages, "messages")]:
+            await self._append(thread, run, new)
+
+    async def get_messages(
+        self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
+    ) -> list[ChatMessage]:
+        thread, start = _thread_key(agent_id, session_id), check_count(offset, "offset")
+        return await self._read(thread, start, None if limit is None else start + check_count(limit, "limit"))
+
+    async def count_messages(self, agent_id: str, session_id: str) -> int:
+        return await self._count(_thread_key(agent_id, session_id))
+
+    async def clear(self, agent_id: str, session_id: str) -> None:
+        await self._delete(_thread_key(agent_id, session_id), None)
+
+    async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
+        await self._delete(_thread_key(agent_id, session_id), check_id(run_id, "run id"))
+
+    @abstractmethod
+    async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
+        """Append messages, at least one, in one step."""
+
+    @abstractmethod
+    async def _read(self, thread: Thread, start: int, end: int | None) -> list[ChatMessage]:
+        """Return the messages from position `start` up to, but not including, `end`."""
+
+    @abstractmethod
+    async def _count(self, thread: Thread) -> int:
+        """Return the number of messages."""
+
+    @abstractmethod
+    async def _delete(self, thread: Thread, run: str | None) -> None:
+        """Delete the messages of one run, or all messages for None."""
+
+
+class InMemoryHistoryProvider(BaseHistoryProvider):
     """A HistoryProvider in this process.
 
     >>> history = InMemoryHistoryProvider()
@@ -79,39 +128,22 @@ class InMemoryHistoryProvider:
     """
 
     def __init__(self) -> None:
-        self._threads: dict[tuple[str, str], list[tuple[str, ChatMessage]]] = {}
+        self._threads: dict[Thread, list[tuple[str, ChatMessage]]] = {}
 
-    async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
-        await self.append_many(agent_id, (message,), session_id=session_id, run_id=run_id)
+    async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
+        self._threads.setdefault(thread, []).extend((run, message) for message in messages)
 
-    async def append_many(
-        self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
-    ) -> None:
-        thread, run = _thread_key(agent_id, session_id), run_id if run_id == "" else check_id(run_id, "run id")
-        if new := [(run, check_message(message)) for message in check_several(messages, "messages")]:
-            self._threads.setdefault(thread, []).extend(new)
+    async def _read(self, thread: Thread, start: int, end: int | None) -> list[ChatMessage]:
+        return [message for _, message in self._threads.get(thread, ())[start:end]]
 
-    async def get_messages(
-        self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
-    ) -> list[ChatMessage]:
-        thread, start = self._thread(agent_id, session_id), check_count(offset, "offset")
-        end = None if limit is None else start + check_count(limit, "limit")
-        return [message for _, message in thread[start:end]]
+    async def _count(self, thread: Thread) -> int:
+        return len(self._threads.get(thread, ()))
 
-    async def count_messages(self, agent_id: str, session_id: str) -> int:
-        return len(self._thread(agent_id, session_id))
-
-    async def clear(self, agent_id: str, session_id: str) -> None:
-        self._threads.pop(_thread_key(agent_id, session_id), None)
-
-    async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
-        thread = self._thread(agent_id, session_id)
-        check_id(run_id, "run id")
-        thread[:] = [(run, message) for run, message in thread if run != run_id]
-
-    def _thread(self, agent_id: str, session_id: str) -> list[tuple[str, ChatMessage]]:
-        return self._threads.get(_thread_key(agent_id, session_id), [])
+    async def _delete(self, thread: Thread, run: str | None) -> None:
+        left = [each for each in self._threads.pop(thread, ()) if run is not None and each[0] != run]
+        if left:
+            self._threads[thread] = left
 
 
-def _thread_key(agent_id: str, session_id: str) -> tuple[str, str]:
+def _thread_key(agent_id: str, session_id: str) -> Thread:
     return check_id(agent_id, "agent id"), check_id(session_id, "session id")

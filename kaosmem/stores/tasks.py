@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.errors import DuplicateTaskError, UnknownTaskError
 from kaosmem.names import check_id, shown
 from kaosmem.stores.task_list import DEFAULT_MAX_RETRIES, Task, TaskList, TaskStatus, check_status
+
+BoardKey: TypeAlias = tuple[str, str]
+"""A conversation id and an agent id."""
 
 
 @runtime_checkable
@@ -71,7 +75,79 @@ class TaskStore(Protocol):
         ...
 
 
-class InMemoryTaskStore:
+class BaseTaskStore(ABC):
+    """The checks and rules of a TaskStore. A backend adds three methods over whole boards."""
+
+    async def create_task_list(
+        self,
+        conversation_id: str,
+        agent_id: str,
+        tasks: Iterable[Task] = (),
+        *,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+    ) -> TaskList:
+        made = TaskList(conversation_id, agent_id, max_retries=max_retries).added(tasks)
+
+        def create(board: TaskList | None) -> TaskList:
+            if board is None:
+                return made
+            raise DuplicateTaskError(
+                f"agent {shown(agent_id)} has a board in conversation {shown(conversation_id)}; add_tasks adds to it"
+            )
+
+        return await self._change((conversation_id, agent_id), create)
+
+    async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:
+        return await self._read(_board_key(conversation_id, agent_id))
+
+    async def update_status(
+        self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
+    ) -> TaskList:
+        to = check_status(status)
+        return await self._replace(conversation_id, agent_id, task_id, lambda task, _: task.moved(to))
+
+    async def add_tasks(self, conversation_id: str, agent_id: str, tasks: Iterable[Task]) -> TaskList:
+        new = tuple(tasks)
+        return await self._change(
+            _board_key(conversation_id, agent_id),
+            lambda board: _there(board, conversation_id, agent_id).added(new),
+        )
+
+    async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+        return await self._replace(conversation_id, agent_id, task_id, Task.retried)
+
+    async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+        return await self._replace(conversation_id, agent_id, task_id, lambda task, _: task.forced())
+
+    async def settle_conversation(self, conversation_id: str) -> int:
+        return await self._settle(check_id(conversation_id, "conversation id"))
+
+    async def _replace(
+        self, conversation_id: str, agent_id: str, task_id: str, change: Callable[[Task, int], Task]
+    ) -> TaskList:
+        def replaced(board: TaskList | None) -> TaskList:
+            there = _there(board, conversation_id, agent_id)
+            return there.replaced(task_id, lambda task: change(task, there.max_retries))
+
+        return await self._change(_board_key(conversation_id, agent_id), replaced)
+
+    @abstractmethod
+    async def _read(self, key: BoardKey) -> TaskList | None:
+        """Return a board, or None."""
+
+    @abstractmethod
+    async def _change(self, key: BoardKey, change: Callable[[TaskList | None], TaskList]) -> TaskList:
+        """Put what `change` returns for a board in its place, in one step, and return it.
+
+        If `change` raises, the board stays as it is.
+        """
+
+    @abstractmethod
+    async def _settle(self, conversation_id: str) -> int:
+        """Settle all boards of a conversation, in one step, and return the number of tasks that this ends."""
+
+
+class InMemoryTaskStore(BaseTaskStore):
     """A TaskStore in this process.
 
     >>> from kaosmem import Task
@@ -84,67 +160,32 @@ class InMemoryTaskStore:
     def __init__(self) -> None:
         self._conversations: dict[str, dict[str, TaskList]] = {}
 
-    async def create_task_list(
-        self,
-        conversation_id: str,
-        agent_id: str,
-        tasks: Iterable[Task] = (),
-        *,
-        max_retries: int = DEFAULT_MAX_RETRIES,
-    ) -> TaskList:
-        board = TaskList(conversation_id, agent_id, max_retries=max_retries).added(tasks)
-        boards = self._conversations.get(conversation_id, {})
-        if agent_id in boards:
-            raise DuplicateTaskError(
-                f"agent {shown(agent_id)} has a board in conversation {shown(conversation_id)}; add_tasks adds to it"
-            )
-        self._conversations[conversation_id] = boards | {agent_id: board}
+    async def _read(self, key: BoardKey) -> TaskList | None:
+        return self._conversations.get(key[0], {}).get(key[1])
+
+    async def _change(self, key: BoardKey, change: Callable[[TaskList | None], TaskList]) -> TaskList:
+        board = change(self._conversations.get(key[0], {}).get(key[1]))
+        self._conversations.setdefault(key[0], {})[key[1]] = board
         return board
 
-    async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:
-        return self._found(conversation_id, agent_id)
-
-    async def update_status(
-        self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
-    ) -> TaskList:
-        to = check_status(status)
-        return self._replace(conversation_id, agent_id, task_id, lambda task, _: task.moved(to))
-
-    async def add_tasks(self, conversation_id: str, agent_id: str, tasks: Iterable[Task]) -> TaskList:
-        return self._keep(self._board(conversation_id, agent_id).added(tasks))
-
-    async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
-        return self._replace(conversation_id, agent_id, task_id, Task.retried)
-
-    async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
-        return self._replace(conversation_id, agent_id, task_id, lambda task, _: task.forced())
-
-    async def settle_conversation(self, conversation_id: str) -> int:
-        boards = self._conversations.get(check_id(conversation_id, "conversation id"), {})
+    async def _settle(self, conversation_id: str) -> int:
+        boards = self._conversations.get(conversation_id, {})
         lingering = sum(task.status == TaskStatus.IN_PROGRESS for board in boards.values() for task in board.tasks)
         boards |= {agent_id: board.settled() for agent_id, board in boards.items()}
         return lingering
 
-    def _found(self, conversation_id: str, agent_id: str) -> TaskList | None:
-        check_id(conversation_id, "conversation id")
-        return self._conversations.get(conversation_id, {}).get(check_id(agent_id, "agent id"))
 
-    def _board(self, conversation_id: str, agent_id: str) -> TaskList:
-        if board := self._found(conversation_id, agent_id):
-            return board
-        raise UnknownTaskError(
-            f"agent {shown(agent_id)} has no board in conversation {shown(conversation_id)}; create_task_list makes one"
-        )
-
-    def _replace(
-        self, conversation_id: str, agent_id: str, task_id: str, change: Callable[[Task, int], Task]
-    ) -> TaskList:
-        board = self._board(conversation_id, agent_id)
-        return self._keep(board.replaced(task_id, lambda task: change(task, board.max_retries)))
-
-    def _keep(self, board: TaskList) -> TaskList:
-        self._conversations[board.conversation_id][board.agent_id] = board
+def _there(board: TaskList | None, conversation_id: str, agent_id: str) -> TaskList:
+    """Return a board. Raises UnknownTaskError for None."""
+    if board is not None:
         return board
+    raise UnknownTaskError(
+        f"agent {shown(agent_id)} has no board in conversation {shown(conversation_id)}; create_task_list makes one"
+    )
+
+
+def _board_key(conversation_id: str, agent_id: str) -> BoardKey:
+    return check_id(conversation_id, "conversation id"), check_id(agent_id, "agent id")
 
 
 class GlobalTaskStore:

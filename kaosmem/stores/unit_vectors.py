@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 _FIRST_ROWS = 16
 _ROWS_AT_ONCE = 4_096
@@ -29,17 +29,18 @@ class UnitVectors:
         """Return the number of vectors."""
         return len(self._ids)
 
-    def put(self, vectors: Iterable[tuple[str, Sequence[float]]]) -> None:
-        """Store vectors by id, each in place of the one before."""
-        for vector_id, vector in vectors:
-            row = self._row_of.get(vector_id)
-            if row is None:
-                row = self._row_of[vector_id] = len(self._ids)
-                self._ids.append(vector_id)
-                if row == len(self._rows):
-                    self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-                    self._lengths = np.concatenate([self._lengths, np.empty_like(self._lengths)])
-            self._rows[row], self._lengths[row] = _unit(vector)
+    def put(self, ids: Sequence[str], vectors: ArrayLike) -> None:
+        """Store vectors by id, a row of the matrix each, in place of earlier ones. All ids are different."""
+        if not ids:
+            return
+        rows, lengths = _units(vectors)
+        places = [self._row_of.setdefault(each, len(self._row_of)) for each in ids]
+        self._ids += [each for each, place in zip(ids, places, strict=True) if place >= len(self._ids)]
+        if (room := len(self._row_of)) > len(self._rows):
+            room = max(room, 2 * len(self._rows))
+            self._rows = np.concatenate([self._rows, np.empty((room - len(self._rows), self.dimensions), np.float32)])
+            self._lengths = np.concatenate([self._lengths, np.empty(room - len(self._lengths))])
+        self._rows[places], self._lengths[places] = rows, lengths
 
     def remove(self, vector_id: str) -> None:
         """Remove a vector; the last one takes its row."""
@@ -62,7 +63,7 @@ class UnitVectors:
 
         Cosines are rounded to 1e-9: the same vectors give the same answer, however they came to be here.
         """
-        unit, size = _unit(query)[0], len(self._ids)
+        unit, size = _units([query])[0][0], len(self._ids)
         wanted = limit = min(limit, size)
         if not limit:
             return []
@@ -93,10 +94,10 @@ class UnitVectors:
         return sorted(zip((self._ids[row] for row in rows), cosines, strict=True), key=lambda hit: (-hit[1], hit[0]))
 
 
-def _unit(vector: Sequence[float]) -> tuple[NDArray[np.float64], float]:
-    """Return a vector's direction and length."""
-    values = np.asarray(vector, np.float64)
-    largest = float(np.abs(values).max())  # squares of what is very small or large would be 0 or infinite
+def _units(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the directions and lengths of vectors, one a row."""
+    values = np.asarray(vectors, np.float64)
+    largest = np.abs(values).max(axis=1, keepdims=True)  # squares of very small or large numbers would be 0 or infinite
     scaled = values / largest
-    length = float(np.sqrt((scaled * scaled).sum()))
-    return scaled / length, length * largest
+    lengths = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    return scaled / lengths, (lengths * largest)[:, 0]

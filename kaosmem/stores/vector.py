@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kaosmem.arguments import check_count, check_several
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError, InvalidContentError
-from kaosmem.filters import Filter, parse_filter
+from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.names import check_id, shown
 from kaosmem.types import ContentBlock, JSONValue, TextBlock, check_content, check_metadata, content_text
 
@@ -144,32 +146,28 @@ def check_document_ids(ids: Iterable[str]) -> list[str]:
     return [check_id(each, "document id") for each in ids]
 
 
-class InMemoryVectorStore:
-    """A VectorStore in this process. Every search compares with every document of the collection.
+class BaseVectorStore(ABC):
+    """The checks of a VectorStore, and its embedding client. A backend adds six methods, which get checked values.
 
     embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
-
-    >>> store = InMemoryVectorStore()
-    >>> await store.add([Document("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
-    >>> [result.id for result in await store.search((0.9, 0.1))]
-    ['msa-12']
     """
 
     def __init__(self, embedding_client: EmbeddingClient | None = None) -> None:
         self._client = embedding_client
-        self._collections: dict[str, _Collection] = {}
 
     async def add(self, documents: Iterable[Document], *, collection: str = "default") -> None:
-        known = self._documents(collection)
-        new = {each.id: each for each in reversed(_listed(documents)) if each.id not in known}
-        embedded = await self._embedded(reversed(new.values()))
-        known = self._documents(collection)  # again: others may have added theirs while embeddings were made
-        self._put([each for each in embedded if each.id not in known], collection)
+        check_id(collection, "collection")
+        given = {each.id: each for each in reversed(_listed(documents))}
+        known = await self._known(collection, given.keys())  # which need no embedding
+        new = await self._embedded(each for each in reversed(given.values()) if each.id not in known)
+        if new:
+            await self._put(collection, new, replace=False)
 
     async def upsert(self, documents: Iterable[Document], *, collection: str = "default") -> None:
         check_id(collection, "collection")
-        new = {each.id: each for each in _listed(documents)}
-        self._put(await self._embedded(new.values()), collection)
+        given = {each.id: each for each in _listed(documents)}
+        if new := await self._embedded(given.values()):
+            await self._put(collection, new, replace=True)
 
     async def search(
         self,
@@ -179,45 +177,20 @@ class InMemoryVectorStore:
         limit: int = 5,
         filter: Filter | None = None,  # noqa: A002
     ) -> list[SearchResult]:
-        query, known = check_embedding(query_embedding), self._documents(collection)
+        query, _ = check_embedding(query_embedding), check_id(collection, "collection")
         check_count(limit, "limit")
-        wanted = None if filter is None else parse_filter(filter)
-        if not known:
-            return []
-        vectors = self._collections[collection].vectors
-        _check_dimensions(len(query), vectors.dimensions, collection)
-        found = vectors.nearest(query, limit, None if wanted is None else lambda each: wanted(known[each].metadata))
-        return [
-            SearchResult(each, known[each].content, cosine, copy.deepcopy(known[each].metadata))
-            for each, cosine in found
-        ]
+        return await self._search(collection, query, limit, None if filter is None else parse_filter(filter))
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[Document]:
-        known = self._documents(collection)
-        return [
-            replace(known[each], embedding=self._collections[collection].vectors.vector(each))
-            for each in check_document_ids(ids)
-            if each in known
-        ]
+        check_id(collection, "collection")
+        return await self._get(collection, check_document_ids(ids))
 
     async def delete(self, ids: Iterable[str], *, collection: str = "default") -> None:
-        known = self._documents(collection)
-        for each in check_document_ids(ids):
-            if each in known:
-                del known[each]
-                self._collections[collection].vectors.remove(each)
-        if not known:
-            self._collections.pop(collection, None)
-
-    async def list_collections(self) -> list[str]:
-        return sorted(self._collections)
+        check_id(collection, "collection")
+        await self._delete(collection, check_document_ids(ids))
 
     async def delete_collection(self, collection: str) -> None:
-        self._collections.pop(check_id(collection, "collection"), None)
-
-    def _documents(self, collection: str) -> dict[str, Document]:
-        held = self._collections.get(check_id(collection, "collection"))
-        return held.documents if held else {}
+        await self._delete(check_id(collection, "collection"), None)
 
     async def _embedded(self, documents: Iterable[Document]) -> list[Document]:
         """Return the documents with an embedding each. Raises InvalidArgumentError."""
@@ -233,20 +206,105 @@ class InMemoryVectorStore:
         if len(made) != len(bare):
             raise InvalidArgumentError(f"the embedding client made {len(made)} embeddings of {len(bare)} texts")
         of = {each.id: check_embedding(embedding) for each, embedding in zip(bare, made, strict=True)}
-        return [replace(each, embedding=of[each.id]) if each.id in of else each for each in listed]
+        return [replaced(each, embedding=of[each.id]) if each.id in of else each for each in listed]
 
-    def _put(self, documents: list[Document], collection: str) -> None:
-        """Store documents with embeddings, if all can be."""
-        if not documents:
+    @abstractmethod
+    async def list_collections(self) -> list[str]:
+        """Return the names of the collections, sorted."""
+
+    @abstractmethod
+    async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
+        """Return the ids, among these, of stored documents."""
+
+    @abstractmethod
+    async def _put(self, collection: str, documents: list[Document], *, replace: bool) -> None:
+        """Insert documents with embeddings, in one step. Stored documents are replaced, or else stay as they are.
+
+        Raises InvalidArgumentError as `check_dimensions`.
+        """
+
+    @abstractmethod
+    async def _search(
+        self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
+    ) -> list[SearchResult]:
+        """Return the nearest documents. Raises InvalidArgumentError as `check_dimensions`."""
+
+    @abstractmethod
+    async def _get(self, collection: str, ids: list[str]) -> list[Document]:
+        """Return the stored documents among these ids, in this order."""
+
+    @abstractmethod
+    async def _delete(self, collection: str, ids: list[str] | None) -> None:
+        """Delete the documents with these ids, or all documents for None."""
+
+
+class InMemoryVectorStore(BaseVectorStore):
+    """A VectorStore in this process. Every search compares with every document of the collection.
+
+    embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
+
+    >>> store = InMemoryVectorStore()
+    >>> await store.add([Document("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
+    >>> [result.id for result in await store.search((0.9, 0.1))]
+    ['msa-12']
+    """
+
+    def __init__(self, embedding_client: EmbeddingClient | None = None) -> None:
+        super().__init__(embedding_client)
+        self._collections: dict[str, _Collection] = {}
+
+    async def list_collections(self) -> list[str]:
+        return sorted(self._collections)
+
+    async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
+        return self._documents(collection)
+
+    async def _put(self, collection: str, documents: list[Document], *, replace: bool) -> None:
+        known = self._documents(collection)
+        new = [each for each in documents if replace or each.id not in known]
+        if not new:
             return
-        held, sizes = self._collections.get(collection), [len(each.embedding or ()) for each in documents]
-        for size in sizes:
-            _check_dimensions(size, held.vectors.dimensions if held else sizes[0], collection)
+        held = self._collections.get(collection)
+        dimensions = check_dimensions(new, held.vectors.dimensions if held else None, collection)
         if held is None:
-            held = self._collections[collection] = _Collection.of(sizes[0])
-        held.vectors.put((each.id, each.embedding or ()) for each in documents)
+            held = self._collections[collection] = _Collection.of(dimensions)
+        held.vectors.put([each.id for each in new], [each.embedding or () for each in new])
         # Made anew without its embedding, so that its metadata are nobody else's.
-        held.documents.update((each.id, replace(each, embedding=None)) for each in documents)
+        held.documents.update((each.id, replaced(each, embedding=None)) for each in new)
+
+    async def _search(
+        self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
+    ) -> list[SearchResult]:
+        if not (known := self._documents(collection)):
+            return []
+        vectors = self._collections[collection].vectors
+        check_query(query, vectors.dimensions, collection)
+        found = vectors.nearest(query, limit, None if wanted is None else lambda each: wanted(known[each].metadata))
+        return [
+            SearchResult(each, known[each].content, cosine, copy.deepcopy(known[each].metadata))
+            for each, cosine in found
+        ]
+
+    async def _get(self, collection: str, ids: list[str]) -> list[Document]:
+        known = self._documents(collection)
+        return [
+            replaced(known[each], embedding=self._collections[collection].vectors.vector(each))
+            for each in ids
+            if each in known
+        ]
+
+    async def _delete(self, collection: str, ids: list[str] | None) -> None:
+        known = self._documents(collection)
+        for each in [] if ids is None else ids:
+            if each in known:
+                del known[each]
+                self._collections[collection].vectors.remove(each)
+        if ids is None or not known:
+            self._collections.pop(collection, None)
+
+    def _documents(self, collection: str) -> dict[str, Document]:
+        held = self._collections.get(collection)
+        return held.documents if held else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +329,25 @@ def _listed(documents: Iterable[Document]) -> list[Document]:
     return listed
 
 
-def _check_dimensions(given: int, held: int, collection: str) -> None:
-    if given != held:
-        raise InvalidArgumentError(
-            f"an embedding has {given} dimensions, those of collection {shown(collection)} have {held}; "
-            "use another collection for another model"
-        )
+def check_dimensions(documents: Iterable[Document], held: int | None, collection: str) -> int:
+    """Return the number of dimensions that all embeddings have. Raises InvalidArgumentError if they differ.
+
+    held: number of dimensions of the collection; None for a new collection.
+    """
+    for each in documents:
+        held = _same(len(each.embedding or ()), held, collection)
+    return held or 0
+
+
+def check_query(query: Sequence[float], held: int, collection: str) -> None:
+    """Raise InvalidArgumentError for a query that has other dimensions than its collection."""
+    _same(len(query), held, collection)
+
+
+def _same(given: int, held: int | None, collection: str) -> int:
+    if held is None or given == held:
+        return given
+    raise InvalidArgumentError(
+        f"an embedding has {given} dimensions, those of collection {shown(collection)} have {held}; "
+        "use another collection for another model"
+    )

@@ -56,7 +56,7 @@ class ClearRunClearsThread(InMemoryHistoryProvider):
 class ClearRunByPrefix(InMemoryHistoryProvider):
     async def clear_run(self, agent_id, session_id, run_id):
         await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
-        thread = self._thread(agent_id, session_id)
+        thread = self._threads.get((agent_id, session_id), [])
         thread[:] = [each for each in thread if not each[0].startswith(run_id)]
 
 
@@ -233,7 +233,7 @@ class RefusesNoRetry(InMemoryTaskStore):
         def forever(task, most):
             return task.retried(task.retry_count + 1)
 
-        return self._replace(conversation_id, agent_id, task_id, forever)
+        return await self._replace(conversation_id, agent_id, task_id, forever)
 
 
 class KeepsTheCount(InMemoryTaskStore):
@@ -241,7 +241,7 @@ class KeepsTheCount(InMemoryTaskStore):
         def forced(task, most):
             return replace(task.forced(), retry_count=task.retry_count)
 
-        return self._replace(conversation_id, agent_id, task_id, forced)
+        return await self._replace(conversation_id, agent_id, task_id, forced)
 
 
 class FailedMayBeAbandoned(InMemoryTaskStore):
@@ -252,7 +252,7 @@ class FailedMayBeAbandoned(InMemoryTaskStore):
 
         if status not in [*TaskStatus]:
             await super().update_status(conversation_id, agent_id, task_id, status)
-        return self._replace(conversation_id, agent_id, task_id, moved)
+        return await self._replace(conversation_id, agent_id, task_id, moved)
 
 
 class SettlesBlocked(InMemoryTaskStore):
@@ -274,12 +274,12 @@ class StartsAnew(InMemoryTaskStore):
 
 class ChecksThenWrites(InMemoryTaskStore):
     async def update_status(self, conversation_id, agent_id, task_id, status):
-        board = self._board(conversation_id, agent_id)
-        await super().update_status(conversation_id, agent_id, task_id, status)
-        changed = self._board(conversation_id, agent_id).task(task_id)
-        self._keep(board)
+        board = await self.get_task_list(conversation_id, agent_id)
+        changed = (await super().update_status(conversation_id, agent_id, task_id, status)).task(task_id)
+        self._conversations[conversation_id][agent_id] = board
         await asyncio.sleep(0)
-        return self._keep(board.replaced(task_id, lambda _: changed))
+        self._conversations[conversation_id][agent_id] = board.replaced(task_id, lambda _: changed)
+        return self._conversations[conversation_id][agent_id]
 
 
 HISTORY, SHORT, LONG, BLOB, VECTOR, GRAPH, TASKS = (

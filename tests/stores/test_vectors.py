@@ -143,13 +143,13 @@ def test_what_is_near_does_not_depend_on_how_it_came_to_be_there(
 ) -> None:
     """Another order, vectors put in and taken out between, or scaled by a power of two: the very same floats."""
     plain, other = UnitVectors(4), UnitVectors(4)
-    plain.put((f"v{number}", row) for number, row in enumerate(rows))
+    plain.put([f"v{number}" for number in range(len(rows))], rows)
     order = [*enumerate(rows)]
     rng.shuffle(order)
     for number, row in order:
-        other.put([(f"x{number}", row), (f"v{number}", [1, 1, 1, 1])])
+        other.put([f"x{number}", f"v{number}"], [row, [1, 1, 1, 1]])
         scale = 2.0 ** rng.randrange(-9, 9)
-        other.put([(f"v{number}", [scale * each for each in row])])
+        other.put([f"v{number}"], [[scale * each for each in row]])
     for number, _ in enumerate(rows):
         other.remove(f"x{number}")
     assert other.nearest([2 * each for each in query], limit) == plain.nearest(query, limit)
@@ -160,7 +160,7 @@ def test_a_few_nearest_are_the_first_of_all() -> None:
     rng = np.random.default_rng(1)
     base = rng.standard_normal(64)
     held = UnitVectors(64)
-    held.put((f"v{n}", (base + 1e-4 * rng.standard_normal(64)).tolist()) for n in range(500))
+    held.put([f"v{n}" for n in range(500)], base + 1e-4 * rng.standard_normal((500, 64)))
     for _ in range(20):
         query = (base + 1e-4 * rng.standard_normal(64)).tolist()
         whole = held.nearest(query, 500)
@@ -173,7 +173,7 @@ def test_a_few_nearest_are_the_first_of_all() -> None:
 def test_tiny_and_huge_vectors_have_a_direction() -> None:
     """Squares that would be 0 or infinite are never formed."""
     held = UnitVectors(2)
-    held.put([("tiny", (3e-300, 4e-300)), ("huge", (-3e38, 3e38)), ("least", (5e-324, 0))])
+    held.put(["tiny", "huge", "least"], [(3e-300, 4e-300), (-3e38, 3e38), (5e-324, 0)])
     assert [name for name, _ in held.nearest((3e-320, 4e-320), 3)] == ["tiny", "least", "huge"]
     assert held.vector("huge") == pytest.approx((-3e38, 3e38))
 
@@ -182,7 +182,7 @@ def test_many_that_are_alike_come_in_order_of_their_ids() -> None:
     """Beyond what is compared at once, too."""
     held = UnitVectors(2)
     ids = [f"v{number:05}" for number in range(10_000)]
-    held.put((each, (1, 1)) for each in random.Random(1).sample(ids, len(ids)))
+    held.put(random.Random(1).sample(ids, len(ids)), np.ones((len(ids), 2)))
     assert held.nearest((1, 1), 3) == [("v00000", 1.0), ("v00001", 1.0), ("v00002", 1.0)]
     assert [each for each, _ in held.nearest((1, 1), 2, lambda each: each > "v07777")] == ["v07778", "v07779"]
 
