@@ -9,6 +9,8 @@ A label names the item's source and its place there, the day of its timestamp, i
     Emi: I moved to Oslo.
     Kate: When?
     [user] What is the fee?                                  neither source nor day is known
+    [until 1 June 2024] The rent is 900 euros.               a replaced version, where a question asks about the past
+    [since 1 June 2024] The rent is 950 euros.               the version that replaced it
 
 Stored text cannot begin a line with a label: a backslash is put before it. In the text of a speaker, a line that begins
 like the line of another speaker gets one too.
@@ -26,6 +28,8 @@ from kaosmem.memos import register_memo
 from kaosmem.types import Trust
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from kaosmem.types import Item
 
 Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
@@ -90,7 +94,9 @@ class LabelStyle:
 
     def continues(self, item: Item, before: Item | None) -> bool:
         """Return whether an item is of the group of the one that is shown before it in its section."""
-        return before is not None and not self.verbatim and self._group(item) == self._group(before) != ()
+        if before is None or self.verbatim or item.interval:
+            return False
+        return self._group(item) == self._group(before) != ()
 
     def _group(self, item: Item) -> Group:
         return item.memo(f"group {self.dates}", self._find_group)
@@ -108,10 +114,20 @@ class LabelStyle:
         return _bracketed("" if day else item.shown_role, day, trust)
 
     def _day(self, item: Item) -> str:
+        if item.interval is not None:
+            return self._interval(*item.interval)
         when = None if self.dates == "none" else item.timestamp
         if when is None and self.dates == "created_at":
             when = item.created_at
-        return f"{when.day} {_MONTHS[when.month - 1]} {when.year}" if when else ""
+        return _date(when) if when else ""
+
+    def _interval(self, start: datetime | None, end: datetime | None) -> str:
+        """Return the words for the interval of a version: `until 1 June 2024`, or `since 1 June 2024`."""
+        if self.dates == "none":
+            return "replaced" if end else "current"
+        if end is None:
+            return f"since {_date(start)}" if start else "current"
+        return f"{_date(start)} until {_date(end)}" if start else f"until {_date(end)}"
 
 
 def source_label(item: Item) -> str:
@@ -123,6 +139,10 @@ def source_label(item: Item) -> str:
 def role_label(role: str) -> str:
     """Return the label of a role alone: `[user] `."""
     return f"{_bracketed(role, '', '')} "
+
+
+def _date(when: datetime) -> str:
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
 
 
 @lru_cache(maxsize=4_096)

@@ -27,6 +27,7 @@ from kaosmem.types.json_values import (
 )
 from kaosmem.types.messages import ChatMessage
 from kaosmem.types.trust import Trust, trust_of
+from kaosmem.types.versions import Interval, Version, aware, in_order
 
 __all__ = [
     "MAX_INTEGER",
@@ -36,6 +37,7 @@ __all__ = [
     "ContentBlock",
     "DocumentBlock",
     "ImageBlock",
+    "Interval",
     "Item",
     "JSONValue",
     "TextBlock",
@@ -44,6 +46,8 @@ __all__ = [
     "ToolUseBlock",
     "Trust",
     "UnreadItem",
+    "Version",
+    "aware",
     "block_text",
     "check_content",
     "check_extent",
@@ -53,6 +57,7 @@ __all__ = [
     "content_json",
     "content_text",
     "decoded",
+    "in_order",
     "is_integer",
     "json_text",
     "trust_of",

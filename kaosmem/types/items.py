@@ -14,6 +14,7 @@ from kaosmem.types.content import Content, content_json, content_text, stored_bl
 from kaosmem.types.json_values import JSONValue, json_text
 from kaosmem.types.messages import ChatMessage
 from kaosmem.types.trust import Trust
+from kaosmem.types.versions import Interval, aware
 
 T = TypeVar("T")
 
@@ -33,6 +34,7 @@ class Item:
     created_at: aware, in UTC.
     key: items of one section with the same key are versions of one thing; the newest is live.
     sources: ids of the items that this one was derived from.
+    interval: of a version that a context shows with the interval in which it held; None everywhere else.
 
     >>> from kaosmem import SessionMemory
     >>> item = SessionMemory.test_mode().add("findings", "Ann owns the deal.", key="owner")
@@ -53,6 +55,7 @@ class Item:
     key: str | None = None
     sources: tuple[str, ...] = ()
     trust: Trust = Trust.EXTERNAL
+    interval: Interval | None = field(default=None, compare=False)
     _memos: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _line: StoredLine | None = field(default=None, init=False, repr=False, compare=False)  # of an UnreadItem
 
@@ -79,6 +82,11 @@ class Item:
             return datetime.fromisoformat(stated)
         except ValueError:
             return None
+
+    @property
+    def valid_from(self) -> datetime:
+        """Return when the item began to hold: its timestamp, in UTC if that has no zone; else when it was added."""
+        return self.created_at if (stated := self.timestamp) is None else aware(stated)
 
     def __repr__(self) -> str:
         # Without its content: tracebacks and logs are full of reprs.
@@ -168,6 +176,7 @@ class UnreadItem(Item):
     priority = 0
     pinned = False
     key = None
+    interval = None
 
     @staticmethod
     def of(item_id: str, section: str, role: str, tokens: int, line: StoredLine) -> UnreadItem:
@@ -271,6 +280,7 @@ def _drafted(stored: Mapping[str, JSONValue]) -> Any:
     draft.key = key = get("key")
     draft.tags = _texts_of(tags) if (tags := get("tags")) is not None else ()
     draft.sources = _texts_of(sources) if (sources := get("sources")) is not None else ()
+    draft.interval = None
     draft._memos = {}
     draft._line = None
     kinds = type(item_id), type(role), type(tokens), type(trust), type(priority), type(pinned), type(metadata)

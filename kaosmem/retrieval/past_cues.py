@@ -1,0 +1,254 @@
+"""Questions about the past: words such as "before" and dates, and the versions of a fact that they ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from types import MappingProxyType
+from typing import TypeVar
+
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.names import shown_name
+from kaosmem.retrieval.scripts import MARKS, fold_script
+from kaosmem.types import Version
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PastWords:
+    """The words of one language that ask about the past. `*` stands for any letters, as in "previous*".
+
+    previous: ask for the version before the current one. first: ask for the first version. ever: ask for all versions.
+    months: names of the twelve months in order, forms of one month separated by `|`; they make dates.
+    """
+
+    previous: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    ever: tuple[str, ...] = ()
+    months: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            given = getattr(self, each.name)
+            words = () if isinstance(given, str) else tuple(given)
+            if isinstance(given, str) or not all(isinstance(word, str) and word.strip("* ") for word in words):
+                raise InvalidArgumentError(f"{each.name} is {shown_name(given)}; give a list of words")
+            object.__setattr__(self, each.name, words)
+        if len(self.months) not in (0, 12):
+            raise InvalidArgumentError(f"there are {len(self.months)} months; give the names of all 12, or none")
+
+
+ENGLISH = PastWords(
+    previous=(
+        "before", "previous*", "prior", "former", "formerly", "earlier", "used to", "until", "till", "no longer",
+        "anymore", "any more", "back then", "at that time", "at the time", "in the past", "old", "replace*",
+    ),
+    first=(
+        "at first", "original*", "initial", "initially", "in the beginning", "at the beginning", "to begin with",
+        "at the start", "the very first",
+    ),
+    ever=("ever", "always", "history", "over time", "at any time", "changed", "changes"),
+    months=(
+        "january|jan", "february|feb", "march|mar", "april|apr", "may", "june|jun", "july|jul", "august|aug",
+        "september|sept|sep", "october|oct", "november|nov", "december|dec",
+    ),
+)  # fmt: skip
+RUSSIAN = PastWords(
+    previous=(
+        "раньше", "ранее", "прежде", "прежн*", "до этого", "до того", "предыдущ*", "бывш*", "тогда", "прошл*",
+        "больше не", "уже не", "пока не", "старый", "старая", "старое", "старого", "старой", "старую", "старым",
+    ),
+    first=("сначала", "вначале", "поначалу", "в начале", "первоначальн*", "изначальн*"),
+    ever=("когда-либо", "когда-нибудь", "всегда", "за все время", "истори*", "менял*", "изменил*"),
+    months=(
+        "январ*", "феврал*", "март*", "апрел*", "май|мая|мае", "июн*", "июл*", "август*", "сентябр*", "октябр*",
+        "ноябр*", "декабр*",
+    ),
+)  # fmt: skip
+GREEK = PastWords(
+    previous=(
+        "πριν", "προηγουμεν*", "πρωην", "παλια", "παλιο", "παλιος", "παλιοτερ*", "παλαιοτερ*", "νωριτερα", "τοτε",
+        "μεχρι", "εως", "ωσπου", "πια", "στο παρελθον",
+    ),
+    first=("αρχικ*", "στην αρχη", "πρωτα"),
+    ever=("ποτέ", "παντα", "ιστορικο", "αλλαξ*"),
+    months=(
+        "ιανουαρι*", "φεβρουαρι*", "μαρτι*", "απριλι*", "μαι*", "ιουνι*", "ιουλι*", "αυγουστ*", "σεπτεμβρι*",
+        "οκτωβρι*", "νοεμβρι*", "δεκεμβρι*",
+    ),
+)  # fmt: skip
+ARABIC = PastWords(
+    previous=(
+        "قبل", "*سابق*", "في الماضي", "حتي", "لم يعد", "لم تعد", "*قديم*", "كان", "كانت", "حينها", "انذاك",
+    ),
+    first=("في البدايه", "في الاصل", "اصلا", "*اصلي*", "اول مره"),
+    ever=("ابدا", "يوما", "قط", "علي الاطلاق", "دائما", "تغير*"),
+    months=(
+        "يناير", "فبراير", "مارس", "ابريل", "مايو", "يونيو", "يوليو", "اغسطس", "سبتمبر", "اكتوبر", "نوفمبر", "ديسمبر",
+    ),
+)  # fmt: skip
+HINDI = PastWords(
+    previous=(
+        "पहले", "पिछल*", "पूर्व", "भूतपूर्व", "पुरान*", "तब", "तक", "अब नहीं", "करता था", "करते थे", "करती थी", "रहता था",
+        "रहते थे", "रहती थी",
+    ),
+    first=("शुरू में", "शुरुआत में", "आरंभ में", "मूल", "मूलत*"),
+    ever=("कभी", "हमेशा", "इतिहास", "बदल*"),
+    months=(
+        "जनवरी", "फरवरी", "मार्च", "अप्रैल", "मई", "जून", "जुलाई", "अगस्त", "सितंबर|सितम्बर", "अक्टूबर|अक्तूबर",
+        "नवंबर|नवम्बर", "दिसंबर|दिसम्बर",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PastQuestion:
+    """What a question asks about the past.
+
+    which: any of "previous", "first" and "ever", as `PastWords` has them.
+    periods: first and last day of each date in the question, as `date.toordinal` counts days.
+    """
+
+    which: frozenset[str] = frozenset()
+    periods: tuple[tuple[int, int], ...] = ()
+
+    def choose(self, versions: Sequence[Version[T]], found: Collection[T] = ()) -> list[Version[T]]:
+        """Return the past versions of one fact that the question asks for, the most wanted first.
+
+        With dates, they are the versions that held then, and with "before 2024" the version just before. Without dates,
+        they are the previous, the first or all versions, and the versions in `found`, which match the question's words.
+        versions: oldest first. The last one is the current version, and is never among the result.
+        """
+        past, wanted = versions[:-1], list[Version[T]]()
+        if self.periods:
+            wanted += [each for each in reversed(past) if any(_overlaps(each, *period) for period in self.periods)]
+            if "previous" in self.which:
+                start = _midnight(min(first for first, _ in self.periods))
+                wanted += [each for each in past if each.valid_from < start][-1:]
+        else:
+            wanted += past[-1:] if "previous" in self.which else ()
+            wanted += past[:1] if "first" in self.which else ()
+            wanted += reversed(past) if "ever" in self.which else ()
+            wanted += [each for each in reversed(past) if each.item in found]
+        return list({id(each): each for each in wanted}.values())
+
+
+@dataclass(frozen=True)
+class PastCues:
+    """The words and dates by which a question about the past is known, by language.
+
+    >>> cues = PAST_CUES.including(german=PastWords(previous=("früher", "vorher"), first=("ursprünglich",)))
+    >>> cues.read("Wo wohnte sie früher?").which
+    frozenset({'previous'})
+    >>> PAST_CUES.read("Where does she live?")
+    """
+
+    languages: Mapping[str, PastWords] = field(default_factory=dict)
+
+    def including(self, **languages: PastWords) -> PastCues:
+        """Return these cues and those of more languages; a language that is there already is replaced."""
+        for name, words in languages.items():
+            if not isinstance(words, PastWords):
+                raise InvalidArgumentError(f"language {name!r} has {shown_name(words)}; give PastWords")
+        return replace(self, languages=MappingProxyType({**self.languages, **languages}))
+
+    def read(self, text: str, periods: Iterable[tuple[int, int]] = ()) -> PastQuestion | None:
+        """Return what a question asks about the past, None for a question about now.
+
+        periods: what the question means by "last week" and the like.
+        """
+        raw = text.casefold()
+        folded = fold_script(raw)
+        both = raw if folded == raw else f"{raw}\n{folded}"
+        which = frozenset(each for each, pattern in self._patterns.items() if pattern.search(both))
+        found = dict.fromkeys((*periods, *self._dates(folded)))
+        return PastQuestion(which, tuple(found)) if which or found else None
+
+    @cached_property
+    def _patterns(self) -> dict[str, re.Pattern[str]]:
+        found: dict[str, re.Pattern[str]] = {}
+        for which in ("previous", "first", "ever"):
+            words = dict.fromkeys(word for each in self.languages.values() for word in getattr(each, which))
+            if words:
+                found[which] = re.compile(_whole("|".join(map(_pattern, words))))
+        return found
+
+    @cached_property
+    def _months(self) -> tuple[re.Pattern[str], ...]:
+        """One pattern for each month, in all languages."""
+        named = [each.months for each in self.languages.values() if each.months]
+        return tuple(
+            re.compile("|".join(_pattern(form) for months in named for form in months[number].split("|")))
+            for number in range(12 if named else 0)
+        )
+
+    @cached_property
+    def _date(self) -> re.Pattern[str]:
+        year = r"(?P<{}>(?:19|20)\d\d)"
+        dates = [rf"{year.format('iso')}-(?P<iso_month>\d\d)(?:-(?P<iso_day>\d\d))?"]
+        if self._months:
+            month, of = "(?P<{}>" + "|".join(each.pattern for each in self._months) + ")", r"[\s,]+(?:of\s+)?"
+            day = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th|\.)?"
+            dates += [
+                rf"{day.format('day')}{of}{month.format('month')}{of}{year.format('year')}",
+                rf"{month.format('month_')}\s+{day.format('day_')}[\s,]+{year.format('year_')}",
+                rf"{month.format('name')}{of}{year.format('of')}",
+            ]
+        return re.compile(_whole("|".join((*dates, year.format("alone")))))
+
+    def _dates(self, folded: str) -> Iterable[tuple[int, int]]:
+        for match in self._date.finditer(folded):
+            part = match.groupdict()
+            stated = part["iso"] or part["alone"]
+            year = int(stated or part.get("year") or part.get("year_") or part["of"])
+            name = part.get("month") or part.get("month_") or part.get("name")
+            month = self._number_of(name) if name else int(part["iso_month"] or 0)
+            day = int(part["iso_day"] or part.get("day") or part.get("day_") or 0)
+            if period := _period(year, month, day):
+                yield period
+
+    def _number_of(self, name: str) -> int:
+        return next(number for number, each in enumerate(self._months, 1) if each.fullmatch(name))
+
+
+PAST_CUES = PastCues(
+    MappingProxyType(
+        {"english": ENGLISH, "russian": RUSSIAN, "greek": GREEK, "arabic": ARABIC, "hindi": HINDI},
+    )
+)
+"""The cues of the languages whose stop words kaosmem knows."""
+
+
+def _pattern(word: str) -> str:
+    """Return a word as a pattern: `*` is any letters, a blank is any white space."""
+    escaped = r"\s+".join(re.escape(part) for part in word.casefold().split())
+    return escaped.replace(r"\*", rf"[\w{MARKS}]*")
+
+
+def _whole(pattern: str) -> str:
+    return rf"(?<![\w{MARKS}])(?:{pattern})(?![\w{MARKS}])"
+
+
+def _period(year: int, month: int, day: int) -> tuple[int, int] | None:
+    """Return the first and last day of a date, a month or a year; None if there is no such date."""
+    try:
+        first = date(year, month or 1, day or 1)
+    except ValueError:
+        return None
+    if day:
+        return first.toordinal(), first.toordinal()
+    after = date(year + 1, 1, 1) if month in (0, 12) else date(year, month + 1, 1)
+    return first.toordinal(), after.toordinal() - 1
+
+
+def _overlaps(version: Version[T], first: int, last: int) -> bool:
+    start, end = _midnight(first), _midnight(min(last, date.max.toordinal() - 1)) + timedelta(days=1)
+    return version.valid_from < end and (version.valid_until is None or version.valid_until > start)
+
+
+def _midnight(day: int) -> datetime:
+    return datetime.combine(date.fromordinal(day), time(tzinfo=UTC))
