@@ -12,6 +12,7 @@ from time import process_time
 import pytest
 
 from kaosmem.eviction import POLICIES
+from kaosmem.retrieval import Query
 from kaosmem.sections import Section, SectionSpec
 from kaosmem.types import Item
 from kaosmem.units import Link, Units
@@ -98,7 +99,7 @@ def test_a_proposal_costs_the_same_at_any_size(capsys: pytest.CaptureFixture[str
             spec = SectionSpec("s", placement=placement, eviction="none", retrieval_threshold=10**6)
             section = Section(spec)
             add_all(section, items(0, size))
-            runs = [cpu_us(lambda s=section: s.propose("merger", cap=4_000), 1_000) for _ in range(9)]
+            runs = [cpu_us(lambda s=section: s.propose(Query("merger"), cap=4_000), 1_000) for _ in range(9)]
             costs.append(median(runs))
         table.append(f"{placement:10}{costs[0]:12.2f}{costs[1]:12.2f}{costs[1] / costs[0]:8.2f}")
         assert costs[1] <= 2 * costs[0]

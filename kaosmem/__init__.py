@@ -49,7 +49,17 @@ from kaosmem.eviction import EvictionPolicy
 from kaosmem.formats import count_messages, render_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
-from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
+from kaosmem.retrieval import (
+    BM25Ranker,
+    DenseRanker,
+    Embedder,
+    GraphRanker,
+    LinearRanker,
+    Period,
+    Query,
+    RankBM25Ranker,
+    Ranker,
+)
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
 from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, context_length, get_counter
@@ -246,8 +256,10 @@ __all__ = [
     "NothingToIngestError",
     "Observation",
     "ObservationMaskingCondenser",
+    "Period",
     "PromptTemplates",
     "Proposal",
+    "Query",
     "RankBM25Ranker",
     "Ranker",
     "ReadOnlyError",

@@ -31,6 +31,7 @@ from kaosmem import (
 )
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.retrieval import Query
 from kaosmem.sections import Archived
 from kaosmem.session.hydration import hydrate
 from kaosmem.tokens import EstimateCounter
@@ -234,7 +235,7 @@ async def test_reprs_hold_no_content() -> None:
         memory, *(memory[spec.name] for spec in SPECS), graph.graph, *graph.graph, graph.graph.neighbors("a"),
         context, context.rendered, chat, chat.rendered, *context.decisions, context.by_section, context.items,
         log, recovered, *recovered.records, hydrate(recovered, SPECS, COUNTER, None),
-        memory["findings"].propose(CONTENT, cap=100), memory.search(CONTENT), vars(memory),
+        memory["findings"].propose(Query(CONTENT), cap=100), memory.search(CONTENT), vars(memory),
         Change("", "add", {"a": CONTENT}),
     ]  # fmt: skip
     for each in held:

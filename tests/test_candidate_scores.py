@@ -15,7 +15,7 @@ from kaosmem import LinearRanker
 from kaosmem.retrieval import analyze
 from kaosmem.retrieval.candidate_scores import REACH, passage_scores, place_in_source
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.query_scores import Query
+from kaosmem.retrieval.query_scores import QueryTerms
 
 candidates = st.dictionaries(
     st.integers(0, 30), st.tuples(st.integers(0, 2), st.sampled_from([-3.0, 0.0, 0.5, 2.0])), min_size=1
@@ -80,6 +80,6 @@ def test_what_stands_in_a_passage_of_answers_is_preferred() -> None:
 )
 def test_the_last_question_is_what_is_asked(query: str, last: str) -> None:
     """How to answer it is not, and where nothing ends in a question mark, it is the last clause with a word."""
-    asked = Query(query, analyze)
+    asked = QueryTerms(query, analyze)
     assert asked.last == last
     assert asked.clause == analyze(last)

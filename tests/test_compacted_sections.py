@@ -42,6 +42,7 @@ from kaosmem.cli.report import item_json, print_session, stats_json
 from kaosmem.compaction import fallback_reason
 from kaosmem.filters import parse_filter
 from kaosmem.persistence import log as session_log
+from kaosmem.retrieval import Query
 from kaosmem.sections import Section, lazy_index
 from kaosmem.session import originals
 from kaosmem.testing import ScriptedLLM, check_openai_messages
@@ -521,7 +522,7 @@ async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(name
         assert {item_id for item_id in ids(again) if item_id not in held} == originals - {*held}
         everything = [f"{kind}{turn}" for turn in range(25) for kind in ("q", "call", "found", "a")]
         assert ids(again) == [item_id for item_id in everything if item_id in again["messages"]]
-        for unit in again["messages"].propose("", cap=10**6).candidates:
+        for unit in again["messages"].propose(Query(""), cap=10**6).candidates:
             kinds = {item.id.rstrip("0123456789") for item in unit.items}
             assert kinds in ({"call", "found"}, {"q"}, {"a"})
         before = before_block(context)
@@ -629,11 +630,11 @@ def test_what_comes_back_is_found_by_its_metadata_again() -> None:
     for item_id in "xyz":
         metadata = {"source": item_id}
         section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC), metadata=metadata))
-    section.propose("", cap=100, wanted=wanted)
+    section.propose(Query(""), cap=100, wanted=wanted)
     section.evict(["x", "y"])
-    section.propose("", cap=100, wanted=wanted)
+    section.propose(Query(""), cap=100, wanted=wanted)
     assert section.expand([], section.archive.in_memory()[:1])
-    assert [unit.items[0].id for unit in section.propose("", cap=100, wanted=wanted).candidates] == ["x"]
+    assert [unit.items[0].id for unit in section.propose(Query(""), cap=100, wanted=wanted).candidates] == ["x"]
 
 
 def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
@@ -648,7 +649,10 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
     assert stored.unloaded == 2
     section.take_over(stored, shared=3)
     assert section.unloaded == 0
-    assert [unit.items[0].id for unit in section.propose("", cap=100).earlier if unit.items[0].id != "z"] == ["y", "x"]
+    assert [unit.items[0].id for unit in section.propose(Query(""), cap=100).earlier if unit.items[0].id != "z"] == [
+        "y",
+        "x",
+    ]
 
 
 def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
@@ -668,7 +672,7 @@ def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
     assert again.forget(["x"], stored=versions[:1])["archived"] == 1
     assert again.unloaded == 1
     again.load(versions[1:])
-    assert [unit.items[0].id for unit in again.propose("", cap=100).earlier] == ["y"]
+    assert [unit.items[0].id for unit in again.propose(Query(""), cap=100).earlier] == ["y"]
 
 
 @pytest.mark.usefixtures("early_snapshots")

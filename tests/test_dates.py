@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import LinearRanker
-from kaosmem.retrieval.dates import dated, day_of
+from kaosmem import Period, Query, Reason, SectionSpec, SessionMemory
+from kaosmem.retrieval.dates import day_of
 from kaosmem.types import Item
 
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)  # a Wednesday
+
+
+def periods_of(text: str) -> tuple[Period, ...]:
+    return Query.read(text, lambda: NOW).periods
 
 
 @pytest.mark.parametrize(
@@ -40,27 +45,26 @@ NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)  # a Wednesday
     ],
 )
 def test_days_are_counted_from_the_day_of_the_question(query: str, first: str, last: str) -> None:
-    days = date.fromisoformat(first).toordinal(), date.fromisoformat(last).toordinal()
-    assert dated(query, lambda: NOW).periods == (days,)
+    assert periods_of(query) == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
 
 
 @pytest.mark.parametrize("query", ["", "the agreement", "2026-11-24", "Mondays", "ago", "the last one", "sometime ago"])
 def test_a_question_without_such_days_has_none(query: str) -> None:
-    assert dated(query, lambda: NOW).periods == ()
+    assert periods_of(query) == ()
 
 
 def test_a_question_may_speak_of_several_days() -> None:
     """Each period counts once, in the order of the question."""
-    days = [dated(each, lambda: NOW).periods[0] for each in ("yesterday", "last month")]
-    assert dated("yesterday, last month and again yesterday", lambda: NOW).periods == tuple(days)
+    days = (*periods_of("yesterday"), *periods_of("last month"))
+    assert periods_of("yesterday, last month and again yesterday") == days
 
 
 @given(st.text() | st.from_regex(r"(last|past) \d{1,4} (days|years)|\d{1,4} (days|years|months) ago"), st.datetimes())
 def test_any_question_on_any_day_is_a_text_with_periods(query: str, now: datetime) -> None:
     """A question stays the text that it is, and no period ends before it begins."""
-    found = dated(query, lambda: now)
-    assert found == query
-    assert all(1 <= first <= last for first, last in found.periods)
+    found = Query.read(query, lambda: now)
+    assert found.text == query
+    assert all(first <= last for first, last in found.periods)
 
 
 @pytest.mark.parametrize(
@@ -74,19 +78,28 @@ def test_any_question_on_any_day_is_a_text_with_periods(query: str, now: datetim
 )
 def test_an_item_is_of_its_timestamp_or_of_when_it_was_made(timestamp: object, day: str) -> None:
     item = Item("i", "s", "", "text", 1, NOW, metadata={"timestamp": timestamp})
-    assert day_of(item) == date.fromisoformat(day).toordinal()
+    assert day_of(item) == date.fromisoformat(day)
 
 
-def test_days_stay_with_their_entries_however_an_index_is_arranged() -> None:
-    """After many changes, and from a dump, an entry is found by its day."""
-    index = LinearRanker().index()
-    items = {n: Item("i", "s", "", f"text {n}", 1, NOW - timedelta(days=n)) for n in range(20_000)}
-    index.add(items.items())
-    for n in [*range(50), *range(5_000, 20_000)]:
-        index.remove(n)
-    restored = LinearRanker().load(b"".join(index.dump() or ()))
-    query = dated("77 days ago", lambda: NOW)
-    assert index.rank(query, 9) == restored.rank(query, 9)
-    assert [ordinal for ordinal, _ in index.rank(query, 9)] == [77]
-    index.update(77, items[79])
-    assert index.rank(query, 9) == []
+async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path: Path) -> None:
+    """An item is found by its day in an index that was read back, after updates, removals and evictions."""
+    spec = SectionSpec("log", 10_000, eviction="fifo", max_items=900, recall=0.5)
+
+    def of_day(memory: SessionMemory, days: int) -> list[str]:
+        return [item.text for item, _ in memory.search(f"{days} days ago", limit=3)]
+
+    def stamp(days: int) -> dict[str, str]:
+        return {"timestamp": (NOW - timedelta(days=days)).isoformat()}
+
+    async with SessionMemory.open(tmp_path, "s", sections=(spec,), clock=lambda: NOW) as memory:
+        added = [memory.add("log", f"text {n}", metadata=stamp(n)) for n in range(1_000)]
+        assert of_day(memory, 777) == ["text 777"]
+    async with SessionMemory.open(tmp_path, "s", sections=(spec,), clock=lambda: NOW) as memory:
+        assert of_day(memory, 777) == ["text 777"]
+        assert of_day(memory, 77) == []
+        context = await memory.assemble_context("77 days ago", budget=500)
+        assert context.decision(added[77].id).reason is Reason.RECALLED
+        memory.remove(added[777].id)
+        assert of_day(memory, 777) == []
+        memory.add("log", "another text", metadata=stamp(777))
+        assert of_day(memory, 777) == ["another text"]

@@ -24,6 +24,7 @@ from kaosmem import (
 )
 from kaosmem.assembly import packing
 from kaosmem.duplicates import Shown, Told, newest_first, statement
+from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, proposer
 from tests.test_promises import assembled, handed_over
 from tests.worlds import budgets, formats, queries, worlds
@@ -279,7 +280,7 @@ def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, fo
     alone = {
         unit.items[0].id
         for name in context.by_section
-        for proposal in [world.memory[name].propose(context.query, cap=context.budget)]
+        for proposal in [world.memory[name].propose(Query(context.query), cap=context.budget)]
         for unit in (*proposal.candidates, *proposal.earlier)
         if len(unit.items) == 1 and world.memory[name].spec.placement != "static"
     }

@@ -39,6 +39,7 @@ from kaosmem import (
 )
 from kaosmem.eviction import POLICIES
 from kaosmem.filters import MetadataFilter
+from kaosmem.retrieval import Query
 from kaosmem.sections import Archived, derived_from
 from kaosmem.session.roster import Roster
 from kaosmem.tokens import get_counter
@@ -349,7 +350,7 @@ async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:
         for item in section:
             fresh.add(item)
         for query in ("notice period", "Acme supplies", CANARY):
-            assert sorted(section.rank(query, 50), key=repr) == sorted(fresh.rank(query, 50), key=repr)
+            assert sorted(section.rank(Query(query), 50), key=repr) == sorted(fresh.rank(Query(query), 50), key=repr)
 
 
 def item(item_id: str, *, sources: Iterable[str] = (), content: object = "text", role: str = "user") -> Item:
@@ -404,7 +405,7 @@ def test_what_is_left_of_a_unit_stays_together_and_orphans_are_not_shown() -> No
     """As after a removal: the results of a call that is forgotten are one unit, which nobody is shown."""
     section = history(CALL, *RESULTS, item("next"))
     section.forget({"call"})
-    [orphans] = [each for each in section.propose("", cap=100).candidates if each.orphan]
+    [orphans] = [each for each in section.propose(Query(""), cap=100).candidates if each.orphan]
     assert [each.id for each in orphans.items] == ["first", "second"]
     assert section.used == 30
 
@@ -426,7 +427,7 @@ def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> Non
 
 
 def earlier(section: Section) -> list[list[str]]:
-    return [[each.id for each in unit.items] for unit in section.propose("", cap=100).earlier]
+    return [[each.id for each in unit.items] for unit in section.propose(Query(""), cap=100).earlier]
 
 
 def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive() -> None:
@@ -513,7 +514,7 @@ class Notes:
     def __init__(self, **notes: str) -> None:
         self.notes = {key: item(key, content=text) for key, text in notes.items()}
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         return Proposal.of([(each, None) for each in self.notes.values()])
 
     async def get(self, item_id: str) -> Item | None:

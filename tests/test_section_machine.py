@@ -27,6 +27,7 @@ from kaosmem.errors import (
     UnknownItemError,
 )
 from kaosmem.eviction import POLICIES
+from kaosmem.retrieval import Query
 from kaosmem.sections import Archived, Section, SectionSpec, Substitution
 from kaosmem.sections.substitution import COMPACTED, Replaced
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -563,7 +564,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @invariant()
     def proposes_whole_units(self) -> None:
-        proposed = [[item.id for item in each.items] for each in self.section.propose("", cap=10**6).candidates]
+        proposed = [[item.id for item in each.items] for each in self.section.propose(Query(""), cap=10**6).candidates]
         units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows}]
         assert sorted(proposed) == sorted([row.item.id for row in unit] for unit in units)
 
@@ -588,7 +589,7 @@ class SectionMachine(RuleBasedStateMachine):
         assert list(again.entries()) == list(self.section.entries())
         assert [version.item for version in again.archive.in_memory()] == self.plain.archived
         self.section.load(self.flushed)
-        assert again.propose("", cap=10**6).earlier == self.section.propose("", cap=10**6).earlier
+        assert again.propose(Query(""), cap=10**6).earlier == self.section.propose(Query(""), cap=10**6).earlier
         assert again.journal == []
 
 

@@ -22,6 +22,7 @@ from kaosmem import (
     UnknownItemError,
 )
 from kaosmem.filters import MetadataFilter
+from kaosmem.retrieval import Query
 
 SECRET = "postgres://user:hunter2@db"
 NOTE = Item("n1", "notes", "", "the notice period is 30 days", 7, datetime(2024, 1, 1, tzinfo=UTC))
@@ -34,7 +35,7 @@ class Notes:
         self.spec, self.before = SectionSpec(name, None, 50), before
         self.forgotten: list[str] = []
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         await self.before()
         return Proposal.of([(NOTE, 1.0)])
 

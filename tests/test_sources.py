@@ -30,6 +30,7 @@ from kaosmem import (
 from kaosmem.filters import MetadataFilter
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Read, Step
+from kaosmem.retrieval import Query
 from tests.test_promises import counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
@@ -260,9 +261,9 @@ class Weather:
 
     spec = SectionSpec("weather", 50, 65)
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         await asyncio.sleep(0)
-        item = Item("w1", "weather", "tool", f"It is raining; asked: {query}", 10, datetime(2024, 1, 1, tzinfo=UTC))
+        item = Item("w1", "weather", "tool", f"It is raining; asked: {query.text}", 10, datetime(2024, 1, 1, tzinfo=UTC))
         return Proposal.of([(item, 0.5)])
 
     async def get(self, item_id: str) -> Item | None:

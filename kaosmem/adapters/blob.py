@@ -14,7 +14,7 @@ from kaosmem.display import visible
 from kaosmem.errors import UnknownBlobError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
-from kaosmem.retrieval import BM25Ranker
+from kaosmem.retrieval import BM25Ranker, Query
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
@@ -97,12 +97,12 @@ class BlobSource(StoreSource):
         self._shelf.put(handle, self._handle(handle))
         return handle
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the handles, without looking at the store: fetching says what is gone."""
         newest_first = [(self._handle(handle), None) for handle in reversed(self.handles)]
         found: list[Scored] = [*newest_first]
         if len(found) > self.spec.retrieval_threshold:
-            scores = self._shelf.scores(query)
+            scores = self._shelf.scores(query.text)
             worded = [(self._handle(self._shelf.handles[key]), score) for key, score in scores.items()]
             found = [*worded, *(each for each in newest_first if each[0].metadata["key"] not in scores)]
         return proposed(passing(found, wanted), cap=cap)

@@ -16,6 +16,7 @@ from kaosmem.conversation.offsets import Offsets
 from kaosmem.errors import InvalidArgumentError, UnknownItemError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
+from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Item, Trust
@@ -65,7 +66,7 @@ class ConversationSource(StoreSource):
         other._shown = {}
         return other
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return units of the view: what must be shown, then the newest, having appended what condenses it.
 
         Where it can't be condensed, the window shows what fits.

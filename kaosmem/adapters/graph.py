@@ -11,7 +11,7 @@ from kaosmem.adapters.store_source import StoreSource, passing, proposed
 from kaosmem.arguments import check_instance
 from kaosmem.entities import Entity, Part, Relationship, SubGraph
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval import GraphRanker
+from kaosmem.retrieval import GraphRanker, Query
 from kaosmem.retrieval.mentions import Mentions
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.stores import GraphStore
@@ -61,14 +61,14 @@ class GraphSource(StoreSource):
         await self._store.add_relationships(related)
         self._note(checked)
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the neighbourhood of the entities that the query names, nearest and best first."""
-        named = self._mentions.entities_in(query)[:MAX_NAMED]
+        named = self._mentions.entities_in(query.text)[:MAX_NAMED]
         parts = await asyncio.gather(*(self._store.get_neighbors(each, depth=self._depth) for each in named))
         items = [*{item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)}.values()]
         index = self._ranker.index()
         index.add(enumerate(items))
-        scores = dict(index.rank(query, len(items)))
+        scores = dict(index.rank(query.text, len(items)))
         # What is stored may lack the name by which it was found, and then nothing says how near its lines are.
         others = [(item, None) for ordinal, item in enumerate(items) if ordinal not in scores]
         ranked = [(items[ordinal], score) for ordinal, score in scores.items()]

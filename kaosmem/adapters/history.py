@@ -15,6 +15,7 @@ from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.compaction.fallback import failed_model
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
+from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.stores import HistoryProvider
 from kaosmem.types import ChatMessage, Item, Trust
@@ -66,7 +67,7 @@ class HistorySource(StoreSource):
         other._shown, other._compacted = {}, None
         return other
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the required messages first (newest user message and unit, pins), then the newest units."""
         room = 3 * cap // 2
         excerpt = read = await self._reader.newest(room)

@@ -9,6 +9,7 @@ from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed
 from kaosmem.arguments import check_instance
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
+from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.stores import LongTermMemory, Memory, ShortTermMemory
 from kaosmem.types import Item, JSONValue, Trust, json_text
@@ -46,13 +47,13 @@ class FactSource(StoreSource):
         self._store = check_instance(store, LongTermMemory, "store")
         self._agent_id, self._namespace = check_id(agent_id, "agent id"), check_id(namespace, "namespace")
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the facts that match the query; none without a query."""
-        if not query.strip() or not cap:
+        if not query.text.strip() or not cap:
             return Proposal(())
 
         async def search(limit: int) -> list[Scored]:
-            found = await self._store.search(self._agent_id, query, namespace=self._namespace, limit=limit)
+            found = await self._store.search(self._agent_id, query.text, namespace=self._namespace, limit=limit)
             return [(self._fact(memory), memory.score) for memory in found]
 
         return await searched(search, cap=cap, wanted=wanted)
@@ -103,7 +104,7 @@ class StateSource(StoreSource):
         self._store = check_instance(store, ShortTermMemory, "store")
         self._session_id = check_id(session_id, "session id")
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the lines, whatever the query."""
         state = await self._store.get_state(self._session_id)
         lines = [(self._line(key, value), None) for key, value in sorted(state.items())]

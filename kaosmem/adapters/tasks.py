@@ -8,6 +8,7 @@ from kaosmem.display import visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
+from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.stores import GlobalTaskStore, Task, TaskList, TaskStore, current_board_key
 from kaosmem.types import Item, Trust
@@ -43,7 +44,7 @@ class TaskSource(StoreSource):
                 "a board is a conversation's and an agent's; give both ids, or none for whoever is at work"
             )
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the tasks, whatever the query."""
         if (board := await self._board()) is None:
             return Proposal(())

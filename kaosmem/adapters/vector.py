@@ -10,6 +10,7 @@ from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter
 from kaosmem.names import check_id
+from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.stores import Document, SearchResult, VectorStore
 from kaosmem.types import Content, Item, TextBlock, Trust
@@ -39,11 +40,11 @@ class VectorSource(StoreSource):
         self._client = check_instance(embedding_client, EmbeddingClient, "embedding_client")
         self._collection = check_id(collection, "collection")
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the nearest documents; none for a query without meaning."""
-        if not query.strip() or not cap:
+        if not query.text.strip() or not cap:
             return Proposal(())
-        embeddings = await self._client.embed([query])
+        embeddings = await self._client.embed([query.text])
         if len(embeddings) != 1:
             raise InvalidArgumentError(f"the embedding client made {len(embeddings)} embeddings of 1 text")
         embedding = [float(number) for number in embeddings[0]]

@@ -2,10 +2,12 @@
 
 from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.bm25 import BM25Ranker, RankBM25Ranker
+from kaosmem.retrieval.dates import Period
 from kaosmem.retrieval.dense import DenseRanker
 from kaosmem.retrieval.embedder import Embedder
 from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.retrieval.linear import LinearRanker
+from kaosmem.retrieval.query import Query
 from kaosmem.retrieval.ranker import Index, Ranker, Ranking, StorableIndex, StorableRanker
 from kaosmem.retrieval.weights import Weights
 
@@ -16,6 +18,8 @@ __all__ = [
     "GraphRanker",
     "Index",
     "LinearRanker",
+    "Period",
+    "Query",
     "RankBM25Ranker",
     "Ranker",
     "Ranking",

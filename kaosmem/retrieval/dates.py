@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kaosmem.types import Item
@@ -20,60 +20,71 @@ _PATTERN = re.compile(
     rf"|(?P<count>\d{{1,4}}|{_NUMBERS}|couple of) (?P<unit>day|week|month|year)s? ago"
     rf"|(?:last|past|previous) (?P<span>\d{{1,4}}|{_NUMBERS}|couple of) (?P<of>day|week|month|year)s"
     rf"|(?P<which>this|last|previous) (?P<period>week|month|year)"
-    rf"|(?P<on>on|this|last) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b"
+    rf"|(?P<on>on|this|last) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b",
+    re.IGNORECASE | re.ASCII,
 )
 _DAYS_OF = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
-class DatedQuery(str):
-    """A query, and the days that it speaks of. periods: first and last day of each, as `date.toordinal` counts them."""
+class Period(NamedTuple):
+    """Days in a row, both ends included."""
 
-    periods: tuple[tuple[int, int], ...] = ()
-
-
-def dated(query: str, clock: Callable[[], datetime]) -> DatedQuery:
-    """Return a query with the days that it means by the clock, if it speaks of any; understands English alone."""
-    found = DatedQuery(query)
-    if matches := [*_PATTERN.finditer(query.casefold())]:
-        today = clock().date()
-        with suppress(OverflowError):  # before the year 1
-            found.periods = tuple(dict.fromkeys(_period(match, today) for match in matches))
-    return found
+    first: date
+    last: date
 
 
-def day_of(item: Item) -> int:
-    """Return the day of an item's `timestamp`, or else of when it was made, as `date.toordinal` counts days."""
-    return (item.timestamp or item.created_at).toordinal()
+def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
+    """Return the periods that an English text speaks of, each once. The clock says which day is today."""
+    if not (matches := [*_PATTERN.finditer(text)]):
+        return ()
+    today = clock().date()
+    with suppress(OverflowError):  # before the year 1
+        return tuple(dict.fromkeys(_period(match, today) for match in matches))
+    return ()
 
 
-def _period(match: re.Match[str], today: date) -> tuple[int, int]:
-    """Return the first and the last day that an expression means. Raises OverflowError."""
-    day = today.toordinal()
-    if match["today"]:
-        return day, day
-    if match["yesterday"] or match["before"]:
-        day -= 2 if match["before"] else 1
-        return day, day
-    if match["unit"]:
-        return _calendar_period(match["unit"], today, _number(match["count"]))
-    if match["of"]:
-        return max(1, day - _number(match["span"]) * _DAYS_OF[match["of"]]), day
-    if match["period"]:
-        return _calendar_period(match["period"], today, 0 if match["which"] == "this" else 1)
-    back = (today.weekday() - _WEEKDAYS.index(match["weekday"])) % 7
-    day -= 7 if match["on"] == "last" and back == 0 else back
-    return day, day
+def without_periods(text: str) -> str:
+    """Return a text without the words for the periods that it speaks of."""
+    return _PATTERN.sub(" ", text)
+
+
+def day_of(item: Item) -> date:
+    """Return the day of an item's `timestamp`, else the day on which it was added."""
+    return (item.timestamp or item.created_at).date()
+
+
+def _period(match: re.Match[str], today: date) -> Period:
+    """Return the days that an expression means. Raises OverflowError."""
+    found = {name: (text or "").lower() for name, text in match.groupdict().items()}
+    if found["today"]:
+        return Period(today, today)
+    if found["yesterday"] or found["before"]:
+        return _day(today, 2 if found["before"] else 1)
+    if found["unit"]:
+        return _calendar_period(found["unit"], today, _number(found["count"]))
+    if found["of"]:
+        days = min(_number(found["span"]) * _DAYS_OF[found["of"]], today.toordinal() - 1)
+        return Period(today - timedelta(days=days), today)
+    if found["period"]:
+        return _calendar_period(found["period"], today, 0 if found["which"] == "this" else 1)
+    back = (today.weekday() - _WEEKDAYS.index(found["weekday"])) % 7
+    return _day(today, 7 if found["on"] == "last" and back == 0 else back)
+
+
+def _day(today: date, ago: int) -> Period:
+    day = today - timedelta(days=ago)
+    return Period(day, day)
 
 
 def _number(word: str) -> int:
     return int(word) if word.isdigit() else _NUMBER_OF.get(word, 2)  # a couple
 
 
-def _calendar_period(unit: str, today: date, ago: int) -> tuple[int, int]:
+def _calendar_period(unit: str, today: date, ago: int) -> Period:
     """Return the day, week from Monday, month or year so many of them ago."""
     match unit:
         case "day":
-            first = last = today - timedelta(days=ago)
+            return _day(today, ago)
         case "week":
             first = today - timedelta(days=today.weekday() + 7 * ago)
             last = first + timedelta(days=6)
@@ -83,7 +94,7 @@ def _calendar_period(unit: str, today: date, ago: int) -> tuple[int, int]:
         case _:
             first, last = _month(today.replace(month=1), 12 * ago), _month(today.replace(month=12), 12 * ago)
             last = last.replace(day=31)
-    return first.toordinal(), last.toordinal()
+    return Period(first, last)
 
 
 def _month(today: date, ago: int) -> date:

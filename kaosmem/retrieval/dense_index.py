@@ -16,7 +16,7 @@ from kaosmem.retrieval.candidate_scores import place_in_source
 from kaosmem.retrieval.columns import Columns, StoredColumns
 from kaosmem.retrieval.labels import NONE
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.query_scores import Chosen, Query, QueryScores
+from kaosmem.retrieval.query_scores import Chosen, QueryScores, QueryTerms
 from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.vectors import MAX_DIMENSIONS, Vectors, digest, rounded
 
@@ -109,11 +109,11 @@ class DenseIndex(LinearIndex):
         rows = columns.numbers("vectors", np.uint8, size=size * dimensions).view(np.int8).reshape(size, dimensions)
         self._vectors = Vectors(dimensions, columns.numbers("digests", np.int64, size=size), rows)
 
-    def _scores(self, asked: Query) -> QueryScores:
+    def _scores(self, asked: QueryTerms) -> QueryScores:
         found = super()._scores(asked)
         return _DenseScores(**vars(found), likeness=self._likeness(asked))
 
-    def _likeness(self, asked: Query) -> NDArray[np.float64]:
+    def _likeness(self, asked: QueryTerms) -> NDArray[np.float64]:
         """Return how far above the average each slot is alike what is asked in all and last, in standard deviations."""
         if not asked.text.strip():
             return np.zeros(len(self._slots))

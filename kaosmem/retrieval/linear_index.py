@@ -21,11 +21,10 @@ from kaosmem.retrieval.candidate_scores import (
     values_at,
 )
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
-from kaosmem.retrieval.dates import day_of
 from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
 from kaosmem.retrieval.labels import NONE, Labels
 from kaosmem.retrieval.latent import LatentSpace
-from kaosmem.retrieval.query_scores import Chosen, Query, QueryScores
+from kaosmem.retrieval.query_scores import Chosen, QueryScores, QueryTerms
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.selection import best, is_tied, scaled
 from kaosmem.retrieval.sequences import MAX_TERMS, Sequences, having, phrase_scores, term_hash
@@ -42,10 +41,10 @@ CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""
 _NEIGHBOURED = 64  # of the best of these so many, neighbours are candidates too, at most as many again
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
-BY_HAND: Mapping[str, float] = {"dated": 3.0, "quoted": 0.5, "definition": 4.5, "test_source": -1.5}
+BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
 """Weights of signals that too few questions are about to learn from: what each adds to the logarithm of a score.
 
-dated: of a day that the query means. quoted: share of the query's quoted phrases that the entry has in full.
+quoted: share of the query's quoted phrases that the entry has in full.
 definition: defines a name that the query asks for. test_source: from a test, where the query does not ask for tests.
 """
 _DEFINING = analyze("def class function func fn struct interface trait type enum")
@@ -82,7 +81,6 @@ class LinearIndex(BM25Index):
         self._roles = Labels()
         self._numeric = array("f")  # share of an entry's terms that are numbers
         self._tokens = array("q")
-        self._days = array("i")  # 0 of an empty slot
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
         """Return at most `limit` (ordinal, score) as every index does.
@@ -131,19 +129,16 @@ class LinearIndex(BM25Index):
         self._roles.append(item.role)
         self._numeric.append(sum(map(str.isdigit, terms)) / max(1, len(terms)))
         self._tokens.append(item.tokens)
-        self._days.append(day_of(item))
 
     def _detach(self, slot: int) -> None:
         self._sequences.clear(slot)
         self._sources.clear(slot, self._lengths[slot])
         self._roles.clear(slot)
-        self._days[slot] = 0
         super()._detach(slot)
 
     def _frozen(self) -> Callable[[], Columns]:
         slots = self._slots.in_order()
         numeric, tokens = np.array(self._numeric, np.float32)[slots], np.array(self._tokens, np.int64)[slots]
-        days = np.array(self._days, np.int32)[slots]
         entries, sources = super()._frozen(), self._sources.frozen()
         sequences, roles = self._sequences.frozen(), self._roles.frozen()
 
@@ -151,7 +146,7 @@ class LinearIndex(BM25Index):
             hashes, sizes = sequences(slots)
             names, numbers, _ = roles(slots)
             own: Columns = {"roles": names, "role_numbers": numbers, "hashes": hashes, "hash_sizes": sizes}
-            return {**entries(), **sources(slots), **own, "numeric": numeric, "tokens": tokens, "days": days}
+            return {**entries(), **sources(slots), **own, "numeric": numeric, "tokens": tokens}
 
         return columns
 
@@ -162,7 +157,6 @@ class LinearIndex(BM25Index):
         self._roles = Labels(*self._roles.frozen()(slots)[:2])
         self._numeric = array("f", np.array(self._numeric, np.float32)[slots].tobytes())
         self._tokens = array("q", np.array(self._tokens, np.int64)[slots].tobytes())
-        self._days = array("i", np.array(self._days, np.int32)[slots].tobytes())
 
     def _restore(self, columns: StoredColumns) -> None:
         super()._restore(columns)
@@ -176,14 +170,13 @@ class LinearIndex(BM25Index):
             raise unusable("its sequences are not as long as they should be")
         self._sequences = Sequences(hashes, sizes)
         self._numeric = array("f", columns.numbers("numeric", np.float32, among=(0, 2), size=size).tobytes())
-        self._days = array("i", columns.numbers("days", np.int32, among=(1, 1 << 22), size=size).tobytes())
         self._tokens = array("q", columns.numbers("tokens", np.int64, among=(0, 1 << 63), size=size).tobytes())
 
     def _candidates(
         self, query: str, limit: int, among: Collection[int] | None
     ) -> tuple[Candidates | None, list[tuple[int, float]]]:
         """Return the candidates with their signals, and which entries come after them, best first."""
-        scores = self._scores(Query(query, self._analyze))
+        scores = self._scores(QueryTerms(query, self._analyze))
         slots = scores.contenders(limit) if among is None else self._slots_of(among)
         if slots is None:
             slots, proposed = np.arange(len(self._slots)), by_chunks(scores.proposed, len(self._slots))
@@ -201,13 +194,13 @@ class LinearIndex(BM25Index):
         rest = [each for each in ranked if each[0] not in known]
         return Candidates(np.array(chosen), self._signals(scores, self._chosen(chosen))), rest
 
-    def _scores(self, asked: Query) -> QueryScores:
+    def _scores(self, asked: QueryTerms) -> QueryScores:
         words = clause = self._scores_of(self._weights_of(asked.terms))
         # A message of a conversation asks in all its clauses; a question on documents begins with what it is about.
         if asked.clause != asked.terms and not self.is_conversation:
             clause = self._scores_of(self._weights_of(asked.clause))
         sources = self._sources.matches(asked, self._occurrences(asked.counts))
-        return QueryScores(asked, words, clause, sources, self._sources.numbers, self._dated(asked))
+        return QueryScores(asked, words, clause, sources, self._sources.numbers)
 
     def _chosen(self, ordinals: list[int]) -> Chosen:
         slots = self._slots.find_all(ordinals)
@@ -244,8 +237,6 @@ class LinearIndex(BM25Index):
             "asked_numbers": numbers * asked.is_for_number,
             "size": np.log(np.maximum(1, self._tokens_now(chosen.ordinals, slots))) / 5,
         }
-        if scores.dated is not None:
-            signals["dated"] = scores.dated[slots]
         if asked.quoted:
             quoted = [having(terms, hashes, rows, len(slots)) for terms in asked.quoted]
             signals["quoted"] = np.mean(quoted, axis=0)
@@ -266,7 +257,7 @@ class LinearIndex(BM25Index):
         return scores.asked.terms if scores.clause is scores.words else scores.asked.clause
 
     def _spoken(
-        self, asked: Query, slots: NDArray[np.int64], words: NDArray[np.float64]
+        self, asked: QueryTerms, slots: NDArray[np.int64], words: NDArray[np.float64]
     ) -> dict[str, NDArray[np.float64]]:
         """Return the signals of entries of a conversation alone."""
         roles, named = np.frombuffer(self._roles.numbers, np.int32)[slots], np.zeros(self._roles.size)
@@ -314,15 +305,6 @@ class LinearIndex(BM25Index):
             return shares
         counts = np.bincount(rows, np.isin(hashes, own), len(slots))
         return np.maximum(0.0, shares - counts / np.maximum(1, np.frombuffer(self._lengths, np.int32)[slots]))
-
-    def _dated(self, asked: Query) -> NDArray[np.float64] | None:
-        """Return 1 for each slot with an entry of a day that the query means, None where it means none."""
-        if not asked.periods:
-            return None
-        days = np.frombuffer(self._days, np.int32)
-        meant = [(first <= days) & (days <= last) for first, last in asked.periods]
-        is_meant: NDArray[np.bool_] = np.any(np.array(meant), axis=0)
-        return is_meant.astype(np.float64)
 
     def _occurrences(self, terms: Iterable[str]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
         for term in terms:

@@ -1,4 +1,4 @@
-"""A query's terms, clause and periods, and the scores of entries for its words."""
+"""A query's terms and clause, and the scores of entries for its words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.retrieval.dates import DatedQuery
 from kaosmem.retrieval.selection import floor
 from kaosmem.retrieval.titles import asked_terms
 
@@ -34,12 +33,11 @@ _IDENTIFIER = re.compile(
 )
 
 
-class Query:
-    """A query, read once.
+class QueryTerms:
+    """The terms of a query, read once.
 
     terms: of the whole query. clause: of its last clause with a term; a question before any other clause.
     last: the text of that clause.
-    periods: first and last day of each period that the query names.
     """
 
     def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
@@ -49,7 +47,6 @@ class Query:
         clauses = sorted(_CLAUSE_END.split(text.strip()), key=lambda each: each.endswith("?"))
         found = ((each, analyze(each)) for each in reversed(clauses))
         self.last, self.clause = next((each for each in found if each[1]), (text, self.terms))
-        self.periods = text.periods if isinstance(text, DatedQuery) else ()
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
 
     @cached_property
@@ -74,22 +71,20 @@ class Query:
 class QueryScores:
     """What a query's words give all slots, to be let go of before the next change.
 
-    sources: by number. numbers: of the source of each slot. dated: 1 of slots that are of a day that is meant, or None.
+    sources: by number. numbers: of the source of each slot.
     """
 
-    asked: Query
+    asked: QueryTerms
     words: EntryScores
     clause: EntryScores
     sources: NDArray[np.float64]
     numbers: NDArray[np.int32]
-    dated: NDArray[np.float64] | None
 
     def proposed(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Return by what some slots are candidates, and what orders those that are none."""
         clause, half = self.clause.shares(slots), 0.5 * self.sources[self.numbers[slots]]
         # Shares chosen by hand: who is a candidate depends on them.
-        by_words = self.words.shares(slots) + 0.6 * clause + half + clause * half
-        return by_words if self.dated is None else by_words + self.dated[slots]
+        return self.words.shares(slots) + 0.6 * clause + half + clause * half
 
     def contenders(self, limit: int) -> NDArray[np.int64] | None:
         """Return the slots that may be among the `limit` best proposed; None where these may be any."""
@@ -97,8 +92,6 @@ class QueryScores:
         if slots is None or in_clause is None:
             return None
         others = [] if in_clause is slots else [in_clause]
-        if self.dated is not None:
-            others.append(np.flatnonzero(self.dated))
         if self.sources.any():
             # What has no word of the query is proposed for its source alone: few sources are as good as many entries.
             least = max(floor(self.proposed(slots), limit) - 1e-9, 1e-10)

@@ -20,7 +20,7 @@ from kaosmem.retrieval.titles import is_test_name, title_terms
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.query_scores import Query
+    from kaosmem.retrieval.query_scores import QueryTerms
     from kaosmem.types import Item
 
 K1, B = 1.2, 0.4
@@ -104,7 +104,7 @@ class SourceMatcher:
         self._titles = Postings(titles, len(names) + 1)
 
     def matches(
-        self, asked: Query, occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
+        self, asked: QueryTerms, occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
     ) -> NDArray[np.float64]:
         """Return how well each source matches a query, by number: 1 the best, cubed, so that few stand out.
 
@@ -117,7 +117,7 @@ class SourceMatcher:
         matches[NONE] = 0.0
         return scaled(matches) ** 3
 
-    def named(self, asked: Query, numbers: NDArray[np.int32]) -> Named:
+    def named(self, asked: QueryTerms, numbers: NDArray[np.int32]) -> Named:
         """Return how far a query names the sources of these numbers."""
         count = len(self._labels)
         rarest, share, is_test = (np.zeros(self._labels.size) for _ in range(3))

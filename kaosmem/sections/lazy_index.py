@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable
 from itertools import chain, islice
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from kaosmem.retrieval.dates import day_of
 from kaosmem.retrieval.ranker import StorableRanker
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.past import EvictedItem
 from kaosmem.types import decoded
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval import Index, Ranker
+    from kaosmem.retrieval import Index, Period, Ranker
     from kaosmem.retrieval.ranker import StorableIndex
     from kaosmem.types import Item
 
@@ -75,6 +77,7 @@ class LazyIndex:
         self._unread: dict[int, bool] = {}  # as `_stale`, of what was evicted and only files hold
         self._gone: dict[int, None] = {}  # ordinals that the index has still
         self._is_warm = False
+        self._days = array("i")  # of the entry of each ordinal, as `date.toordinal` counts; 0 of one that is not there
         self._ranked: tuple[str, int, list[tuple[int, float]]] | None = None  # as the index is, since it last changed
 
     @property
@@ -123,6 +126,7 @@ class LazyIndex:
         if other._index is None:
             return
         self._index, self._unstored, self._seen = other._index, other._unstored, other._seen
+        self._days = other._days[:]
         self._is_warm = other._is_warm
         if isinstance(self._ranker_used, StorableRanker):
             cast("StorableIndex", self._index).tokens_of = self._held.item_tokens
@@ -143,6 +147,17 @@ class LazyIndex:
         if self._ranked is None or self._ranked[:2] != (query, limit):
             self._ranked = query, limit, index.rank(query, limit)
         return self._ranked[2]
+
+    def of_periods(self, periods: Iterable[Period]) -> set[int]:
+        """Return the ordinals of all items that are of one of these periods."""
+        import numpy as np
+
+        self.synced()
+        days = np.frombuffer(self._days, np.int32)
+        meant = np.zeros(len(days), np.bool_)
+        for first, last in periods:
+            meant |= (first.toordinal() <= days) & (days <= last.toordinal())
+        return set(np.flatnonzero(meant).tolist())
 
     @property
     def behind(self) -> int:
@@ -200,7 +215,7 @@ class LazyIndex:
         if chunks is None:
             self._unstored += unstored
             return None
-        return IndexDump(self.ranker_name, updates, chunks)
+        return IndexDump(self.ranker_name, updates, chain((_dump_days(self._days),), chunks))
 
     def not_stored(self) -> None:
         """Note that nothing is kept of the index."""
@@ -223,6 +238,7 @@ class LazyIndex:
             if index is None or stored is None or not self._takes(index, stored.updates):
                 self._gone, self._stale = {}, dict.fromkeys(chain(self._held.past, self._held), False)
                 self._index, self._updates, self._seen = self._made(), self._held.updates, Moment(0, 0)
+                self._days = array("i")
 
     def _warm_up(self) -> None:
         """Rank once, by the text of an item: that makes the tables that every ranking uses, here beside the loop."""
@@ -237,7 +253,8 @@ class LazyIndex:
         if not isinstance(ranker, StorableRanker):
             return None
         try:
-            return ranker.load(stored.data, tokens_of=self._held.item_tokens)
+            self._days, data = _load_days(stored.data)
+            return ranker.load(data, tokens_of=self._held.item_tokens)
         except ValueError:
             return None
 
@@ -271,6 +288,7 @@ class LazyIndex:
                 ordinal = next(iter(self._gone))
                 del self._gone[ordinal]  # each once, also where a later one raises
             self._index.remove(ordinal)
+            self._days[ordinal] = 0
             self._unstored += 1
 
     def _take_in(self, index: Index) -> None:
@@ -284,14 +302,21 @@ class LazyIndex:
         try:
             while changed:
                 index.update(changed[-1], decoded(batch[changed[-1]]))
+                self._note_day(changed[-1], batch[changed[-1]])
                 del batch[changed.pop()]
                 self._unstored += 1
             index.add([(ordinal, decoded(item)) for ordinal, item in batch.items()])
+            for ordinal, item in batch.items():
+                self._note_day(ordinal, item)
             self._unstored += len(batch)
         except BaseException:
             with self._lock:
                 self._put_back(batch, changed, is_sound=len(index) == before)
             raise
+
+    def _note_day(self, ordinal: int, item: Item) -> None:
+        self._days.extend(0 for _ in range(len(self._days), ordinal + 1))
+        self._days[ordinal] = day_of(decoded(item)).toordinal()
 
     def _batch(self) -> dict[int, Item]:
         """Return the next items to be indexed by ordinal, and note which of them have to be read first."""
@@ -322,3 +347,26 @@ class LazyIndex:
                 del self._gone[ordinal]
             else:
                 self._stale[ordinal] = False
+
+
+_DAYS_ALIGNED = 64
+"""A dump begins with the number of days in 8 bytes and the days in 4 bytes each, filled up to a multiple of this."""
+
+
+def _dump_days(days: array[int]) -> bytes:
+    import numpy as np
+
+    size = 8 + 4 * len(days)
+    return len(days).to_bytes(8, "little") + np.array(days, "<i4").tobytes() + bytes(-size % _DAYS_ALIGNED)
+
+
+def _load_days(data: memoryview) -> tuple[array[int], memoryview]:
+    """Return the days and the rest of a dump. Raises ValueError for a dump that is too short."""
+    import numpy as np
+
+    count = int.from_bytes(data[:8], "little")
+    size = 8 + 4 * count
+    if size > len(data):
+        raise ValueError(f"the dump of an index has {len(data)} bytes; its days take {size}")
+    days = array("i", np.frombuffer(data[8:size], "<i4").tolist())
+    return days, data[size + -size % _DAYS_ALIGNED :]

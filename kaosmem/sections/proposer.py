@@ -7,6 +7,7 @@ from itertools import chain, islice
 
 from kaosmem.duplicates import Told
 from kaosmem.filters import MetadataFilter
+from kaosmem.retrieval import Query, Ranking
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
@@ -14,7 +15,7 @@ from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.recall import recallable, superseded_last
 from kaosmem.sections.required import Required
-from kaosmem.sections.scores import Scores, unit_scores
+from kaosmem.sections.scores import Scores, preferring, unit_scores
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item
 
@@ -95,12 +96,19 @@ class Proposer:
         for ordinal in ordinals:
             self._index.removed(ordinal)
 
-    def rank(self, query: str, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score) of held items that pass a filter, best first for a query."""
+    def rank(self, query: Query, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score) of held items that pass a filter, best first for a query.
+
+        Items of the query's periods come first, then the others.
+        """
         passing = self.passing(wanted)
         if passing is None and self._held.past:
             passing = set(self._held)
-        return self._index.rank(query, limit, among=passing)
+        ranked = self._index.rank(query.text, limit, among=passing)
+        if not query.periods:
+            return ranked
+        found = dict(self._within_periods(query, limit, passing))
+        return [*(found | {each: score for each, score in ranked if each not in found}).items()][:limit]
 
     def unindexed_evicted(self) -> list[EvictedItem]:
         """Return evicted items that have to be read before the index can have them, some at a time."""
@@ -118,7 +126,7 @@ class Proposer:
         return self._spec.placement == "query" and is_more
 
     def propose(
-        self, query: str, *, cap: int, wanted: MetadataFilter | None = None, is_crowded: bool = True
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None, is_crowded: bool = True
     ) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
@@ -138,7 +146,7 @@ class Proposer:
             past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
         return proposal
 
-    def _propose(self, query: str, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
+    def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
         must = self._required.units()
         passing = self.passing(wanted)
         if passing is not None and must:
@@ -181,7 +189,7 @@ class Proposer:
         else:
             yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
 
-    def _propose_history(self, query: str, cap: int) -> Proposal:
+    def _propose_history(self, query: Query, cap: int) -> Proposal:
         must = self._required.units()
         walked, cuts = self._walk_back(must, 2 * cap)
         wanted = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
@@ -245,14 +253,30 @@ class Proposer:
                 cuts.add(first)
         return walked, cuts
 
-    def _scores(self, query: str, cap: int, passing: set[int] | None = None) -> Scores:
-        """Return what the query gives to units."""
+    def _scores(self, query: Query, cap: int, passing: set[int] | None = None) -> Scores:
+        """Return what the query gives to units, and their order."""
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
-        ranked = self._index.rank(query, _RANK_SLACK + 2 * cap // mean, among=among)
+        limit = _RANK_SLACK + 2 * cap // mean
+        ranked = self._index.rank(query.text, limit, among=among)
         if ranked is not self._scored[0]:  # as after the reading of what this ranking proposes
             self._scored = ranked, unit_scores(self._held, ranked)
-        return self._scored[1]
+        scores = self._scored[1]
+        if not query.periods:
+            return scores
+        within = unit_scores(self._held, self._within_periods(query, limit, among))
+        return preferring(within, scores)
+
+    def _within_periods(self, query: Query, limit: int, among: set[int] | None) -> Ranking:
+        """Return the items of the query's periods: first by its other words, then the newest ones without any."""
+        meant = self._index.of_periods(query.periods)
+        if among is not None:
+            meant &= among
+        ranked = self._index.rank(query.topic, limit, among=meant)
+        newest = sorted(meant.difference(each for each, _ in ranked), reverse=True)[:limit]
+        signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
+        found = [*ranked, *((each, 0.0) for each in newest)]
+        return Ranking(found, signals=lambda each: {**signals(each), "period": 1.0})
 
     def _share(self, first: int, cap: int, told: Told) -> int:
         """Return what a unit takes of the twice `cap` tokens that are proposed.

@@ -42,6 +42,13 @@ def unit_scores(held: Holdings, ranked: list[tuple[int, float]]) -> Scores:
     return scores
 
 
+def preferring(first: Scores, others: Scores) -> Scores:
+    """Return the scores of both, and in their order all units of the first before the others."""
+    merged = Scores({**others, **first}, signals=lambda unit: (first if unit in first else others).signals(unit))
+    merged.by_worth = [*dict.fromkeys((*first.by_worth, *others.by_worth))]
+    return merged
+
+
 def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
     """Return units in order of worth, score over the square root of tokens, the newest first among equals.
 

@@ -14,6 +14,7 @@ from kaosmem.errors import CorruptionError, DuplicateItemError, ReadOnlyError
 from kaosmem.eviction import POLICIES
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
+from kaosmem.retrieval import Query
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.past import EvictedItem
@@ -152,7 +153,7 @@ class Section:
         return None if ordinal is None else held[ordinal]
 
     def propose(
-        self, query: str, *, cap: int, wanted: MetadataFilter | None = None, is_crowded: bool = True
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None, is_crowded: bool = True
     ) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
@@ -162,7 +163,7 @@ class Section:
         with self._asking:
             return self._ledger.proposer.propose(query, cap=cap, wanted=wanted, is_crowded=is_crowded)
 
-    def rank(self, query: str, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[Item, float]]:
+    def rank(self, query: Query, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[Item, float]]:
         """Return at most `limit` live items with their scores for a query, best first; `wanted` as in `propose`."""
         with self._asking:
             ranked = self._ledger.proposer.rank(query, limit, wanted=wanted)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from kaosmem.filters import MetadataFilter
+from kaosmem.retrieval import Query
 from kaosmem.sections.past import read_evicted
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.section import Section
@@ -24,7 +25,7 @@ class Source(Protocol):
         """Return the spec: how the source is budgeted and shown."""
         ...
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return units worth about twice `cap` tokens, the most wanted first.
 
         wanted: propose only items that pass this filter, if the source has such metadata.
@@ -68,7 +69,7 @@ class AttachedSection:
         """Return the section's own spec."""
         return self.section.spec
 
-    async def propose(self, query: str, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return what the section proposes, which is indexed beside the event loop."""
         while True:
             while self.section.lag(cap=cap):
@@ -78,7 +79,7 @@ class AttachedSection:
                 return proposal
             self.section.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
 
-    async def _propose(self, query: str, cap: int, wanted: MetadataFilter | None) -> Proposal:
+    async def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None) -> Proposal:
         if self.section.is_frozen:
             return await asyncio.to_thread(self.section.propose, query, cap=cap, wanted=wanted)
         return self.section.propose(query, cap=cap, wanted=wanted)

@@ -12,6 +12,7 @@ from kaosmem.assembly import SourceReport, SourceStatus
 from kaosmem.errors import InvalidArgumentError, SourceUnavailableError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown, shown_name
+from kaosmem.retrieval import Query
 from kaosmem.sections import ForgettingSource, Proposal, Source
 from kaosmem.types import Item
 
@@ -40,7 +41,7 @@ class Attachment:
             raise InvalidArgumentError(f"timeout_s is {shown_name(given)}; give seconds, a number above 0, or None")
 
     async def propose(
-        self, query: str, *, cap: int, wanted: MetadataFilter | None
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None
     ) -> tuple[Proposal | None, SourceReport]:
         """Return what the source proposes and what it did; raise only where it is required."""
         try:

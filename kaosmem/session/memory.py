@@ -35,8 +35,7 @@ from kaosmem.names import check_item_id, check_name, shown
 from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_session
 from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
-from kaosmem.retrieval import Ranker
-from kaosmem.retrieval.dates import dated
+from kaosmem.retrieval import Query, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, AttachedSection, Section, SectionSpec, Source, check_specs, read_evicted
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
@@ -338,7 +337,7 @@ class SessionMemory:
         ['The rent is 900 euros.']
         """
         wanted = None if filter is None else parse_filter(filter)
-        return self._roster.rank(dated(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
+        return self._roster.rank(Query.read(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
 
     async def fetch(self, item_id: str) -> Item:
         """Return a whole item: live, archived, or from an attached source.
@@ -684,7 +683,9 @@ class SessionMemory:
             await asyncio.gather(*(each.run() for each in self._compactions))
         query = self._roster.newest_question() if query is None else check_text(query, "query")
         await self._read_back([self._sections[name] for name in specs if name in self._sections])
-        proposals, reports = await self._roster.propose(specs, dated(query, self._clock), window=window, wanted=wanted)
+        proposals, reports = await self._roster.propose(
+            specs, Query.read(query, self._clock), window=window, wanted=wanted
+        )
         context = assemble(
             list(specs.values()),
             proposals,

@@ -14,6 +14,7 @@ from kaosmem.assembly.allocation import cap_of
 from kaosmem.errors import InvalidArgumentError, SourceUnavailableError, UnknownItemError, UnknownSectionError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_name, shown
+from kaosmem.retrieval import Query
 from kaosmem.sections import (
     AttachedSection,
     Candidate,
@@ -91,7 +92,7 @@ class Roster:
         return content_text(tuple(block for block in blocks if not isinstance(block, ToolResultBlock)))
 
     async def propose(
-        self, specs: Mapping[str, SectionSpec], query: str, *, window: int, wanted: MetadataFilter | None
+        self, specs: Mapping[str, SectionSpec], query: Query, *, window: int, wanted: MetadataFilter | None
     ) -> tuple[dict[str, Proposal], dict[str, SourceReport]]:
         """Return what each of these sections and sources proposes, and what the sources did, awaited together.
 
@@ -149,7 +150,7 @@ class Roster:
         raise UnknownItemError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
 
     def rank(
-        self, query: str, section: str | None, limit: int, *, wanted: MetadataFilter | None
+        self, query: Query, section: str | None, limit: int, *, wanted: MetadataFilter | None
     ) -> list[tuple[Item, float]]:
         """Return the items most relevant to a query, of one section or of all that may be shown, with their scores."""
         check_count(limit, "limit")
@@ -160,8 +161,12 @@ class Roster:
             if name in names
             for match in each.rank(query, limit, wanted=wanted)
         ]
-        found.sort(key=lambda match: (-match[1], -match[0].created_at.timestamp(), match[0].id))
-        return found[:limit]
+
+        def place(match: tuple[Item, float]) -> tuple[bool, float, float, str]:
+            item, score = match
+            return not query.covers(item), -score, -item.created_at.timestamp(), item.id
+
+        return sorted(found, key=place)[:limit]
 
     async def get(self, item_id: str) -> Item | None:
         """Return an item of a source, or None.
@@ -233,7 +238,7 @@ class Roster:
 
 async def _proposals(
     sections: Mapping[str, Section],
-    query: str,
+    query: Query,
     caps: Mapping[str, int],
     wanted: MetadataFilter | None,
     *,

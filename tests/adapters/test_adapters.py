@@ -38,6 +38,7 @@ from kaosmem import (
     adapters,
     agent_scope,
 )
+from kaosmem.retrieval import Query
 from tests.adapters.stores import FORGETTING, Stores, WordLlamaClient, attached, forgets
 
 
@@ -82,7 +83,7 @@ async def test_facts_that_answer_come_best_first_with_their_scores(stores: Store
     ]
     assert await shown(memory, facts) == []
     found = await stores.facts.search("a", "notice")
-    proposal = await facts.propose("notice", cap=100)
+    proposal = await facts.propose(Query("notice"), cap=100)
     assert [unit.score for unit in proposal.candidates] == [each.score for each in found]
     (item,) = proposal.candidates[0].items
     assert item.created_at.isoformat() == found[0].metadata["timestamp"]
@@ -94,7 +95,7 @@ async def test_a_store_is_asked_until_twice_the_cap_is_found(stores: Stores) -> 
     for number in range(600):
         await stores.facts.save("a", f"notice {number}")
     facts = FactSource(stores.facts, "a")
-    proposal = await facts.propose("notice", cap=500)
+    proposal = await facts.propose(Query("notice"), cap=500)
     assert 1_000 <= sum(unit.tokens for unit in proposal.candidates) < 1_010
     large = [Document("notice " * 400 + str(n), f"large{n}", metadata={"kind": "large"}) for n in range(40)]
     small = [Document(f"notice {n}", f"small{n}", metadata={"kind": "small"}) for n in range(40)]
@@ -117,7 +118,7 @@ async def test_a_store_that_changes_between_two_answers_gives_no_item_twice() ->
     store = Growing()
     for number in range(100):
         await store.save("a", f"notice {number}")
-    proposal = await FactSource(store, "a").propose("notice", cap=500)
+    proposal = await FactSource(store, "a").propose(Query("notice"), cap=500)
     ids = [item.id for unit in proposal.candidates for item in unit.items]
     assert len(set(ids)) == len(ids) > 50
 
@@ -216,7 +217,7 @@ async def test_around_a_hub_the_nearest_lines_are_ranked(stores: Stores) -> None
         for n, each in enumerate(names)
     )
     graph = GraphSource(stores.graph, [{"id": "hub", "name": "Acme"}])
-    proposal = await graph.propose("Whom does Acme know of old?", cap=100_000)
+    proposal = await graph.propose(Query("Whom does Acme know of old?"), cap=100_000)
     assert len(proposal.candidates) == 1_024
     texts = [unit.items[0].text for unit in proposal.candidates]
     assert next(text for text in texts if "-[" in text) == "Acme -[knows]-> Company 1: of old"
@@ -283,7 +284,7 @@ async def test_an_artefact_is_a_handle_until_it_is_fetched(stores: Stores, memor
         await files.upload(f"{number}.txt", f"minutes of meeting {number}".encode(), content_type="text/plain")
     assert (await shown(memory, files, "Umsätze", budget=200))[0].startswith("report.txt")
     again = BlobSource(stores.files, files.handles)
-    assert (await again.propose("Umsätze", cap=100)) == (await files.propose("Umsätze", cap=100))
+    assert (await again.propose(Query("Umsätze"), cap=100)) == (await files.propose(Query("Umsätze"), cap=100))
     await stores.files.delete("0.txt")
     with pytest.raises(UnknownItemError):
         await memory.fetch("files/0.txt")

@@ -33,6 +33,7 @@ from kaosmem import (
     get_counter,
 )
 from kaosmem.conversation.condensers.outline import ViewOutline
+from kaosmem.retrieval import Query
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from kaosmem.tokens import count_content
 from tests.conversation.condensers import brief, condensers, down, unrecorded
@@ -124,7 +125,7 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
             for event in run:
                 log.append(event)
             if cap is not None:
-                proposal = await source.propose("", cap=cap)
+                proposal = await source.propose(Query(""), cap=cap)
                 units = [(tuple(i.id for i in c.items), c.position, c.offset, c.must) for c in proposal.candidates]
                 view = await (condenser or NoOpCondenser()).condense(View.from_events(log))
                 slow, cuts, total = proposed_slowly(view, cap=cap)
@@ -132,7 +133,7 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
                 for unit in proposal.candidates:
                     assert unit.cut == (unit.position in cuts) or (not unit.cut and unit.offset <= total - 2 * cap)
                 anew = ConversationSource(EventLog.from_lines(log.lines()), condenser)
-                assert (await anew.propose("", cap=cap)).candidates == proposal.candidates
+                assert (await anew.propose(Query(""), cap=cap)).candidates == proposal.candidates
 
     asyncio.run(scenario())
 
@@ -216,7 +217,7 @@ async def test_where_a_model_fails_an_outline_of_the_conversation_is_shown() -> 
 
 async def test_no_more_is_proposed_than_a_window_may_show() -> None:
     """The newest, worth twice the cap, with what must be shown."""
-    proposal = await ConversationSource(worked(400)).propose("", cap=1_000)
+    proposal = await ConversationSource(worked(400)).propose(Query(""), cap=1_000)
     first, *rest = proposal.candidates
     assert first.must
     assert "fix TASK-17" in [item.text for unit in proposal.candidates for item in unit.items]
@@ -259,7 +260,7 @@ async def test_what_no_model_sees_is_not_fetched() -> None:
 async def test_a_history_may_begin_between_calls_that_wait() -> None:
     """One of an answer is kept for its words, another is not shown: what is between them is not tied to them."""
     log = logged(call("1", "r", says="I look"), agent("done " * 9), user("and?"), call("2", "r"))
-    proposal = await ConversationSource(log).propose("", cap=1)
+    proposal = await ConversationSource(log).propose(Query(""), cap=1)
     assert [(unit.items[0].id, unit.cut) for unit in proposal.candidates] == [
         ("conversation/2", True),
         ("conversation/1", False),
@@ -272,7 +273,7 @@ async def test_two_conversations_have_ids_of_their_own() -> None:
     memory = await remembering(logged(user("one")))
     source = ConversationSource(logged(user("two")))
     assert isinstance(source, Source)
-    await source.propose("", cap=500)
+    await source.propose(Query(""), cap=500)
     name = await memory.attach(source)
     context = await memory.assemble_context(budget=500, format="openai")
     assert {item.id: item.text for item in context.items if item.role == "user"} == {

@@ -37,6 +37,7 @@ from kaosmem.adapters.excerpt import Excerpt, Placed
 from kaosmem.adapters.history import HISTORY
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.compaction import Outline, fallback_reason
+from kaosmem.retrieval import Query
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
 from tests.compaction.test_pipelines import strategies
 from tests.test_promises import COUNTERS, counted, handed_over
@@ -110,7 +111,7 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
     assert first.sources["history"].error in ("", "WindowTooSmallError")  # the pipeline's own
     if "history" in first.by_section:
         assert first.by_section["history"].used <= cap_of(spec, budget)
-    proposals = [asyncio.run(source.propose("", cap=cap_of(spec, budget))) for source in sources]
+    proposals = [asyncio.run(source.propose(Query(""), cap=cap_of(spec, budget))) for source in sources]
     assert proposals[0] == proposals[1]
     assert {item.id for unit in proposals[0].candidates for item in unit.items} <= decided.keys()
 

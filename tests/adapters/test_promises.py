@@ -14,6 +14,7 @@ from kaosmem import Context, SessionMemory, Trust, WindowTooSmallError
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.display import width
 from kaosmem.formats.delimiters import OPENING
+from kaosmem.retrieval import Query
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from tests.adapters.stores import attached, filled_sources
 from tests.test_promises import COUNTERS, counted, handed_over
@@ -49,7 +50,7 @@ def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sourc
     assert len(decided) == len(first.decisions)
     assert {item.id for item in first.items} == {each for each, decision in decided.items() if decision.included}
     for source in sources:
-        proposal = asyncio.run(source.propose(first.query, cap=cap_of(source.spec, budget)))
+        proposal = asyncio.run(source.propose(Query(first.query), cap=cap_of(source.spec, budget)))
         ids = {item.id for unit in proposal.candidates for item in unit.items}
         assert ids <= decided.keys()
         assert all(asyncio.run(source.get(item_id)) is not None for item_id in ids)

@@ -26,6 +26,7 @@ from kaosmem.persistence import SessionLog
 from kaosmem.persistence.lines import MAX_CONTAINERS, MAX_LINE_BYTES
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.records import decode_record
+from kaosmem.retrieval import Query
 from kaosmem.sections import MAX_SECTIONS, Archived, Section
 from kaosmem.session.hydration import Hydrated, freeze, hydrate
 from kaosmem.tokens import EstimateCounter
@@ -116,7 +117,7 @@ def use(log: SessionLog, hydrated: Hydrated) -> None:
 
 
 def show(section: Section) -> None:
-    section.propose("terminate notice", cap=100)
+    section.propose(Query("terminate notice"), cap=100)
     for item in section:
         json.dumps(item.to_dict())
         repr(item)
