@@ -263,7 +263,8 @@ class Weather:
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         await asyncio.sleep(0)
-        item = Item("w1", "weather", "tool", f"It is raining; asked: {query.text}", 10, datetime(2024, 1, 1, tzinfo=UTC))
+        text = f"It is raining; asked: {query.text}"
+        item = Item("w1", "weather", "tool", text, 10, datetime(2024, 1, 1, tzinfo=UTC))
         return Proposal.of([(item, 0.5)])
 
     async def get(self, item_id: str) -> Item | None:
