@@ -42,15 +42,20 @@ class Storage(Performer, Protocol):
 def open_storage(location: Location, namespace: str, session_id: str, *, single_writer: bool = False) -> Storage:
     """Return the storage of a session. Raises InvalidNameError before any I/O."""
     names = path_of(check_name(namespace, "namespace")), path_of(check_name(session_id, "session id"))
+    return folder_storage(location, *names, single_writer=single_writer)
+
+
+def folder_storage(location: Location, parent: str, name: str, *, single_writer: bool = False) -> Storage:
+    """Return the storage of a folder two levels below a location, given by the path segments."""
     root = _root(location)
     if isinstance(root, Path):
         from kaosmem.persistence.local import LocalStorage
 
-        return LocalStorage(root, *names)
+        return LocalStorage(root, parent, name)
     from kaosmem.persistence.objects import ObjectStorage
 
     filesystem, path = root
-    return ObjectStorage(filesystem, "/".join(filter(None, (path, *names))), single_writer=single_writer)
+    return ObjectStorage(filesystem, "/".join(filter(None, (path, parent, name))), single_writer=single_writer)
 
 
 def session_folders(location: Location, namespace: str) -> list[str]:

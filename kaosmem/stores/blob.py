@@ -62,6 +62,11 @@ def check_bytes(data: object) -> bytes:
     raise InvalidContentError(f"data is a {type(data).__name__}; give bytes, encode() makes them of a str")
 
 
+def unknown_blob(key: str) -> UnknownBlobError:
+    """Return the error for a key without bytes."""
+    return UnknownBlobError(f"nothing is stored under {shown(key)}, or its time to live is over")
+
+
 class InMemoryFileStore:
     """A BlobStore in this process; its URLs are `memory://` and the key, percent-encoded.
 
@@ -106,7 +111,7 @@ class InMemoryFileStore:
         try:
             return self._blobs[key]
         except KeyError:
-            raise UnknownBlobError(f"nothing is stored under {shown(key)}, or its time to live is over") from None
+            raise unknown_blob(key) from None
 
     def _drop_due(self) -> None:
         for key in self._expiries.pop_due():

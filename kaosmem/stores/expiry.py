@@ -18,6 +18,15 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def expiry_of(clock: Clock, ttl: float | None) -> float | None:
+    """Return the time, in seconds since 1970, at which a time to live is over. Raises InvalidArgumentError.
+
+    >>> expiry_of(lambda: datetime(1970, 1, 2, tzinfo=UTC), 60)
+    86460.0
+    """
+    return None if ttl is None else clock().timestamp() + check_ttl(ttl)
+
+
 class Expiries(Generic[K]):
     """The keys that expire.
 
@@ -32,10 +41,9 @@ class Expiries(Generic[K]):
 
     def set(self, key: K, ttl: float | None) -> None:
         """Let a key expire `ttl` seconds from now, None for never. Raises InvalidArgumentError."""
-        if ttl is None:
+        if (time := expiry_of(self.clock, ttl)) is None:
             self.discard(key)
             return
-        time = self.clock().timestamp() + check_ttl(ttl)
         number = next(self._numbers)
         self._times[key] = time, number
         heappush(self._queue, (time, number, key))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors
 
 _MAX_SINGLE = 3.4028234663852886e38
+_MIN_SINGLE = 2.0**-149
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -134,7 +135,7 @@ def check_embedding(given: object) -> tuple[float, ...]:
         raise InvalidArgumentError(f"an embedding is a {type(given).__name__}; give a sequence of numbers") from None
     if not all(map(math.isfinite, numbers)) or max(map(abs, numbers), default=0.0) > _MAX_SINGLE:
         raise InvalidArgumentError("an embedding holds a number that single precision can't; give finite ones")
-    if not any(numbers):
+    if max(map(abs, numbers), default=0.0) < _MIN_SINGLE:
         raise InvalidArgumentError(f"an embedding of {len(numbers)} zeros has no direction; give one that is not 0")
     return numbers
 

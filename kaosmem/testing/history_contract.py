@@ -177,6 +177,19 @@ class HistoryContract(StoreContract[HistoryProvider]):
             await store.clear_run("a", session_id="s", run_id="r")
         assert await store.get_messages("a", session_id="s") == []
 
+    async def test_what_was_acknowledged_is_there_after_reopening(self, store: HistoryProvider) -> None:
+        """A reopened store has the messages that were appended, none that were cleared, and goes on behind them."""
+        await store.append_many("a", said("1", "2"), session_id="s", run_id="r")
+        await store.append("a", said("3")[0], session_id="s")
+        await store.clear_run("a", session_id="s", run_id="r")
+        await store.append("b", said("1")[0], session_id="s")
+        await store.clear("b", session_id="s")
+        store = await self.reopened(store)
+        assert await store.get_messages("a", session_id="s") == said("3")
+        assert await store.count_messages("b", session_id="s") == 0
+        await store.append("a", said("4")[0], session_id="s")
+        assert await (await self.reopened(store)).get_messages("a", session_id="s") == said("3", "4")
+
     async def test_neighbours_are_kept_apart(self, store: HistoryProvider) -> None:
         """Ids that resemble each other, or would if they were joined, are different threads."""
         threads = [*PAIRS, *((each, "s") for each in IDS), *(("s", each) for each in IDS)]

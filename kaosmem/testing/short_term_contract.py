@@ -90,6 +90,16 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
             await store.clear("s")
             assert await store.get_state("s") == {}
 
+    async def test_what_was_acknowledged_is_there_after_reopening(self, store: ShortTermMemory) -> None:
+        """A reopened store has the states that were set and updated, and none that was cleared."""
+        await store.set_state("s", {"plan": [1], "step": 1})
+        await store.update_state("s", {"step": 2})
+        await store.set_state("t", {"step": 1})
+        await store.clear("t")
+        store = await self.reopened(store)
+        assert await store.get_state("s") == {"plan": [1], "step": 2}
+        assert await store.get_state("t") == {}
+
     async def test_neighbours_are_kept_apart(self, store: ShortTermMemory) -> None:
         """Ids that resemble each other are different sessions."""
         for session in IDS:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -72,7 +72,8 @@ class Clock:
 class StoreContract(Generic[S]):
     """What every kind of store is tested for: subclass the contract of a kind and provide `make`.
 
-    Tests ask for the fixture `store`, which `make` made and `close` closes. They are asynchronous and need
+    Tests ask for the fixture `store`, which `make` made and `close` closes. The contract of a durable store also
+    provides `reopen`, by which tests prove that all changes are there. They are asynchronous and need
     pytest-asyncio, in any mode. Nobody overrides a test.
     protocol: what the store must satisfy. machine: does anything in any order. examples, steps: how much it tries.
     ttl_s: seconds that stored things live in tests, and `wait` lets pass.
@@ -84,6 +85,7 @@ class StoreContract(Generic[S]):
     steps: ClassVar[int] = 25
     ttl_s: ClassVar[float] = 3_600.0
     clock: Clock
+    _opened: list[S]
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -98,6 +100,15 @@ class StoreContract(Generic[S]):
     async def close(self, store: S) -> None:
         """Give back what a store has open."""
 
+    async def reopen(self, store: S) -> S:
+        """Close a durable store, and return another over the same data, by `self.clock`. A store in memory stays."""
+        return store
+
+    async def reopened(self, store: S) -> S:
+        """Return a store as another process would find it. The fixture closes it."""
+        self._opened.append(await self.reopen(store))
+        return self._opened[-1]
+
     async def wait(self, seconds: float) -> None:
         """Let time pass; where it is another's clock that counts, override this, with a short `ttl_s`."""
         self.clock.advance(seconds)
@@ -105,14 +116,15 @@ class StoreContract(Generic[S]):
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[S]:
         """Provide a new store, and close it."""
-        store = await self.opened()
-        yield store
-        await self.close(store)
+        yield await self.opened()
+        for store in self._opened:
+            await self.close(store)
 
     async def opened(self) -> S:
         """Return a new store with a new clock."""
         self.clock = Clock()
-        return await self.make()
+        self._opened = [await self.make()]
+        return self._opened[0]
 
     @pytest.mark.asyncio
     async def test_it_satisfies_the_protocol(self, store: S) -> None:
@@ -142,6 +154,11 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
     def ask(self, asked: Coroutine[Any, Any, T]) -> T:
         """Return what is awaited."""
         return self._runner.run(asked)
+
+    @precondition(lambda self: type(self.contract).reopen is not StoreContract.reopen)
+    @rule()
+    def reopen(self) -> None:
+        self.store = self.ask(self.contract.reopen(self.store))
 
     def teardown(self) -> None:
         self.ask(self.contract.close(self.store))

@@ -188,6 +188,19 @@ class VectorContract(StoreContract[VectorStore]):
             await store.delete_collection("c")
         assert await store.list_collections() == []
 
+    async def test_what_was_acknowledged_is_there_after_reopening(self, store: VectorStore) -> None:
+        """A reopened store finds what was added and replaced, and nothing that was deleted."""
+        await store.add([Document("old", "a", (1, 0)), Document("b", "b", (1, 1)), Document("c", "c", (0, 1))])
+        await store.add([Document("a", "a", (1, 0))], collection="gone")
+        assert await self.found(store) == ["a", "b", "c"]
+        await store.upsert([Document("new", "a", (0, 1), {"n": 1})])
+        await store.delete(["c"])
+        await store.delete_collection("gone")
+        store = await self.reopened(store)
+        assert await self.found(store) == ["b", "a"]
+        assert [(each.text, each.metadata) for each in await store.get(["a", "c"])] == [("new", {"n": 1})]
+        assert await store.list_collections() == ["default"]
+
     async def test_collections_are_kept_apart(self, store: VectorStore) -> None:
         """Names that resemble each other are different collections, listed in order."""
         for name in IDS:

@@ -1,0 +1,22 @@
+"""Stores that last, one file or package for each service. SQLite and folders need no server."""
+
+from kaosmem.backends.embedded import Stores, open_stores
+from kaosmem.backends.folder import FolderFileStore
+from kaosmem.backends.sqlite import (
+    SqliteDatabase,
+    SqliteHistoryProvider,
+    SqliteShortTermMemory,
+    SqliteTaskStore,
+    SqliteVectorStore,
+)
+
+__all__ = [
+    "FolderFileStore",
+    "SqliteDatabase",
+    "SqliteHistoryProvider",
+    "SqliteShortTermMemory",
+    "SqliteTaskStore",
+    "SqliteVectorStore",
+    "Stores",
+    "open_stores",
+]

@@ -1,0 +1,85 @@
+"""All seven kinds of stores in one folder, without a server."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from types import TracebackType
+
+from kaosmem.arguments import Clock
+from kaosmem.backends.folder import FolderFileStore
+from kaosmem.backends.sqlite import (
+    SqliteDatabase,
+    SqliteHistoryProvider,
+    SqliteShortTermMemory,
+    SqliteTaskStore,
+    SqliteVectorStore,
+)
+from kaosmem.backends.sqlite.database import local_path
+from kaosmem.clients import EmbeddingClient
+from kaosmem.persistence.storage import Location
+
+# No namespace of sessions begins so: sessions may be kept in the same folder.
+_DATABASE, _BLOBS = "_stores.sqlite", "_blobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The stores of one folder: `history`, `state`, `vectors`, `tasks` and `files`.
+
+    `async with` opens them, and closes them at the end. Without it the first use opens them; call `close` at the end.
+    """
+
+    database: SqliteDatabase
+    history: SqliteHistoryProvider
+    state: SqliteShortTermMemory
+    vectors: SqliteVectorStore
+    tasks: SqliteTaskStore
+    files: FolderFileStore
+
+    async def __aenter__(self) -> Stores:
+        await self.database.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Wait for calls under way, and close the database. Later calls raise NotOpenedError."""
+        await self.database.close()
+
+
+def open_stores(
+    folder: str | os.PathLike[str],
+    *,
+    embedding_client: EmbeddingClient | None = None,
+    files: Location | None = None,
+    clock: Clock | None = None,
+) -> Stores:
+    """Return a store of each kind over one local folder, which several processes may share.
+
+    embedding_client: makes missing embeddings of documents.
+    files: another place for blobs, such as `s3://bucket/agent`. The default is a folder inside `folder`.
+    clock: returns times with a zone.
+    Raises InvalidNameError for a URL; at the first use, DurabilityError, CorruptionError, UnsupportedVersionError.
+
+    >>> from kaosmem.backends import open_stores
+    >>> async with open_stores("./agent") as stores:
+    ...     await stores.state.update_state("room-7", {"step": 2})
+    {'step': 2}
+    >>> async with open_stores("./agent") as stores:  # in another process, for example
+    ...     await stores.state.get_state("room-7")
+    {'step': 2}
+    """
+    root = local_path(folder)
+    database = SqliteDatabase(root / _DATABASE)
+    return Stores(
+        database,
+        SqliteHistoryProvider(database),
+        SqliteShortTermMemory(database),
+        SqliteVectorStore(database, embedding_client),
+        SqliteTaskStore(database),
+        FolderFileStore(root / _BLOBS if files is None else files, clock=clock),
+    )

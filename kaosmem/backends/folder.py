@@ -1,0 +1,198 @@
+"""Blobs in a folder of any filesystem."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+from urllib.parse import quote, unquote
+
+from kaosmem.arguments import Clock, check_clock, check_ttl
+from kaosmem.errors import InvalidContentError
+from kaosmem.names import check_id
+from kaosmem.persistence.steps import Delete, List, Read, Write
+from kaosmem.persistence.storage import Location, Storage, as_durability_error, filesystem_of, folder_storage
+from kaosmem.stores.blob import Bytes, check_bytes, unknown_blob
+from kaosmem.stores.expiry import expiry_of, utc_now
+from kaosmem.types import check_text
+
+T = TypeVar("T")
+
+_DATA = "data"
+_MAX_TYPE_CHARS = 128
+_TRIES = 10
+
+
+class FolderFileStore:
+    """A BlobStore in a folder of a local disk, or of any filesystem that fsspec knows.
+
+    location: a path, a URL that fsspec understands, or a filesystem. Use a folder for blobs alone.
+    clock: returns times with a zone.
+    Each upload is a file of its own, whole before it counts and durable before the call returns. Its name holds the
+    size, the expiry and the media type; it lies in a folder that is named by a hash of the key.
+
+    >>> from kaosmem.backends import FolderFileStore
+    >>> blobs = FolderFileStore("blobs")
+    >>> await blobs.upload("report.txt", b"The rent is 900 euros.", content_type="text/plain")
+    >>> await FolderFileStore("blobs").download("report.txt")  # in another process, for example
+    b'The rent is 900 euros.'
+    """
+
+    def __init__(self, location: Location, *, clock: Clock | None = None) -> None:
+        self._location = location
+        self._clock = utc_now if clock is None else check_clock(clock)
+
+    async def connect(self) -> None:
+        pass
+
+    async def disconnect(self) -> None:
+        pass
+
+    async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
+        blob, media_type = check_bytes(data), quote(check_text(content_type, "content_type"), safe="")
+        if len(media_type) > _MAX_TYPE_CHARS:
+            raise InvalidContentError(
+                f"content_type has {len(media_type):,} characters, at most {_MAX_TYPE_CHARS} can be stored; "
+                "give a media type such as text/csv"
+            )
+        expiry = expiry_of(self._clock, ttl)
+
+        def upload(storage: Storage) -> None:
+            before = _files(storage)
+            seq = before[-1].seq + 1 if before else 1
+            new = _File(seq, secrets.token_hex(4), len(blob), math.inf if expiry is None else expiry, media_type)
+            storage.perform(Write(new.path, (blob,)))
+            for each in before:
+                storage.perform(Delete(each.path, at_once=True))
+
+        await self._perform(key, upload)
+
+    async def download(self, key: str) -> bytes:
+        def download(storage: Storage) -> bytes:
+            for _ in range(_TRIES):
+                for file in self._current(storage):
+                    try:
+                        data: bytes = storage.perform(Read(file.path))
+                    except FileNotFoundError:  # replaced just now
+                        break
+                    if len(data) == file.size:
+                        return data
+                else:
+                    break
+            raise unknown_blob(key)
+
+        return await self._perform(key, download)
+
+    async def delete(self, key: str) -> None:
+        def delete(storage: Storage) -> None:
+            for file in _files(storage):
+                storage.perform(Delete(file.path, at_once=True))
+
+        await self._perform(key, delete)
+
+    async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
+        """Return a URL of the bytes, signed where the filesystem can sign. A `file://` URL does not expire.
+
+        Raises UnknownBlobError, and InvalidArgumentError for the seconds.
+        """
+        check_ttl(expires_s, "expires_s")
+
+        def presign(storage: Storage) -> str:
+            files = self._current(storage)
+            if not files:
+                raise unknown_blob(key)
+            return self._url("/".join((*_folders(key), files[0].path)), expires_s)
+
+        return await self._perform(key, presign)
+
+    async def content_type(self, key: str) -> str:
+        """Return the media type that bytes were stored with. Raises UnknownBlobError."""
+
+        def media_type(storage: Storage) -> str:
+            files = self._current(storage)
+            if not files:
+                raise unknown_blob(key)
+            return unquote(files[0].media_type)
+
+        return await self._perform(key, media_type)
+
+    async def delete_expired(self) -> int:
+        """Delete the files whose time to live is over, and return their number. Call it now and then.
+
+        Expired bytes can't be downloaded in any case.
+        """
+
+        def sweep() -> int:
+            filesystem, now = filesystem_of(self._location), self._clock().timestamp()
+            filesystem.invalidate_cache()
+            expired = [path for path in filesystem.find("") if (file := _file(path)) and file.expiry <= now]
+            for path in expired:
+                filesystem.rm_file(path)
+            return len(expired)
+
+        with as_durability_error("deleting expired blobs"):
+            return await asyncio.to_thread(sweep)
+
+    async def _perform(self, key: str, work: Callable[[Storage], T]) -> T:
+        """Return what `work` returns, done in a thread. Raises InvalidNameError, DurabilityError."""
+        storage = folder_storage(self._location, *_folders(check_id(key, "blob key")))
+        with as_durability_error("the blob store"):
+            return await asyncio.to_thread(work, storage)
+
+    def _current(self, storage: Storage) -> list[_File]:
+        """Return the newest file, and older ones in case it is not whole; none if it is expired."""
+        files = _files(storage)[::-1]
+        return files if files and files[0].expiry > self._clock().timestamp() else []
+
+    def _url(self, path: str, expires_s: float) -> str:
+        from fsspec.implementations.dirfs import DirFileSystem
+        from fsspec.implementations.local import LocalFileSystem
+
+        filesystem = filesystem_of(self._location)
+        while isinstance(filesystem, DirFileSystem):
+            path, filesystem = f"{filesystem.path}/{path}", filesystem.fs
+        if isinstance(filesystem, LocalFileSystem):
+            return Path(path).as_uri()
+        try:
+            return str(filesystem.sign(path, expiration=math.ceil(expires_s)))
+        except NotImplementedError:
+            return str(filesystem.unstrip_protocol(path))
+
+
+class _File(NamedTuple):
+    """The name of a file. Of several files under one key, the greatest counts."""
+
+    seq: int
+    nonce: str
+    size: int
+    expiry: float
+    media_type: str
+
+    @property
+    def path(self) -> str:
+        return f"{_DATA}/{self.seq:012d}-{self.nonce}-{self.size}-{self.expiry!r}-{self.media_type}"
+
+
+def _file(path: str) -> _File | None:
+    """Return the parts of a file's name, None for a foreign file."""
+    parts = path.rpartition("/")[2].split("-", 4)
+    try:
+        seq, nonce, size, expiry, media_type = parts
+        return _File(int(seq), nonce, int(size), float(expiry), media_type)
+    except ValueError:
+        return None
+
+
+def _files(storage: Storage) -> list[_File]:
+    """Return the files under a key, the newest last."""
+    return sorted(filter(None, map(_file, storage.perform(List(_DATA)))))
+
+
+def _folders(key: str) -> tuple[str, str]:
+    """Return the folders of a key. Different keys have different folders, on any filesystem."""
+    digest = blake2b(key.encode(), digest_size=20).hexdigest()
+    return digest[:2], digest[2:]

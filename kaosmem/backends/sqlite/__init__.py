@@ -1,0 +1,15 @@
+"""Stores in one file of SQLite, which several processes may share."""
+
+from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.history import SqliteHistoryProvider
+from kaosmem.backends.sqlite.state import SqliteShortTermMemory
+from kaosmem.backends.sqlite.tasks import SqliteTaskStore
+from kaosmem.backends.sqlite.vectors import SqliteVectorStore
+
+__all__ = [
+    "SqliteDatabase",
+    "SqliteHistoryProvider",
+    "SqliteShortTermMemory",
+    "SqliteTaskStore",
+    "SqliteVectorStore",
+]

@@ -1,0 +1,333 @@
+"""One file of SQLite, shared by threads and processes: connections, transactions, migrations, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from kaosmem.arguments import check_ttl
+from kaosmem.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
+from kaosmem.errors import (
+    CorruptionError,
+    DurabilityError,
+    InvalidArgumentError,
+    InvalidContentError,
+    InvalidNameError,
+    KaosmemError,
+    NotOpenedError,
+    UnsupportedVersionError,
+)
+from kaosmem.names import shown_location
+from kaosmem.persistence.disk import Disk
+
+T = TypeVar("T")
+
+_READERS = 4
+_CALLS_AT_ONCE = 256
+_SETTINGS = ("PRAGMA secure_delete = ON", "PRAGMA temp_store = MEMORY")
+
+
+class SqliteDatabase:
+    """A file of SQLite for the stores in `kaosmem.backends.sqlite`. Several processes may use it at once.
+
+    path: a file on a local disk, not on a network filesystem. The first use makes the file and its folders.
+    durable: whether a call returns only after its changes reached the disk. False is for tests: a crash of the machine,
+        but not of the process, may lose the newest changes.
+    busy_timeout_s: seconds that a change waits for those of other processes.
+    Each statement runs in a worker thread of its own, with its own connection. A call that is cancelled has changed
+    everything or nothing.
+
+    >>> from kaosmem.backends import SqliteDatabase, SqliteShortTermMemory
+    >>> async with SqliteDatabase("agent.sqlite") as database:
+    ...     await SqliteShortTermMemory(database).update_state("room-7", {"step": 2})
+    {'step': 2}
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, durable: bool = True, busy_timeout_s: float = 60) -> None:
+        self.path = local_path(path)
+        self._durable, self._busy_timeout_s = durable, check_ttl(busy_timeout_s, "busy_timeout_s")
+        self._lock = threading.Lock()
+        self._workers: _Workers | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({shown_location(self.path)})"
+
+    async def __aenter__(self) -> SqliteDatabase:
+        await self.read(lambda connection: None)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `work` reads, in one transaction, which sees one state of the file."""
+        with self._open_workers() as workers:
+            asked = workers.readers.submit(self._read, workers, work)
+        return await asyncio.wrap_future(asked)
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `work` returns, in a transaction that excludes other writers. If it raises, nothing changes.
+
+        Calls that wait at the same time share a transaction, and so one wait for the disk.
+        """
+        asked: Future[T] = Future()
+        with self._open_workers() as workers:
+            workers.waiting.append((work, asked))
+            workers.writer.submit(self._write_waiting, workers)
+        return await asyncio.wrap_future(asked)
+
+    async def close(self) -> None:
+        """Wait for calls under way, and close all connections. Later calls raise NotOpenedError."""
+        with self._lock:
+            self._is_closed, workers, self._workers = True, self._workers, None
+        if workers is not None and workers.pid == os.getpid():
+            await asyncio.to_thread(workers.close)
+
+    @contextmanager
+    def _open_workers(self) -> Iterator[_Workers]:
+        """Provide the threads, which nobody closes meanwhile."""
+        with self._lock:
+            if self._is_closed:
+                raise NotOpenedError(f"{shown_location(self.path)} is closed; open the stores again")
+            if self._workers is None or self._workers.pid != os.getpid():  # a fork has none of its parent's threads
+                self._workers = _Workers()
+            yield self._workers
+
+    def _read(self, workers: _Workers, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._as_typed_errors(), workers.transaction(self._connect, "BEGIN") as connection:
+            return work(connection)
+
+    def _write_waiting(self, workers: _Workers) -> None:
+        """Do what waits, in one transaction, and tell each caller when it is durable."""
+        taken = [workers.waiting.popleft() for _ in range(min(_CALLS_AT_ONCE, len(workers.waiting)))]
+        batch = [(work, asked) for work, asked in taken if asked.set_running_or_notify_cancel()]
+        if not batch:
+            return
+        try:
+            with self._as_typed_errors(), workers.transaction(self._connect, "BEGIN IMMEDIATE") as connection:
+                outcomes = [self._outcome(connection, work) for work, _ in batch]
+        except BaseException as error:
+            for _, asked in batch:
+                asked.set_exception(error)
+            return
+        for (_, asked), (result, refusal) in zip(batch, outcomes, strict=True):
+            if refusal is None:
+                asked.set_result(result)
+            else:
+                asked.set_exception(refusal)
+
+    def _outcome(
+        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], Any]
+    ) -> tuple[Any, Exception | None]:
+        """Return what `work` returns, or the error that it raises after its changes are undone."""
+        connection.execute("SAVEPOINT one")
+        try:
+            with self._as_typed_errors():
+                result = work(connection)
+        except Exception as error:
+            if not connection.in_transaction:  # SQLite has given up the whole of it, as for a full disk
+                raise
+            connection.execute("ROLLBACK TO one")
+            connection.execute("RELEASE one")
+            return None, error
+        connection.execute("RELEASE one")
+        return result, None
+
+    def _connect(self) -> sqlite3.Connection:
+        _make_file(self.path)
+        # Transactions begin and end by statements of our own; close() may run in another thread.
+        connection = sqlite3.connect(
+            self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
+        )
+        try:
+            for setting in (*_SETTINGS, f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}"):
+                connection.execute(setting)
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Bring the file to the newest schema. Several processes may do this at once."""
+        with _transaction(connection, "BEGIN"):
+            version = _version(connection, self.path)
+        if version == len(MIGRATIONS):
+            return
+        _use_wal(connection, time.monotonic() + self._busy_timeout_s)
+        with _transaction(connection, "BEGIN IMMEDIATE"):
+            for number, statements in enumerate(MIGRATIONS, 1):
+                if number > _version(connection, self.path):  # another process may have come first
+                    for statement in statements:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {number}")
+                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    @contextmanager
+    def _as_typed_errors(self) -> Iterator[None]:
+        """Raise the errors of SQLite and of the disk as those of kaosmem."""
+        try:
+            yield
+        except KaosmemError:  # some are an OSError or OverflowError, too
+            raise
+        except OverflowError as error:
+            raise InvalidArgumentError("a number is beyond 64 bits; give a smaller one") from error
+        except OSError as error:
+            raise _failure(
+                f"{shown_location(self.path)} can't be used: {error.strerror}; choose another place", error.errno
+            ) from error
+        except sqlite3.Error as error:
+            raise _typed(error, shown_location(self.path), self._busy_timeout_s) from error
+
+
+class _Workers:
+    """The threads of one process, each with a connection. Writers queue for a single thread, in the order of calls."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.writer = ThreadPoolExecutor(1, "kaosmem-sqlite-writer")
+        self.readers = ThreadPoolExecutor(_READERS, "kaosmem-sqlite-reader")
+        self.waiting: deque[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]] = deque()
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+
+    @contextmanager
+    def transaction(self, connect: Callable[[], sqlite3.Connection], begin: str) -> Iterator[sqlite3.Connection]:
+        """Provide the connection of the current thread, in a transaction."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect()
+            self._connections.append(connection)
+        with _transaction(connection, begin):
+            yield connection
+
+    def close(self) -> None:
+        self.writer.shutdown()
+        self.readers.shutdown()
+        for connection in self._connections:
+            connection.close()
+
+    def __del__(self) -> None:
+        if self.pid == os.getpid():
+            self.writer.shutdown(wait=False)
+            self.readers.shutdown(wait=False)
+            for connection in self._connections:
+                connection.close()
+
+
+def local_path(given: str | os.PathLike[str]) -> Path:
+    """Return an absolute path on a local disk. Raises InvalidNameError."""
+    if isinstance(given, str | os.PathLike) and "://" not in str(given):
+        try:
+            return Path(given).expanduser().absolute()
+        except (RuntimeError, TypeError, ValueError):  # no home
+            pass
+    raise InvalidNameError(f"{shown_location(given)} is not on a local disk, where SQLite keeps its file; give a path")
+
+
+def _make_file(path: Path) -> None:
+    """Make a file and its folders, durably, for their owner alone."""
+    if path.exists():
+        return
+    disk, missing = Disk(), [each for each in (path.parent, *path.parent.parents) if not each.exists()]
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            disk.make_folder(str(folder))
+        disk.sync_folder(str(folder.parent))
+    disk.close(disk.open(str(path), os.O_RDWR | os.O_CREAT))
+    disk.sync_folder(str(path.parent))
+
+
+def _use_wal(connection: sqlite3.Connection, deadline: float) -> None:
+    """Let readers and a writer work side by side. SQLite does not wait for other processes here."""
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+            continue
+        if mode == "wal":
+            return
+        raise DurabilityError(f"the filesystem allows the journal mode {mode!r} only, and not WAL; use a local disk")
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the number of migrations that a file has had. Raises CorruptionError and UnsupportedVersionError."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        if application or version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise CorruptionError(f"{shown_location(path)} is a database of another program; choose another file")
+        return 0
+    if version > len(MIGRATIONS):
+        raise UnsupportedVersionError(
+            f"{shown_location(path)} has version {version} of the schema, this kaosmem knows {len(MIGRATIONS)}; "
+            "install a newer kaosmem"
+        )
+    return int(version)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[sqlite3.Connection]:
+    connection.execute(begin)
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _typed(error: sqlite3.Error, place: str, busy_timeout_s: float) -> Exception:
+    match _code(error):
+        case None:  # a fault of this package
+            return error
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return _failure(
+                f"other processes wrote to {place} for {busy_timeout_s:g} s; try again, or raise busy_timeout_s",
+                errno.EBUSY,
+            )
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return CorruptionError(
+                f"{place} is no SQLite database, or a damaged one; restore a copy, or choose another file"
+            )
+        case sqlite3.SQLITE_FULL:
+            return _failure(
+                f"the disk of {place} is full; nothing has changed, free some space and try again", errno.ENOSPC
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return _failure(f"{place} can't be written: {error}; check the permissions of its folder", errno.EACCES)
+        case sqlite3.SQLITE_TOOBIG:
+            return InvalidContentError(
+                "a text has more bytes than SQLite can hold, about 1,000,000,000; store it as a blob"
+            )
+    return _failure(f"{place} failed: {error}; nothing has changed, try again", errno.EIO)
+
+
+def _failure(message: str, number: int | None) -> DurabilityError:
+    failure = DurabilityError(message)
+    failure.errno = number
+    return failure
+
+
+def _code(error: sqlite3.Error) -> int | None:
+    """Return the primary result code."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

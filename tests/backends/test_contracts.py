@@ -1,0 +1,81 @@
+"""The stores that need no server pass the contracts that come with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem.backends import (
+    FolderFileStore,
+    SqliteDatabase,
+    SqliteHistoryProvider,
+    SqliteShortTermMemory,
+    SqliteTaskStore,
+    SqliteVectorStore,
+)
+from kaosmem.persistence.disk import Disk
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.testing import BlobContract, HistoryContract, ShortTermContract, TaskContract, VectorContract
+
+
+class OnSqlite:
+    """A store in a database of its own. The disk is not waited for, since the machine does not crash here."""
+
+    kind: Callable[[SqliteDatabase], Any]
+    folder: Path
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder, self.numbers = tmp_path, count()
+
+    async def make(self) -> Any:
+        return self.over(self.folder / f"{next(self.numbers)}.sqlite")
+
+    async def reopen(self, store: Any) -> Any:
+        await self.close(store)
+        return self.over(store._database.path)
+
+    async def close(self, store: Any) -> None:
+        await store._database.close()
+
+    def over(self, path: Path) -> Any:
+        return type(self).kind(SqliteDatabase(path, durable=False))
+
+
+class TestSqliteHistory(OnSqlite, HistoryContract):
+    kind = SqliteHistoryProvider
+
+
+class TestSqliteShortTerm(OnSqlite, ShortTermContract):
+    kind = SqliteShortTermMemory
+
+
+class TestSqliteVectors(OnSqlite, VectorContract):
+    kind = SqliteVectorStore
+
+
+class TestSqliteTasks(OnSqlite, TaskContract):
+    kind = SqliteTaskStore
+
+
+class TestFilesInAFolder(BlobContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.numbers = tmp_path, count()
+        for name in ("sync", "sync_folder"):  # the machine does not crash here
+            monkeypatch.setattr(Disk, name, lambda disk, place: None)
+
+    async def make(self) -> FolderFileStore:
+        return FolderFileStore(self.folder / str(next(self.numbers)), clock=self.clock)
+
+    async def reopen(self, store: FolderFileStore) -> FolderFileStore:
+        return FolderFileStore(store._location, clock=self.clock)
+
+
+class TestFilesOnAnotherFilesystem(TestFilesInAFolder):
+    async def make(self) -> FolderFileStore:
+        return FolderFileStore(IsolatedMemoryFileSystem(), clock=self.clock)
