@@ -1,21 +1,21 @@
-"""Short-term memory (a session's state) and long-term memory (texts for later)."""
+"""Short-term memory (a session's state) and long-term memory (facts for later)."""
 
 from __future__ import annotations
 
 import copy
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from kaosmem.arguments import Clock, check_count
-from kaosmem.errors import InvalidContentError
-from kaosmem.names import check_id
+from kaosmem.errors import InvalidContentError, UnknownItemError
+from kaosmem.names import check_id, shown, shown_name
 from kaosmem.retrieval import BM25Ranker, Ranker
 from kaosmem.stores.expiry import Expiries
-from kaosmem.types import Item, JSONValue, check_json, check_text
+from kaosmem.types import Item, JSONValue, check_json, check_metadata, check_text
 
 _Shelf = tuple[str, str]
 
@@ -47,49 +47,137 @@ class ShortTermMemory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One text that a long-term memory found.
+    """One fact of a long-term memory, in one version.
 
     score: how well it matches the query, higher is better; 0 if there was no query.
-    metadata: `timestamp`, the time of saving in ISO 8601, and more if the store knows more.
+    key: facts with one key are versions of one fact. The default is the id of the first version.
+    saved_at: when the store learned it, in UTC. superseded_at: when the store learned the next version; None if it is
+        the live version.
+    metadata: as it was saved. `timestamp` says when the fact began to hold, in ISO 8601; the default is `saved_at`.
+    until: when the fact ceased to hold, which is the earliest `since` of a later version; None if it is live.
     """
 
     content: str = field(repr=False)
     score: float
     id: str
-    metadata: Mapping[str, JSONValue] = field(default_factory=dict, repr=False)
+    key: str
+    saved_at: datetime
+    metadata: Mapping[str, JSONValue] = field(repr=False)
+    superseded_at: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def since(self) -> datetime:
+        """Return when the fact began to hold, in UTC."""
+        return fact_time(self.metadata) or self.saved_at
 
 
 @runtime_checkable
 class LongTermMemory(Protocol):
-    """Texts by agent and namespace, found by a query.
+    """Facts by agent and namespace, found by a query.
 
-    agent_id, namespace: any text of 1 to 256 characters without control characters. Different ones never collide.
+    A fact has versions. A new version supersedes the one before, which stays readable and is found on request only.
+    agent_id, namespace, key: any text of 1 to 256 characters without control characters. Different ones never collide.
     All methods raise InvalidNameError for these.
     """
 
-    async def save(self, agent_id: str, content: str, namespace: str = "default", ttl: float | None = None) -> str:
-        """Save a text and return its new id; the same text again is another memory.
+    async def save(
+        self,
+        agent_id: str,
+        content: str,
+        namespace: str = "default",
+        ttl: float | None = None,
+        *,
+        key: str | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> str:
+        """Save a fact and return its new id. The same text again is another fact.
 
-        ttl: seconds until it is gone, None for never.
-        Raises InvalidContentError for the text and InvalidArgumentError for the ttl.
+        If the namespace has facts with this key, the new one supersedes the live one, in one step.
+        ttl: seconds until it is gone, None for never. A version that is gone brings no earlier one back.
+        key: names the fact. The default is the new id.
+        metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in ISO 8601; a time
+            without a zone is in UTC. The default is now.
+        Raises InvalidContentError for the text and the metadata, and InvalidArgumentError for the ttl.
         """
         ...
 
-    async def search(self, agent_id: str, query: str, namespace: str = "default", limit: int = 5) -> list[Memory]:
-        """Return at most `limit` memories that answer the query, best first; of equal ones the newest first."""
+    async def update(
+        self,
+        agent_id: str,
+        memory_id: str,
+        content: str,
+        namespace: str = "default",
+        ttl: float | None = None,
+        *,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> str:
+        """Save a new version of the fact that has this version, and return the new version's id.
+
+        This is `save` with the fact's key. The metadata and the ttl of earlier versions are not carried over.
+        Raises UnknownItemError for an id that the namespace does not have, and as `save`.
+        """
+        ...
+
+    async def search(
+        self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
+    ) -> list[Memory]:
+        """Return at most `limit` facts that answer the query, best first; of equal ones the newest first.
+
+        superseded: whether superseded versions are searched, too. The limit counts the versions that are returned.
+        """
+        ...
+
+    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Memory]:
+        """Return all versions of a fact that are not deleted or expired, in the order in which they were saved.
+
+        key: the fact's key; without one, the id of its first version. An unknown fact has no versions.
+        """
         ...
 
     async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Memory | None:
-        """Return a memory, None where there is none of that id."""
+        """Return a version of a fact, superseded or not; None if the namespace has none with this id."""
         ...
 
     async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
-        """Delete a memory if it is there."""
+        """Delete a version of a fact, if it exists. Its other versions stay as they are."""
         ...
 
     async def clear(self, agent_id: str, namespace: str = "default") -> None:
-        """Delete all memories of an agent in a namespace."""
+        """Delete all facts of an agent in a namespace."""
         ...
+
+
+def fact_metadata(metadata: Mapping[str, JSONValue] | None, saved_at: datetime) -> dict[str, JSONValue]:
+    """Return a copy of a fact's metadata with its `timestamp`. Raises InvalidContentError.
+
+    >>> fact_metadata({"source": "session_5"}, datetime(2026, 1, 1, tzinfo=UTC))
+    {'source': 'session_5', 'timestamp': '2026-01-01T00:00:00+00:00'}
+    """
+    checked = check_metadata(metadata)
+    if "timestamp" in checked:
+        if fact_time(checked) is None:
+            raise InvalidContentError(
+                f"timestamp is {shown_name(checked['timestamp'])}; give a time in ISO 8601, such as '2024-05-07', "
+                "or leave it out"
+            )
+    else:
+        checked["timestamp"] = saved_at.isoformat()
+    return checked
+
+
+def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
+    """Return the `timestamp` of metadata in UTC, which a time without a zone is taken for; None if it is no time.
+
+    >>> fact_time({"timestamp": "2024-05-07"})
+    datetime.datetime(2024, 5, 7, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    stated = metadata.get("timestamp")
+    try:
+        time = datetime.fromisoformat(stated) if isinstance(stated, str) else None
+        return time and (time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC))
+    except (ValueError, OverflowError):
+        return None
 
 
 class InMemoryShortTermMemory:
@@ -128,14 +216,17 @@ def check_state(state: object) -> dict[str, JSONValue]:
 
 
 class InMemoryLongTermMemory:
-    """A LongTermMemory in this process. It finds texts by their words.
+    """A LongTermMemory in this process. It finds facts by their words.
 
-    ranker: orders the memories for a query. clock: returns times with a zone. rng: source of ids.
+    ranker: orders the facts for a query. clock: returns times with a zone. rng: source of ids.
 
     >>> facts = InMemoryLongTermMemory()
-    >>> fact_id = await facts.save("analyst", "The customer prefers calls.")
-    >>> [memory.content for memory in await facts.search("analyst", "customer")]
-    ['The customer prefers calls.']
+    >>> old_id = await facts.save("analyst", "The customer prefers calls.", key="contact")
+    >>> new_id = await facts.save("analyst", "The customer prefers letters.", key="contact")
+    >>> [fact.content for fact in await facts.search("analyst", "customer")]
+    ['The customer prefers letters.']
+    >>> [fact.content for fact in await facts.versions("analyst", "contact")]
+    ['The customer prefers calls.', 'The customer prefers letters.']
     """
 
     def __init__(
@@ -143,24 +234,52 @@ class InMemoryLongTermMemory:
     ) -> None:
         self._ranker = ranker or BM25Ranker()
         self._rng: random.Random = rng or random.SystemRandom()
-        self._shelves: dict[_Shelf, _Memories] = {}
+        self._shelves: dict[_Shelf, _Facts] = {}
         self._expiries: Expiries[tuple[_Shelf, str]] = Expiries(clock)
 
-    async def save(self, agent_id: str, content: str, namespace: str = "default", ttl: float | None = None) -> str:
-        key, text = _shelf_key(agent_id, namespace), check_text(content, "content")
-        memory_id = f"{self._rng.getrandbits(128):032x}"
-        self._expiries.set((key, memory_id), ttl)
-        shelf = self._shelf(key)
-        if shelf is None:
-            shelf = self._shelves[key] = _Memories(self._ranker)
-        shelf.add(memory_id, text, self._expiries.clock())
-        return memory_id
+    async def save(
+        self,
+        agent_id: str,
+        content: str,
+        namespace: str = "default",
+        ttl: float | None = None,
+        *,
+        key: str | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> str:
+        shelf_key = _shelf_key(agent_id, namespace)
+        named = None if key is None else check_id(key, "key")
+        return self._save(shelf_key, content, ttl, named, metadata)
 
-    async def search(self, agent_id: str, query: str, namespace: str = "default", limit: int = 5) -> list[Memory]:
+    async def update(
+        self,
+        agent_id: str,
+        memory_id: str,
+        content: str,
+        namespace: str = "default",
+        ttl: float | None = None,
+        *,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> str:
+        shelf_key = _shelf_key(agent_id, namespace)
+        shelf, memory_id = self._shelf(shelf_key), check_id(memory_id, "memory id")
+        known = shelf.get(memory_id) if shelf else None
+        if known is None:
+            raise unknown_fact(memory_id, namespace)
+        return self._save(shelf_key, content, ttl, known.key, metadata)
+
+    async def search(
+        self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
+    ) -> list[Memory]:
         shelf = self._shelf(_shelf_key(agent_id, namespace))
         check_text(query, "query")
         check_count(limit, "limit")
-        return shelf.search(query, limit) if shelf else []
+        return shelf.search(query, limit, superseded=superseded) if shelf else []
+
+    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Memory]:
+        shelf = self._shelf(_shelf_key(agent_id, namespace))
+        check_id(key, "key")
+        return shelf.versions(key) if shelf else []
 
     async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Memory | None:
         shelf = self._shelf(_shelf_key(agent_id, namespace))
@@ -177,7 +296,25 @@ class InMemoryLongTermMemory:
             for memory_id in shelf.ids:
                 self._expiries.discard((key, memory_id))
 
-    def _shelf(self, key: _Shelf) -> _Memories | None:
+    def _save(
+        self,
+        shelf_key: _Shelf,
+        content: str,
+        ttl: float | None,
+        key: str | None,
+        metadata: Mapping[str, JSONValue] | None,
+    ) -> str:
+        text, saved_at = check_text(content, "content"), self._expiries.clock().astimezone(UTC)
+        checked = fact_metadata(metadata, saved_at)
+        memory_id = f"{self._rng.getrandbits(128):032x}"
+        self._expiries.set((shelf_key, memory_id), ttl)
+        shelf = self._shelf(shelf_key)
+        if shelf is None:
+            shelf = self._shelves[shelf_key] = _Facts(self._ranker)
+        shelf.add(Memory(text, 0.0, memory_id, key or memory_id, saved_at, checked))
+        return memory_id
+
+    def _shelf(self, key: _Shelf) -> _Facts | None:
         for due, memory_id in self._expiries.pop_due():
             self._delete(due, memory_id)
         return self._shelves.get(key)
@@ -190,38 +327,62 @@ class InMemoryLongTermMemory:
                 del self._shelves[key]
 
 
-class _Memories:
-    """The memories of one agent in one namespace, with their index."""
+class _Facts:
+    """The facts of one agent in one namespace, with their index."""
 
     def __init__(self, ranker: Ranker) -> None:
         self.ids: dict[str, int] = {}
-        self._items: dict[int, Item] = {}
+        self._facts: dict[int, Memory] = {}
+        self._of_key: dict[str, list[int]] = {}
+        self._live: set[int] = set()
         self._index = ranker.index()
         self._ordinals = count()
 
-    def add(self, memory_id: str, text: str, saved_at: datetime) -> None:
+    def add(self, fact: Memory) -> None:
         ordinal = next(self._ordinals)
-        item = Item(memory_id, "memories", "user", text, 0, saved_at)
-        self._index.add([(ordinal, item)])
-        self.ids[memory_id], self._items[ordinal] = ordinal, item
+        self._index.add([(ordinal, Item(fact.id, "memories", "user", fact.content, 0, fact.saved_at))])
+        versions = self._of_key.setdefault(fact.key, [])
+        for at in versions:
+            earlier = self._facts[at]
+            if earlier.until is None or fact.since < earlier.until:
+                superseded_at = earlier.superseded_at or fact.saved_at
+                self._facts[at] = replace(earlier, superseded_at=superseded_at, until=fact.since)
+        self._live.difference_update(versions)
+        versions.append(ordinal)
+        self.ids[fact.id], self._facts[ordinal] = ordinal, fact
+        self._live.add(ordinal)
 
     def remove(self, memory_id: str) -> None:
         ordinal = self.ids.pop(memory_id)
         self._index.remove(ordinal)
-        del self._items[ordinal]
+        self._live.discard(ordinal)
+        fact = self._facts.pop(ordinal)
+        self._of_key[fact.key].remove(ordinal)
+        if not self._of_key[fact.key]:
+            del self._of_key[fact.key]
 
     def get(self, memory_id: str) -> Memory | None:
         ordinal = self.ids.get(memory_id)
-        return None if ordinal is None else _memory(self._items[ordinal], 0.0)
+        return None if ordinal is None else _copy(self._facts[ordinal])
 
-    def search(self, query: str, limit: int) -> list[Memory]:
-        found = self._index.rank(query, min(limit, len(self._items)))
-        return [_memory(self._items[ordinal], score) for ordinal, score in found]
+    def versions(self, key: str) -> list[Memory]:
+        return [_copy(self._facts[ordinal]) for ordinal in self._of_key.get(key, ())]
+
+    def search(self, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+        among = None if superseded or len(self._live) == len(self._facts) else self._live
+        found = self._index.rank(query, min(limit, len(self._facts)), among=among)
+        return [_copy(self._facts[ordinal], score) for ordinal, score in found]
 
 
-def _memory(item: Item, score: float) -> Memory:
-    content: Any = item.content
-    return Memory(content, score, item.id, {"timestamp": item.created_at.isoformat()})
+def _copy(fact: Memory, score: float = 0.0) -> Memory:
+    return replace(fact, score=score, metadata=copy.deepcopy(fact.metadata))
+
+
+def unknown_fact(memory_id: str, namespace: str) -> UnknownItemError:
+    """Return the error of a fact that a namespace does not have."""
+    return UnknownItemError(
+        f"namespace {shown(namespace)} has no fact {shown(memory_id)}; it may have expired; save it anew"
+    )
 
 
 def _shelf_key(agent_id: str, namespace: str) -> _Shelf:

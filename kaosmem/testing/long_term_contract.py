@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from kaosmem.errors import InvalidArgumentError, InvalidContentError, InvalidNameError
+from kaosmem.errors import InvalidArgumentError, InvalidContentError, InvalidNameError, UnknownItemError
 from kaosmem.stores.memory import LongTermMemory, Memory
 from kaosmem.testing.store_contract import (
     IDS,
@@ -28,66 +29,149 @@ _FACTS = (
     "Kant was born in Königsberg.",
     "Invoices are paid within thirty days.",
 )
-_shelves = st.sampled_from([("a", "b:a"), ("a:b", "a"), ("A", "b:a")])
+_TIMES = {
+    "2024-05-07": datetime(2024, 5, 7, tzinfo=UTC),
+    "2025-01-01T09:30:00": datetime(2025, 1, 1, 9, 30, tzinfo=UTC),
+    "2025-06-30T23:30:00-02:00": datetime(2025, 7, 1, 1, 30, tzinfo=UTC),
+}
+_shelves = st.sampled_from([("a", "b:a"), ("a:b", "a"), ("A", "b:a"), ("a", "b:A")])
+_contents = st.sampled_from(_FACTS) | st.sampled_from(_FACTS) | texts
+_lives = st.sampled_from([None, None, 1, 2])
+_keys = st.sampled_from([None, "address", "address", "Address"])
+_metadata = st.fixed_dictionaries(
+    {}, optional={"timestamp": st.sampled_from([*_TIMES]), "source": texts, "n": st.integers(0, 9)}
+)
+
+
+@dataclass
+class _Fact:
+    """A version of a fact, as plain values. gone: the time from which it is not read; -1 once it is deleted."""
+
+    shelf: tuple[str, str]
+    key: str
+    content: str
+    since: datetime
+    metadata: dict[str, Any]
+    gone: float
+    until: datetime | None = None
 
 
 class LongTermMachine(StoreMachine[LongTermMemory]):
-    """Memories as dicts of texts and the time when they are gone."""
+    """Facts as plain values in the order in which they were saved, and the time when each is gone."""
 
     def __init__(self, contract: StoreContract[LongTermMemory]) -> None:
         super().__init__(contract)
-        self.memories: dict[str, tuple[tuple[str, str], str, float]] = {}
+        self.facts: dict[str, _Fact] = {}
         self.now = 0.0
 
-    @rule(shelf=_shelves, content=texts | st.sampled_from(_FACTS), lives=st.sampled_from([None, None, 1, 2]))
-    def save(self, shelf: tuple[str, str], content: str, lives: int | None) -> None:
+    @rule(shelf=_shelves, content=_contents, lives=_lives, key=_keys, metadata=_metadata)
+    def save(
+        self, shelf: tuple[str, str], content: str, lives: int | None, key: str | None, metadata: dict[str, Any]
+    ) -> None:
         ttl = None if lives is None else lives * self.contract.ttl_s
-        memory_id = self.ask(self.store.save(shelf[0], content, namespace=shelf[1], ttl=ttl))
-        assert memory_id not in self.memories
-        self.memories[memory_id] = shelf, content, self.now + (lives or float("inf"))
+        saving = self.store.save(shelf[0], content, namespace=shelf[1], ttl=ttl, key=key, metadata=metadata)
+        self._saved(self.ask(saving), shelf, content, lives, key, metadata)
 
-    @precondition(lambda self: any(gone < float("inf") for _, _, gone in self.memories.values()))
+    @precondition(lambda self: self.facts)
+    @rule(which=st.integers(0, 99), content=_contents, lives=_lives, metadata=_metadata)
+    def update(self, which: int, content: str, lives: int | None, metadata: dict[str, Any]) -> None:
+        ttl = None if lives is None else lives * self.contract.ttl_s
+        memory_id = self._one(which)
+        fact = self.facts[memory_id]
+        agent, namespace = fact.shelf
+        updating = self.store.update(agent, memory_id, content, namespace=namespace, ttl=ttl, metadata=metadata)
+        if fact.gone > self.now:
+            self._saved(self.ask(updating), fact.shelf, content, lives, fact.key, metadata)
+        else:
+            self.ask(refuses(UnknownItemError, updating))
+
+    @precondition(lambda self: any(fact.gone < float("inf") for fact in self.facts.values()))
     @rule()
     def wait(self) -> None:
         self.now += 1
         self.ask(self.contract.wait(self.contract.ttl_s))
 
-    @precondition(lambda self: self.memories)
+    @precondition(lambda self: self.facts)
     @rule(which=st.integers(0, 99), shelf=_shelves)
     def look_elsewhere(self, which: int, shelf: tuple[str, str]) -> None:
-        memory_id = [*self.memories][which % len(self.memories)]
-        if self.memories[memory_id][0] != shelf:
+        memory_id = self._one(which)
+        if self.facts[memory_id].shelf != shelf:
             assert self.ask(self.store.get(shelf[0], memory_id, namespace=shelf[1])) is None
 
-    @precondition(lambda self: self.memories)
-    @rule(which=st.integers(0, 99), shelf=_shelves, own=st.booleans())
+    @precondition(lambda self: self.facts)
+    @rule(which=st.integers(0, 99), shelf=_shelves, own=st.sampled_from([True, True, False]))
     def delete(self, which: int, shelf: tuple[str, str], own: bool) -> None:
-        memory_id = [*self.memories][which % len(self.memories)]
-        shelf = self.memories[memory_id][0] if own else shelf
+        memory_id = self._one(which)
+        shelf = self.facts[memory_id].shelf if own else shelf
         self.ask(self.store.delete(shelf[0], memory_id, namespace=shelf[1]))
-        if self.memories[memory_id][0] == shelf:
-            self.memories[memory_id] = shelf, "", -1.0
+        if self.facts[memory_id].shelf == shelf:
+            self.facts[memory_id].gone = -1.0
 
+    @precondition(lambda self: sum(fact.gone > self.now for fact in self.facts.values()) > 3)
     @rule(shelf=_shelves)
     def clear(self, shelf: tuple[str, str]) -> None:
         self.ask(self.store.clear(shelf[0], namespace=shelf[1]))
-        self.memories |= {each: (at, "", -1.0) for each, (at, _, _) in self.memories.items() if at == shelf}
+        for fact in self.facts.values():
+            if fact.shelf == shelf:
+                fact.gone = -1.0
 
-    @rule(shelf=_shelves, fact=st.sampled_from(_FACTS), limit=st.integers(0, 4))
-    def search(self, shelf: tuple[str, str], fact: str, limit: int) -> None:
-        found = self.ask(self.store.search(shelf[0], fact, namespace=shelf[1], limit=limit))
-        known = {each: text for each, (at, text, gone) in self.memories.items() if at == shelf and gone > self.now}
+    @precondition(lambda self: self.facts)
+    @rule(which=st.integers(0, 99), limit=st.integers(0, 4), superseded=st.sampled_from([False, False, True]))
+    def search(self, which: int, limit: int, superseded: bool) -> None:
+        fact = self.facts[self._one(which)]
+        shelf, asked = fact.shelf, fact.content if fact.content in _FACTS else _FACTS[0]
+        searching = self.store.search(shelf[0], asked, namespace=shelf[1], limit=limit, superseded=superseded)
+        found = self.ask(searching)
+        known = {each: fact.content for each, fact in self._held(shelf).items() if superseded or fact.until is None}
         assert all(known[memory.id] == memory.content for memory in found)
         assert [memory.score for memory in found] == sorted((memory.score for memory in found), reverse=True)
         assert len({memory.id for memory in found}) == len(found) <= limit
-        exact = sum(text == fact for text in known.values())
-        assert [memory.content for memory in found[:exact]] == [fact] * min(exact, limit)
+        exact = sum(text == asked for text in known.values())
+        assert [memory.content for memory in found[:exact]] == [asked] * min(exact, limit)
 
     @invariant()
-    def memories_are_what_was_saved(self) -> None:
-        for memory_id, (at, text, gone) in self.memories.items():
-            memory = self.ask(self.store.get(at[0], memory_id, namespace=at[1]))
-            assert (memory and memory.content) == (text if gone > self.now else None)
+    def facts_are_what_was_saved(self) -> None:
+        for memory_id, fact in self.facts.items():
+            memory = self.ask(self.store.get(fact.shelf[0], memory_id, namespace=fact.shelf[1]))
+            assert (memory and memory.content) == (fact.content if fact.gone > self.now else None)
+
+    @invariant()
+    def versions_are_what_was_saved_in_order(self) -> None:
+        for shelf, key in {(fact.shelf, fact.key) for fact in self.facts.values()}:
+            listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
+            held = {each: fact for each, fact in self._held(shelf).items() if fact.key == key}
+            assert [memory.id for memory in listed] == [*held]
+            assert [memory.key for memory in listed] == [key] * len(held)
+            assert [memory.since for memory in listed] == [fact.since for fact in held.values()]
+            assert [memory.until for memory in listed] == [fact.until for fact in held.values()]
+            assert [memory.superseded_at is None for memory in listed] == [not fact.until for fact in held.values()]
+            for memory, fact in zip(listed, held.values(), strict=True):
+                assert {**memory.metadata, **fact.metadata} == memory.metadata
+
+    def _one(self, which: int) -> str:
+        return [*self.facts][which % len(self.facts)]
+
+    def _held(self, shelf: tuple[str, str]) -> dict[str, _Fact]:
+        return {each: fact for each, fact in self.facts.items() if fact.shelf == shelf and fact.gone > self.now}
+
+    def _saved(
+        self,
+        memory_id: str,
+        shelf: tuple[str, str],
+        content: str,
+        lives: int | None,
+        key: str | None,
+        metadata: dict[str, Any],
+    ) -> None:
+        assert memory_id not in self.facts
+        memory = self.ask(self.store.get(shelf[0], memory_id, namespace=shelf[1]))
+        assert memory is not None
+        since, key = memory.since, key or memory_id
+        assert since == (_TIMES[metadata["timestamp"]] if "timestamp" in metadata else memory.saved_at)
+        for fact in self.facts.values():
+            if (fact.shelf, fact.key) == (shelf, key):
+                fact.until = since if fact.until is None else min(fact.until, since)
+        self.facts[memory_id] = _Fact(shelf, key, content, since, metadata, self.now + (lives or float("inf")))
 
 
 class LongTermContract(StoreContract[LongTermMemory]):
@@ -112,7 +196,8 @@ class LongTermContract(StoreContract[LongTermMemory]):
         for fact, memory_id in saved.items():
             found = await store.search("a", fact)
             assert (found[0].content, found[0].id) == (fact, memory_id)
-            assert datetime.fromisoformat(found[0].metadata["timestamp"]).tzinfo
+            assert datetime.fromisoformat(found[0].metadata["timestamp"]) == found[0].saved_at
+            assert found[0].saved_at.utcoffset() == timedelta()
             assert [memory.score for memory in found] == sorted((m.score for m in found), reverse=True)
 
     async def test_a_search_returns_at_most_the_limit(self, store: LongTermMemory) -> None:
@@ -125,6 +210,115 @@ class LongTermContract(StoreContract[LongTermMemory]):
         bad: Any
         for bad in (-1, 1.5, "5", True, None):
             await refuses(InvalidArgumentError, store.search("a", "invoice", limit=bad))
+
+    async def test_a_new_fact_supersedes_the_live_one_of_its_key(self, store: LongTermMemory) -> None:
+        """The earlier one is found on request only. Both are versions of the key, oldest first, with their times."""
+        metadata = {"timestamp": "2024-05-07", "source": "session_5", "speaker": "Emi"}
+        old = await store.save("a", "Emi lives in Oslo.", key="address", metadata=metadata)
+        new = await store.save("a", "Emi lives in Bergen.", key="address", metadata={"timestamp": "2025-01-01"})
+        assert [each.id for each in await store.search("a", "Where does Emi live?")] == [new]
+        every = await store.search("a", "Where does Emi live?", superseded=True)
+        assert {each.id for each in every} == {old, new}
+        first, second = await store.versions("a", "address")
+        assert (first.id, first.content, first.key, dict(first.metadata)) == (
+            old,
+            "Emi lives in Oslo.",
+            "address",
+            metadata,
+        )
+        assert (first.since, first.until) == (datetime(2024, 5, 7, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC))
+        assert (first.saved_at <= second.saved_at) and first.superseded_at == second.saved_at
+        assert (second.id, second.since, second.until, second.superseded_at) == (
+            new,
+            datetime(2025, 1, 1, tzinfo=UTC),
+            None,
+            None,
+        )
+        assert await store.get("a", old) == first
+        assert [replace(each, score=0.0) for each in every if each.id == old] == [first]
+
+    async def test_an_update_is_a_new_version(self, store: LongTermMemory) -> None:
+        """It may be made of any version, with or without a key, and has its own metadata and time to live."""
+        first = await store.save("a", "Invoices are paid within thirty days.", metadata={"source": "msa.pdf"})
+        second = await store.update("a", first, "Invoices are paid within sixty days.", metadata={"page": 2})
+        third = await store.update("a", first, "Invoices are paid within ninety days.", "default", self.ttl_s)
+        versions = await store.versions("a", first)
+        assert [each.id for each in versions] == [first, second, third]
+        assert [each.superseded_at is None for each in versions] == [False, False, True]
+        assert [{**each.metadata, "timestamp": ""} for each in versions] == [
+            {"source": "msa.pdf", "timestamp": ""},
+            {"page": 2, "timestamp": ""},
+            {"timestamp": ""},
+        ]
+        assert [each.id for each in await store.search("a", "When are invoices paid?")] == [third]
+        await self.wait(self.ttl_s)
+        assert [each.id for each in await store.versions("a", first)] == [first, second]
+        assert await store.search("a", "When are invoices paid?") == []
+        for unknown in (third, "no such id"):
+            await refuses(UnknownItemError, store.update("a", unknown, _FACTS[0]))
+        await refuses(UnknownItemError, store.update("a", first, _FACTS[0], "elsewhere"))
+        await refuses(UnknownItemError, store.update("b", first, _FACTS[0]))
+        assert len(await store.versions("a", first)) == 2
+
+    async def test_a_version_that_is_gone_brings_none_back(self, store: LongTermMemory) -> None:
+        """When the live version is deleted, the earlier one stays superseded, with the same end."""
+        old = await store.save("a", _FACTS[0], key="k", metadata={"timestamp": "2024-05-07"})
+        new = await store.save("a", _FACTS[0], key="k", metadata={"timestamp": "2025-01-01"})
+        before = await store.get("a", old)
+        await store.delete("a", new)
+        assert await store.search("a", _FACTS[0]) == []
+        assert await store.versions("a", "k") == [before]
+        await store.clear("a")
+        assert await store.versions("a", "k") == []
+        await store.save("a", _FACTS[0], key="k")
+        assert [each.superseded_at for each in await store.versions("a", "k")] == [None]
+
+    async def test_a_fact_told_late_holds_from_its_own_time(self, store: LongTermMemory) -> None:
+        """The version that is saved last is live. It ends those before it when it began to hold, not earlier."""
+        times = ["2024-01-01", "2026-01-01", "2025-01-01"]
+        for time in times:
+            await store.save("a", f"Emi's flat, as of {time}.", key="flat", metadata={"timestamp": time})
+        versions = await store.versions("a", "flat")
+        assert [each.metadata["timestamp"] for each in versions] == times
+        assert [each.until and each.until.year for each in versions] == [2025, 2025, None]
+        assert [each.superseded_at for each in versions[:2]] == [each.saved_at for each in versions[1:]]
+
+    async def test_keys_are_kept_apart(self, store: LongTermMemory) -> None:
+        """A key supersedes nothing of another key, namespace or agent."""
+        for agent, namespace in PAIRS:
+            for key in IDS:
+                await store.save(agent, _FACTS[0], namespace=namespace, key=key)
+        for agent, namespace in PAIRS:
+            found = await store.search(agent, _FACTS[0], namespace=namespace, limit=99)
+            assert {each.key for each in found} == {*IDS}
+            for key in IDS:
+                assert len(await store.versions(agent, key, namespace=namespace)) == 1
+            assert await store.versions(agent, "another", namespace=namespace) == []
+
+    async def test_one_of_many_writers_of_a_key_is_live(self, store: LongTermMemory) -> None:
+        """A hundred versions that are saved at once are all there, and each ends where the next begins."""
+        saved = await asyncio.gather(*(store.save("a", f"Invoice {number}.", key="k") for number in range(100)))
+        versions = await store.versions("a", "k")
+        assert {each.id for each in versions} == {*saved}
+        assert [each.superseded_at for each in versions[:-1]] == [each.saved_at for each in versions[1:]]
+        assert versions[-1].superseded_at is None
+        assert [each.id for each in await store.search("a", "invoice", limit=200)] == [versions[-1].id]
+
+    async def test_metadata_that_json_cannot_hold_are_refused(self, store: LongTermMemory) -> None:
+        """So is a timestamp that is no time; nothing is saved or superseded."""
+        live = await store.save("a", _FACTS[0], key="k")
+        bad: Any
+        for bad in (
+            {"a": float("nan")},
+            {"a": {1}},
+            {1: "a"},
+            "text",
+            *({"timestamp": each} for each in ("yesterday", "2024-13-01", 5, None, "0001-01-01T00:00+14:00")),
+        ):
+            await refuses(InvalidContentError, store.save("a", _FACTS[1], key="k", metadata=bad))
+            await refuses(InvalidContentError, store.update("a", live, _FACTS[1], metadata=bad))
+        assert [each.id for each in await store.versions("a", "k")] == [live]
+        assert [each.superseded_at for each in await store.versions("a", "k")] == [None]
 
     async def test_the_same_text_twice_is_two_memories(self, store: LongTermMemory) -> None:
         """Deleting one leaves the other."""
@@ -160,11 +354,15 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert [memory.id for memory in await store.search("a", _FACTS[0], limit=1)] == [lasting]
 
     async def test_a_time_to_live_that_is_none_is_refused(self, store: LongTermMemory) -> None:
-        """And nothing is saved."""
+        """Nothing is saved or superseded."""
         bad: Any
+        live = await store.save("a", _FACTS[1], key="k")
         for bad in (0, -1, float("nan"), float("inf"), "60", True):
             await refuses(InvalidArgumentError, store.save("a", _FACTS[0], ttl=bad))
+            await refuses(InvalidArgumentError, store.save("a", _FACTS[0], ttl=bad, key="k"))
+            await refuses(InvalidArgumentError, store.update("a", live, _FACTS[0], ttl=bad))
         assert await store.search("a", _FACTS[0]) == []
+        assert [each.superseded_at for each in await store.versions("a", "k")] == [None]
 
     async def test_neighbours_are_kept_apart(self, store: LongTermMemory) -> None:
         """Ids that resemble each other, or would if they were joined, are different shelves."""
@@ -193,8 +391,14 @@ class LongTermContract(StoreContract[LongTermMemory]):
                 await refuses(InvalidNameError, store.get(agent, "id", namespace=namespace))
                 await refuses(InvalidNameError, store.delete(agent, "id", namespace=namespace))
                 await refuses(InvalidNameError, store.clear(agent, namespace=namespace))
+                await refuses(InvalidNameError, store.update(agent, "id", _FACTS[0], namespace=namespace))
+                await refuses(InvalidNameError, store.versions(agent, "key", namespace=namespace))
             await refuses(InvalidNameError, store.get("a", bad))
             await refuses(InvalidNameError, store.delete("a", bad))
+            await refuses(InvalidNameError, store.update("a", bad, _FACTS[0]))
+            await refuses(InvalidNameError, store.versions("a", bad))
+            if bad is not None:
+                await refuses(InvalidNameError, store.save("a", _FACTS[0], key=bad))
 
     async def test_texts_come_back_unchanged(self, store: LongTermMemory) -> None:
         """In any script, empty, and very long."""
@@ -212,8 +416,10 @@ class LongTermContract(StoreContract[LongTermMemory]):
     async def test_what_is_no_text_is_refused(self, store: LongTermMemory) -> None:
         """As content and as query."""
         bad: Any
+        memory_id = await store.save("a", _FACTS[0])
         for bad in ("\ud800", b"text", None, ["text"]):
             await refuses(InvalidContentError, store.save("a", bad))
+            await refuses(InvalidContentError, store.update("a", memory_id, bad))
             await refuses(InvalidContentError, store.search("a", bad))
 
     async def test_no_memory_is_lost_among_many_writers(self, store: LongTermMemory) -> None:
@@ -223,11 +429,15 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert {each.id for each in await store.search("a", "invoice paid", limit=200)} == {*saved}
 
     async def test_what_is_returned_is_not_the_store(self, store: LongTermMemory) -> None:
-        """Changing the metadata of what was found changes nothing that is stored."""
-        memory_id = await store.save("a", _FACTS[0])
-        for memory in [await store.get("a", memory_id), *await store.search("a", _FACTS[0])]:
+        """Changing metadata that were given or found changes nothing that is stored."""
+        given: dict[str, Any] = {"tags": ["lease"]}
+        memory_id = await store.save("a", _FACTS[0], metadata=given)
+        given["tags"].append("forged")
+        found = [await store.get("a", memory_id), *await store.search("a", _FACTS[0])]
+        for memory in [*found, *await store.versions("a", memory_id)]:
             assert isinstance(memory, Memory)
             memory.metadata["forged"] = True  # type: ignore[index]
+            memory.metadata["tags"].append("forged")
         again = await store.get("a", memory_id)
         assert again is not None
-        assert "forged" not in again.metadata
+        assert (again.metadata["tags"], "forged" in again.metadata) == (["lease"], False)

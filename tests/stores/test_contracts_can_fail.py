@@ -115,8 +115,8 @@ class HandsOutItsState(InMemoryShortTermMemory):
 
 
 class KeepsForever(InMemoryLongTermMemory):
-    async def save(self, agent_id, content, namespace="default", ttl=None):
-        memory_id = await super().save(agent_id, content, namespace=namespace, ttl=ttl)
+    async def save(self, agent_id, content, namespace="default", ttl=None, **named):
+        memory_id = await super().save(agent_id, content, namespace=namespace, ttl=ttl, **named)
         self._expiries.discard(((agent_id, namespace), memory_id))
         return memory_id
 
@@ -128,11 +128,75 @@ class GetsFromAnyNamespace(InMemoryLongTermMemory):
 
 
 class SavesATextOnce(InMemoryLongTermMemory):
-    async def save(self, agent_id, content, namespace="default", ttl=None):
+    async def save(self, agent_id, content, namespace="default", ttl=None, **named):
         for memory in await self.search(agent_id, content, namespace=namespace):
             if memory.content == content:
                 return memory.id
-        return await super().save(agent_id, content, namespace=namespace, ttl=ttl)
+        return await super().save(agent_id, content, namespace=namespace, ttl=ttl, **named)
+
+
+class FindsSuperseded(InMemoryLongTermMemory):
+    async def search(self, agent_id, query, namespace="default", limit=5, *, superseded=False):
+        return await super().search(agent_id, query, namespace=namespace, limit=limit, superseded=True)
+
+
+class DeletesTheVersionBefore(InMemoryLongTermMemory):
+    async def save(self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None):
+        before = [] if key is None else await self.versions(agent_id, key, namespace=namespace)
+        saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata)
+        for version in before:
+            await self.delete(agent_id, version.id, namespace=namespace)
+        return saved
+
+
+class BringsTheVersionBeforeBack(InMemoryLongTermMemory):
+    async def delete(self, agent_id, memory_id, namespace="default"):
+        gone = await self.get(agent_id, memory_id, namespace=namespace)
+        await super().delete(agent_id, memory_id, namespace=namespace)
+        if gone and gone.superseded_at is None:
+            for version in (await self.versions(agent_id, gone.key, namespace=namespace))[-1:]:
+                shelf = self._shelves[agent_id, namespace]
+                shelf._live.add(shelf.ids[version.id])
+
+
+class KeysOfAllNamespaces(InMemoryLongTermMemory):
+    async def save(self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None):
+        saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata)
+        for (agent, _), shelf in self._shelves.items():
+            if agent == agent_id and key is not None:
+                shelf._live = {at for at in shelf._live if shelf._facts[at].id == saved or shelf._facts[at].key != key}
+        return saved
+
+
+class ReadsTheLiveThenWrites(InMemoryLongTermMemory):
+    async def save(self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None):
+        saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, metadata=metadata)
+        if key is None:
+            return saved
+        before = await self.versions(agent_id, key, namespace=namespace)
+        await asyncio.sleep(0)
+        shelf = self._shelves[agent_id, namespace]
+        at = shelf.ids[saved]
+        fact = shelf._facts[at] = replace(shelf._facts[at], key=key)
+        shelf._of_key.setdefault(key, []).append(at)
+        for each in before[-1:]:
+            earlier = shelf.ids[each.id]
+            shelf._live.discard(earlier)
+            shelf._facts[earlier] = replace(each, superseded_at=fact.saved_at, until=fact.since)
+        return saved
+
+
+class DatesVersionsByTheirSaving(InMemoryLongTermMemory):
+    async def versions(self, agent_id, key, namespace="default"):
+        listed = await super().versions(agent_id, key, namespace=namespace)
+        return [replace(each, until=each.superseded_at) for each in listed]
+
+
+class UpdateKeepsMetadata(InMemoryLongTermMemory):
+    async def update(self, agent_id, memory_id, content, namespace="default", ttl=None, *, metadata=None):
+        before = await self.get(agent_id, memory_id, namespace=namespace)
+        kept = {**(before.metadata if before else {}), **(metadata or {})} if isinstance(metadata, dict) else metadata
+        return await super().update(agent_id, memory_id, content, namespace=namespace, ttl=ttl, metadata=kept)
 
 
 class KeepsOldTimeToLive(InMemoryFileStore):
@@ -306,6 +370,13 @@ FAULTS: list[tuple[type, type, str]] = [
     (LONG, KeepsForever, "a_memory_is_gone_when_its_time_has_come"),
     (LONG, GetsFromAnyNamespace, "neighbours_are_kept_apart"),
     (LONG, SavesATextOnce, "the_same_text_twice_is_two_memories"),
+    (LONG, FindsSuperseded, "a_new_fact_supersedes_the_live_one_of_its_key"),
+    (LONG, DeletesTheVersionBefore, "a_new_fact_supersedes_the_live_one_of_its_key"),
+    (LONG, BringsTheVersionBeforeBack, "a_version_that_is_gone_brings_none_back"),
+    (LONG, KeysOfAllNamespaces, "keys_are_kept_apart"),
+    (LONG, ReadsTheLiveThenWrites, "one_of_many_writers_of_a_key_is_live"),
+    (LONG, DatesVersionsByTheirSaving, "a_fact_told_late_holds_from_its_own_time"),
+    (LONG, UpdateKeepsMetadata, "an_update_is_a_new_version"),
     (BLOB, KeepsOldTimeToLive, "an_upload_replaces_bytes_and_time_to_live"),
     (BLOB, ForgetsOnDisconnect, "connecting_is_as_often_as_one_likes"),
     (BLOB, IgnoresCase, "neighbours_are_kept_apart"),
@@ -326,7 +397,15 @@ FAULTS: list[tuple[type, type, str]] = [
     (TASKS, ChecksThenWrites, "no_change_is_lost_among_many"),
 ]
 # What only happens among several writers, or to values that were handed out, a machine of one user can't see.
-UNSEEN_BY_MACHINE = {AppendsOneByOne, ReadsThenWrites, HandsOutItsState, EmptyRunIsARun, ChecksThenWrites}
+UNSEEN_BY_MACHINE = {
+    AppendsOneByOne,
+    ReadsThenWrites,
+    HandsOutItsState,
+    EmptyRunIsARun,
+    ChecksThenWrites,
+    ReadsTheLiveThenWrites,
+    BringsTheVersionBeforeBack,
+}
 
 
 def subject(contract: type, store: type) -> Any:
