@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.names import check_id, shown, shown_name
 from kaosmem.retrieval import BM25Ranker, Ranker
 from kaosmem.stores.expiry import Expiries
-from kaosmem.types import Item, JSONValue, check_json, check_metadata, check_text
+from kaosmem.types import Item, JSONValue, Version, aware, check_json, check_metadata, check_text
 
 _Shelf = tuple[str, str]
 
@@ -50,33 +51,24 @@ class Memory:
     """One fact of a long-term memory, in one version.
 
     score: how well it matches the query, higher is better; 0 if there was no query.
+    metadata: as it was saved. `timestamp` says when the fact began to hold, in ISO 8601; the default is the time of
+        saving.
     key: facts with one key are versions of one fact. The default is the id of the first version.
-    saved_at: when the store learned it, in UTC. superseded_at: when the store learned the next version; None if it is
-        the live version.
-    metadata: as it was saved. `timestamp` says when the fact began to hold, in ISO 8601; the default is `saved_at`.
-    until: when the fact ceased to hold, which is the earliest `since` of a later version; None if it is live.
     """
 
     content: str = field(repr=False)
     score: float
     id: str
-    key: str
-    saved_at: datetime
     metadata: Mapping[str, JSONValue] = field(repr=False)
-    superseded_at: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def since(self) -> datetime:
-        """Return when the fact began to hold, in UTC."""
-        return fact_time(self.metadata) or self.saved_at
+    key: str
 
 
 @runtime_checkable
 class LongTermMemory(Protocol):
     """Facts by agent and namespace, found by a query.
 
-    A fact has versions. A new version supersedes the one before, which stays readable and is found on request only.
+    A fact has versions. The version that began to hold last is live, and of those with one time the one saved last.
+    The others are superseded: they stay readable, and are found on request only.
     agent_id, namespace, key: any text of 1 to 256 characters without control characters. Different ones never collide.
     All methods raise InvalidNameError for these.
     """
@@ -93,9 +85,9 @@ class LongTermMemory(Protocol):
     ) -> str:
         """Save a fact and return its new id. The same text again is another fact.
 
-        If the namespace has facts with this key, the new one supersedes the live one, in one step.
         ttl: seconds until it is gone, None for never. A version that is gone brings no earlier one back.
-        key: names the fact. The default is the new id.
+        key: names the fact. If the namespace has facts with this key, the new one is a version of them, and supersedes
+            the live one in one step, unless it began to hold earlier. The default is the new id.
         metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in ISO 8601; a time
             without a zone is in UTC. The default is now.
         Raises InvalidContentError for the text and the metadata, and InvalidArgumentError for the ttl.
@@ -128,9 +120,10 @@ class LongTermMemory(Protocol):
         """
         ...
 
-    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Memory]:
-        """Return all versions of a fact that are not deleted or expired, in the order in which they were saved.
+    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[Memory]]:
+        """Return all versions of a fact that are not deleted or expired, in the order in which they began to hold.
 
+        Each one holds until the next one begins, though that be deleted later. `known_from` is the time of saving.
         key: the fact's key; without one, the id of its first version. An unknown fact has no versions.
         """
         ...
@@ -175,7 +168,7 @@ def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
     stated = metadata.get("timestamp")
     try:
         time = datetime.fromisoformat(stated) if isinstance(stated, str) else None
-        return time and (time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC))
+        return time and aware(time).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
@@ -225,7 +218,7 @@ class InMemoryLongTermMemory:
     >>> new_id = await facts.save("analyst", "The customer prefers letters.", key="contact")
     >>> [fact.content for fact in await facts.search("analyst", "customer")]
     ['The customer prefers letters.']
-    >>> [fact.content for fact in await facts.versions("analyst", "contact")]
+    >>> [version.item.content for version in await facts.versions("analyst", "contact")]
     ['The customer prefers calls.', 'The customer prefers letters.']
     """
 
@@ -276,7 +269,7 @@ class InMemoryLongTermMemory:
         check_count(limit, "limit")
         return shelf.search(query, limit, superseded=superseded) if shelf else []
 
-    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Memory]:
+    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[Memory]]:
         shelf = self._shelf(_shelf_key(agent_id, namespace))
         check_id(key, "key")
         return shelf.versions(key) if shelf else []
@@ -311,7 +304,7 @@ class InMemoryLongTermMemory:
         shelf = self._shelf(shelf_key)
         if shelf is None:
             shelf = self._shelves[shelf_key] = _Facts(self._ranker)
-        shelf.add(Memory(text, 0.0, memory_id, key or memory_id, saved_at, checked))
+        shelf.add(Memory(text, 0.0, memory_id, checked, key or memory_id), saved_at)
         return memory_id
 
     def _shelf(self, key: _Shelf) -> _Facts | None:
@@ -332,46 +325,48 @@ class _Facts:
 
     def __init__(self, ranker: Ranker) -> None:
         self.ids: dict[str, int] = {}
-        self._facts: dict[int, Memory] = {}
-        self._of_key: dict[str, list[int]] = {}
+        self._versions: dict[int, Version[Memory]] = {}
+        self._of_key: dict[str, list[int]] = {}  # in the order in which they began to hold
         self._live: set[int] = set()
         self._index = ranker.index()
         self._ordinals = count()
 
-    def add(self, fact: Memory) -> None:
-        ordinal = next(self._ordinals)
-        self._index.add([(ordinal, Item(fact.id, "memories", "user", fact.content, 0, fact.saved_at))])
-        versions = self._of_key.setdefault(fact.key, [])
-        for at in versions:
-            earlier = self._facts[at]
-            if earlier.until is None or fact.since < earlier.until:
-                superseded_at = earlier.superseded_at or fact.saved_at
-                self._facts[at] = replace(earlier, superseded_at=superseded_at, until=fact.since)
-        self._live.difference_update(versions)
-        versions.append(ordinal)
-        self.ids[fact.id], self._facts[ordinal] = ordinal, fact
-        self._live.add(ordinal)
+    def add(self, fact: Memory, saved_at: datetime) -> None:
+        ordinal, begins = next(self._ordinals), fact_time(fact.metadata) or saved_at
+        self._index.add([(ordinal, Item(fact.id, "memories", "user", fact.content, 0, saved_at))])
+        of_key = self._of_key.setdefault(fact.key, [])
+        place = bisect(of_key, begins, key=lambda at: self._versions[at].valid_from)
+        for at in of_key[:place]:
+            if (ends := self._versions[at].valid_until) is None or begins < ends:
+                self._versions[at] = replace(self._versions[at], valid_until=begins)
+                self._live.discard(at)
+        ends = self._versions[of_key[place]].valid_from if place < len(of_key) else None
+        self.ids[fact.id], self._versions[ordinal] = ordinal, Version(fact, begins, ends, saved_at)
+        of_key.insert(place, ordinal)
+        if ends is None:
+            self._live.add(ordinal)
 
     def remove(self, memory_id: str) -> None:
         ordinal = self.ids.pop(memory_id)
         self._index.remove(ordinal)
         self._live.discard(ordinal)
-        fact = self._facts.pop(ordinal)
-        self._of_key[fact.key].remove(ordinal)
-        if not self._of_key[fact.key]:
-            del self._of_key[fact.key]
+        key = self._versions.pop(ordinal).item.key
+        self._of_key[key].remove(ordinal)
+        if not self._of_key[key]:
+            del self._of_key[key]
 
     def get(self, memory_id: str) -> Memory | None:
         ordinal = self.ids.get(memory_id)
-        return None if ordinal is None else _copy(self._facts[ordinal])
+        return None if ordinal is None else _copy(self._versions[ordinal].item)
 
-    def versions(self, key: str) -> list[Memory]:
-        return [_copy(self._facts[ordinal]) for ordinal in self._of_key.get(key, ())]
+    def versions(self, key: str) -> list[Version[Memory]]:
+        found = (self._versions[ordinal] for ordinal in self._of_key.get(key, ()))
+        return [replace(each, item=_copy(each.item)) for each in found]
 
     def search(self, query: str, limit: int, *, superseded: bool) -> list[Memory]:
-        among = None if superseded or len(self._live) == len(self._facts) else self._live
-        found = self._index.rank(query, min(limit, len(self._facts)), among=among)
-        return [_copy(self._facts[ordinal], score) for ordinal, score in found]
+        among = None if superseded or len(self._live) == len(self._versions) else self._live
+        found = self._index.rank(query, min(limit, len(self._versions)), among=among)
+        return [_copy(self._versions[ordinal].item, score) for ordinal, score in found]
 
 
 def _copy(fact: Memory, score: float = 0.0) -> Memory:

@@ -140,13 +140,12 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         for shelf, key in {(fact.shelf, fact.key) for fact in self.facts.values()}:
             listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
             held = {each: fact for each, fact in self._held(shelf).items() if fact.key == key}
-            assert [memory.id for memory in listed] == [*held]
-            assert [memory.key for memory in listed] == [key] * len(held)
-            assert [memory.since for memory in listed] == [fact.since for fact in held.values()]
-            assert [memory.until for memory in listed] == [fact.until for fact in held.values()]
-            assert [memory.superseded_at is None for memory in listed] == [not fact.until for fact in held.values()]
-            for memory, fact in zip(listed, held.values(), strict=True):
-                assert {**memory.metadata, **fact.metadata} == memory.metadata
+            held = dict(sorted(held.items(), key=lambda each: each[1].since))
+            assert [(version.item.id, version.item.key) for version in listed] == [(each, key) for each in held]
+            assert [version.valid_from for version in listed] == [fact.since for fact in held.values()]
+            assert [version.valid_until for version in listed] == [fact.until for fact in held.values()]
+            for version, fact in zip(listed, held.values(), strict=True):
+                assert {**version.item.metadata, **fact.metadata} == version.item.metadata
 
     def _one(self, which: int) -> str:
         return [*self.facts][which % len(self.facts)]
@@ -164,14 +163,20 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         metadata: dict[str, Any],
     ) -> None:
         assert memory_id not in self.facts
-        memory = self.ask(self.store.get(shelf[0], memory_id, namespace=shelf[1]))
-        assert memory is not None
-        since, key = memory.since, key or memory_id
-        assert since == (_TIMES[metadata["timestamp"]] if "timestamp" in metadata else memory.saved_at)
-        for fact in self.facts.values():
-            if (fact.shelf, fact.key) == (shelf, key):
+        key = key or memory_id
+        listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
+        [version] = [each for each in listed if each.item.id == memory_id]
+        since, fact_of = (
+            version.valid_from,
+            [each for each in self.facts.values() if (each.shelf, each.key) == (shelf, key)],
+        )
+        assert since == (_TIMES[metadata["timestamp"]] if "timestamp" in metadata else version.known_from)
+        for fact in fact_of:
+            if fact.since <= since:
                 fact.until = since if fact.until is None else min(fact.until, since)
-        self.facts[memory_id] = _Fact(shelf, key, content, since, metadata, self.now + (lives or float("inf")))
+        until = min((each.since for each in fact_of if each.since > since and each.gone > self.now), default=None)
+        gone = self.now + (lives or float("inf"))
+        self.facts[memory_id] = _Fact(shelf, key, content, since, metadata, gone, until)
 
 
 class LongTermContract(StoreContract[LongTermMemory]):
@@ -196,8 +201,9 @@ class LongTermContract(StoreContract[LongTermMemory]):
         for fact, memory_id in saved.items():
             found = await store.search("a", fact)
             assert (found[0].content, found[0].id) == (fact, memory_id)
-            assert datetime.fromisoformat(found[0].metadata["timestamp"]) == found[0].saved_at
-            assert found[0].saved_at.utcoffset() == timedelta()
+            [version] = await store.versions("a", memory_id)
+            assert datetime.fromisoformat(found[0].metadata["timestamp"]) == version.known_from == version.valid_from
+            assert version.known_from.utcoffset() == timedelta()
             assert [memory.score for memory in found] == sorted((m.score for m in found), reverse=True)
 
     async def test_a_search_returns_at_most_the_limit(self, store: LongTermMemory) -> None:
@@ -219,23 +225,15 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert [each.id for each in await store.search("a", "Where does Emi live?")] == [new]
         every = await store.search("a", "Where does Emi live?", superseded=True)
         assert {each.id for each in every} == {old, new}
+        assert len(await store.search("a", "Where does Emi live?", limit=1, superseded=True)) == 1
         first, second = await store.versions("a", "address")
-        assert (first.id, first.content, first.key, dict(first.metadata)) == (
-            old,
-            "Emi lives in Oslo.",
-            "address",
-            metadata,
-        )
-        assert (first.since, first.until) == (datetime(2024, 5, 7, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC))
-        assert (first.saved_at <= second.saved_at) and first.superseded_at == second.saved_at
-        assert (second.id, second.since, second.until, second.superseded_at) == (
-            new,
-            datetime(2025, 1, 1, tzinfo=UTC),
-            None,
-            None,
-        )
-        assert await store.get("a", old) == first
-        assert [replace(each, score=0.0) for each in every if each.id == old] == [first]
+        assert first.item == Memory("Emi lives in Oslo.", 0.0, old, metadata, "address")
+        assert (first.valid_from, first.valid_until) == (datetime(2024, 5, 7, tzinfo=UTC), second.valid_from)
+        assert (second.item.id, second.valid_from) == (new, datetime(2025, 1, 1, tzinfo=UTC))
+        assert (first.is_current, second.is_current) == (False, True)
+        assert first.known_from <= second.known_from
+        assert await store.get("a", old) == first.item
+        assert [replace(each, score=0.0) for each in every if each.id == old] == [first.item]
 
     async def test_an_update_is_a_new_version(self, store: LongTermMemory) -> None:
         """It may be made of any version, with or without a key, and has its own metadata and time to live."""
@@ -243,16 +241,16 @@ class LongTermContract(StoreContract[LongTermMemory]):
         second = await store.update("a", first, "Invoices are paid within sixty days.", metadata={"page": 2})
         third = await store.update("a", first, "Invoices are paid within ninety days.", "default", self.ttl_s)
         versions = await store.versions("a", first)
-        assert [each.id for each in versions] == [first, second, third]
-        assert [each.superseded_at is None for each in versions] == [False, False, True]
-        assert [{**each.metadata, "timestamp": ""} for each in versions] == [
+        assert [each.item.id for each in versions] == [first, second, third]
+        assert [each.is_current for each in versions] == [False, False, True]
+        assert [{**each.item.metadata, "timestamp": ""} for each in versions] == [
             {"source": "msa.pdf", "timestamp": ""},
             {"page": 2, "timestamp": ""},
             {"timestamp": ""},
         ]
         assert [each.id for each in await store.search("a", "When are invoices paid?")] == [third]
         await self.wait(self.ttl_s)
-        assert [each.id for each in await store.versions("a", first)] == [first, second]
+        assert [each.item.id for each in await store.versions("a", first)] == [first, second]
         assert await store.search("a", "When are invoices paid?") == []
         for unknown in (third, "no such id"):
             await refuses(UnknownItemError, store.update("a", unknown, _FACTS[0]))
@@ -262,26 +260,25 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_a_version_that_is_gone_brings_none_back(self, store: LongTermMemory) -> None:
         """When the live version is deleted, the earlier one stays superseded, with the same end."""
-        old = await store.save("a", _FACTS[0], key="k", metadata={"timestamp": "2024-05-07"})
+        await store.save("a", _FACTS[0], key="k", metadata={"timestamp": "2024-05-07"})
         new = await store.save("a", _FACTS[0], key="k", metadata={"timestamp": "2025-01-01"})
-        before = await store.get("a", old)
+        before, _ = await store.versions("a", "k")
         await store.delete("a", new)
         assert await store.search("a", _FACTS[0]) == []
         assert await store.versions("a", "k") == [before]
         await store.clear("a")
         assert await store.versions("a", "k") == []
         await store.save("a", _FACTS[0], key="k")
-        assert [each.superseded_at for each in await store.versions("a", "k")] == [None]
+        assert [each.is_current for each in await store.versions("a", "k")] == [True]
 
-    async def test_a_fact_told_late_holds_from_its_own_time(self, store: LongTermMemory) -> None:
-        """The version that is saved last is live. It ends those before it when it began to hold, not earlier."""
-        times = ["2024-01-01", "2026-01-01", "2025-01-01"]
-        for time in times:
-            await store.save("a", f"Emi's flat, as of {time}.", key="flat", metadata={"timestamp": time})
+    async def test_versions_follow_their_own_times(self, store: LongTermMemory) -> None:
+        """A fact that is told late about the past is superseded at once. Of equal times, the last saved is live."""
+        times = ["2024-01-01", "2026-01-01", "2025-01-01", "2026-01-01T01:00:00+01:00"]
+        ids = [await store.save("a", f"Flat {time}.", key="flat", metadata={"timestamp": time}) for time in times]
         versions = await store.versions("a", "flat")
-        assert [each.metadata["timestamp"] for each in versions] == times
-        assert [each.until and each.until.year for each in versions] == [2025, 2025, None]
-        assert [each.superseded_at for each in versions[:2]] == [each.saved_at for each in versions[1:]]
+        assert [each.item.id for each in versions] == [ids[0], ids[2], ids[1], ids[3]]
+        assert [each.valid_until for each in versions] == [*(each.valid_from for each in versions[1:]), None]
+        assert [each.id for each in await store.search("a", "flat")] == [ids[3]]
 
     async def test_keys_are_kept_apart(self, store: LongTermMemory) -> None:
         """A key supersedes nothing of another key, namespace or agent."""
@@ -299,10 +296,9 @@ class LongTermContract(StoreContract[LongTermMemory]):
         """A hundred versions that are saved at once are all there, and each ends where the next begins."""
         saved = await asyncio.gather(*(store.save("a", f"Invoice {number}.", key="k") for number in range(100)))
         versions = await store.versions("a", "k")
-        assert {each.id for each in versions} == {*saved}
-        assert [each.superseded_at for each in versions[:-1]] == [each.saved_at for each in versions[1:]]
-        assert versions[-1].superseded_at is None
-        assert [each.id for each in await store.search("a", "invoice", limit=200)] == [versions[-1].id]
+        assert {each.item.id for each in versions} == {*saved}
+        assert [each.valid_until for each in versions] == [*(each.valid_from for each in versions[1:]), None]
+        assert [each.id for each in await store.search("a", "invoice", limit=200)] == [versions[-1].item.id]
 
     async def test_metadata_that_json_cannot_hold_are_refused(self, store: LongTermMemory) -> None:
         """So is a timestamp that is no time; nothing is saved or superseded."""
@@ -317,8 +313,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         ):
             await refuses(InvalidContentError, store.save("a", _FACTS[1], key="k", metadata=bad))
             await refuses(InvalidContentError, store.update("a", live, _FACTS[1], metadata=bad))
-        assert [each.id for each in await store.versions("a", "k")] == [live]
-        assert [each.superseded_at for each in await store.versions("a", "k")] == [None]
+        assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [(live, True)]
 
     async def test_the_same_text_twice_is_two_memories(self, store: LongTermMemory) -> None:
         """Deleting one leaves the other."""
@@ -362,7 +357,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
             await refuses(InvalidArgumentError, store.save("a", _FACTS[0], ttl=bad, key="k"))
             await refuses(InvalidArgumentError, store.update("a", live, _FACTS[0], ttl=bad))
         assert await store.search("a", _FACTS[0]) == []
-        assert [each.superseded_at for each in await store.versions("a", "k")] == [None]
+        assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [(live, True)]
 
     async def test_neighbours_are_kept_apart(self, store: LongTermMemory) -> None:
         """Ids that resemble each other, or would if they were joined, are different shelves."""
@@ -434,7 +429,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         memory_id = await store.save("a", _FACTS[0], metadata=given)
         given["tags"].append("forged")
         found = [await store.get("a", memory_id), *await store.search("a", _FACTS[0])]
-        for memory in [*found, *await store.versions("a", memory_id)]:
+        for memory in [*found, *(each.item for each in await store.versions("a", memory_id))]:
             assert isinstance(memory, Memory)
             memory.metadata["forged"] = True  # type: ignore[index]
             memory.metadata["tags"].append("forged")

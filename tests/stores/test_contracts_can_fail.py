@@ -145,7 +145,7 @@ class DeletesTheVersionBefore(InMemoryLongTermMemory):
         before = [] if key is None else await self.versions(agent_id, key, namespace=namespace)
         saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata)
         for version in before:
-            await self.delete(agent_id, version.id, namespace=namespace)
+            await self.delete(agent_id, version.item.id, namespace=namespace)
         return saved
 
 
@@ -153,43 +153,38 @@ class BringsTheVersionBeforeBack(InMemoryLongTermMemory):
     async def delete(self, agent_id, memory_id, namespace="default"):
         gone = await self.get(agent_id, memory_id, namespace=namespace)
         await super().delete(agent_id, memory_id, namespace=namespace)
-        if gone and gone.superseded_at is None:
+        if gone:
             for version in (await self.versions(agent_id, gone.key, namespace=namespace))[-1:]:
                 shelf = self._shelves[agent_id, namespace]
-                shelf._live.add(shelf.ids[version.id])
+                shelf._live.add(shelf.ids[version.item.id])
 
 
 class KeysOfAllNamespaces(InMemoryLongTermMemory):
     async def save(self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None):
         saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata)
-        for (agent, _), shelf in self._shelves.items():
-            if agent == agent_id and key is not None:
-                shelf._live = {at for at in shelf._live if shelf._facts[at].id == saved or shelf._facts[at].key != key}
+        for (agent, other), shelf in self._shelves.items():
+            if agent == agent_id and other != namespace:
+                shelf._live = {at for at in shelf._live if shelf._versions[at].item.key != key}
         return saved
 
 
 class ReadsTheLiveThenWrites(InMemoryLongTermMemory):
     async def save(self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None):
-        saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, metadata=metadata)
-        if key is None:
-            return saved
-        before = await self.versions(agent_id, key, namespace=namespace)
+        before = [] if key is None else await self.versions(agent_id, key, namespace=namespace)
         await asyncio.sleep(0)
+        saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata)
         shelf = self._shelves[agent_id, namespace]
-        at = shelf.ids[saved]
-        fact = shelf._facts[at] = replace(shelf._facts[at], key=key)
-        shelf._of_key.setdefault(key, []).append(at)
-        for each in before[-1:]:
-            earlier = shelf.ids[each.id]
-            shelf._live.discard(earlier)
-            shelf._facts[earlier] = replace(each, superseded_at=fact.saved_at, until=fact.since)
+        known = {shelf.ids[each.item.id] for each in before if each.item.id in shelf.ids}
+        others = {at for at, each in shelf._versions.items() if each.item.key == key and each.item.id != saved}
+        shelf._live |= others - known
         return saved
 
 
-class DatesVersionsByTheirSaving(InMemoryLongTermMemory):
+class OrdersVersionsBySaving(InMemoryLongTermMemory):
     async def versions(self, agent_id, key, namespace="default"):
         listed = await super().versions(agent_id, key, namespace=namespace)
-        return [replace(each, until=each.superseded_at) for each in listed]
+        shelf = self._shelves.get((agent_id, namespace))
+        return sorted(listed, key=lambda each: shelf.ids[each.item.id])
 
 
 class UpdateKeepsMetadata(InMemoryLongTermMemory):
@@ -375,7 +370,7 @@ FAULTS: list[tuple[type, type, str]] = [
     (LONG, BringsTheVersionBeforeBack, "a_version_that_is_gone_brings_none_back"),
     (LONG, KeysOfAllNamespaces, "keys_are_kept_apart"),
     (LONG, ReadsTheLiveThenWrites, "one_of_many_writers_of_a_key_is_live"),
-    (LONG, DatesVersionsByTheirSaving, "a_fact_told_late_holds_from_its_own_time"),
+    (LONG, OrdersVersionsBySaving, "versions_follow_their_own_times"),
     (LONG, UpdateKeepsMetadata, "an_update_is_a_new_version"),
     (BLOB, KeepsOldTimeToLive, "an_upload_replaces_bytes_and_time_to_live"),
     (BLOB, ForgetsOnDisconnect, "connecting_is_as_often_as_one_likes"),
