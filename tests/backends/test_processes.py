@@ -1,0 +1,125 @@
+"""Several processes on the stores of one folder: nothing is lost, nothing is done twice, and kills lose nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem.backends import open_stores
+from tests.backends.workers import BATCH, TASKS, work
+from tests.many_writers import processes, said
+
+ROOT = Path(__file__).parents[2]
+
+
+async def test_several_processes_share_a_folder(tmp_path: Path) -> None:
+    """Four processes make the database at once, and lose no message, name, document or task of each other."""
+    names, turns = ["a", "b", "c", "d"], 10
+    with processes(work, *((str(tmp_path), name, turns) for name in names)) as heard:
+        taken = [each for (tasks,) in said(heard) for each in tasks]
+    assert sorted(taken) == sorted(f"t{n}" for n in range(TASKS))
+    async with open_stores(tmp_path) as stores:
+        texts = [each.text for each in await stores.history.get_messages("agent", session_id="shared")]
+        batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
+        every = [f"{name}.{turn}" for name in names for turn in range(turns)]
+        assert sorted(batches) == sorted([f"{each}.{part}" for part in range(BATCH)] for each in every)
+        assert {*await stores.state.get_state("shared")} == {*every}
+        found = await stores.vectors.search((1, 0), limit=1_000)
+        assert {each.id for each in found} == {"same", *every}
+
+
+class Account:
+    """What processes acknowledged."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.states: dict[str, int] = {}
+        self.tasks: set[str] = set()
+        self.documents: set[str] = set()
+        self.file: str | None = None
+
+    def take(self, kind: str, *rest: Any) -> None:
+        match kind, rest:
+            case "append", (texts,):
+                self.texts += texts
+            case "state", (name, turn):
+                self.states[name] = turn
+            case "task", (task,):
+                self.tasks.add(task)
+            case "vectors", (ids,):
+                self.documents |= {*ids}
+            case "files", (data,):
+                self.file = data
+
+
+def run_and_kill(folder: Path, account: Account, seed: int) -> None:
+    """Let a process work and kill it at some moment."""
+    rng = random.Random(seed)
+    lines, patience_s = rng.randint(0, 60), rng.uniform(0, 0.02)
+    command = [sys.executable, "-m", "tests.backends.workers", str(folder), f"p{seed}"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            account.take(*json.loads(line))
+            lines -= 1
+            if lines < 0:
+                break
+        time.sleep(patience_s)
+        os.kill(process.pid, signal.SIGKILL)
+        for line in process.stdout:
+            if line.endswith(b"\n"):
+                account.take(*json.loads(line))
+        assert process.wait() == -signal.SIGKILL, process.stderr and process.stderr.read()
+
+
+async def check(folder: Path, account: Account) -> None:
+    """Check that everything acknowledged is there, and of each call the whole or nothing."""
+    async with open_stores(folder) as stores:
+        texts = [each.text for each in await stores.history.get_messages("agent", session_id="shared")]
+        assert [each for each in texts if each in {*account.texts}] == account.texts
+        assert len(texts) % BATCH == 0
+        state = await stores.state.get_state("shared")
+        assert all(state[name] == state[f"{name} again"] >= turn for name, turn in account.states.items())
+        board = await stores.tasks.get_task_list("c", "shared")
+        started = {task.id for task in board.tasks if task.status == "in_progress"} if board else set()
+        assert account.tasks <= started
+        found = await stores.vectors.search((1, 0), limit=100_000)
+        assert account.documents <= {each.id for each in found}
+        if account.file:
+            assert len({*(await stores.files.download("shared")).decode().split()}) == 1
+    with sqlite3.connect(folder / "_stores.sqlite") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+async def kill_often(folder: Path, seeds: range) -> None:
+    account = Account()
+    for seed in seeds:
+        await asyncio.to_thread(run_and_kill, folder, account, seed)
+        await check(folder, account)
+    assert account.texts
+    assert account.documents
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
+async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """Five processes one after the other change every kind of store, and are killed."""
+    await kill_often(tmp_path, range(5))
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
+@pytest.mark.parametrize("first", range(1_000, 1_200, 20))
+async def test_two_hundred_kills_lose_nothing(first: int, tmp_path: Path) -> None:
+    await kill_often(tmp_path, range(first, first + 20))

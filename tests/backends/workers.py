@@ -1,0 +1,115 @@
+"""What processes do with the stores of one folder: side by side, or until they are killed.
+
+python -m tests.backends.workers FOLDER NAME
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from kaosmem import ChatMessage, Document, DuplicateTaskError, InvalidTransitionError, Task, UnknownTaskError
+from kaosmem.backends import Stores, open_stores
+
+BATCH, TASKS = 3, 30
+
+
+def work(tell: Callable[[Any], None], folder: str, name: str, turns: int) -> None:
+    """Open the stores, change each kind in every turn, and tell which tasks this process was given."""
+    tell(asyncio.run(_work(folder, name, turns)))
+
+
+async def _work(folder: str, name: str, turns: int) -> list[str]:
+    async with open_stores(folder) as stores:
+        for turn in range(turns):
+            batch = [ChatMessage("user", f"{name}.{turn}.{part}") for part in range(BATCH)]
+            await stores.history.append_many("agent", batch, session_id="shared", run_id=name)
+            await stores.state.update_state("shared", {f"{name}.{turn}": turn})
+            await stores.vectors.upsert([Document(name, f"{name}.{turn}", (1, turn)), Document(name, "same", (1, 0))])
+            assert (await stores.vectors.search((1, turn), limit=1))[0].score > 0
+        return await _take_tasks(stores)
+
+
+async def _take_tasks(stores: Stores) -> list[str]:
+    """Make the board if no other process has, and start as many planned tasks as this process can get."""
+    taken = []
+    with suppress(DuplicateTaskError):
+        await stores.tasks.create_task_list("c", "shared", [Task(f"t{n}", "title") for n in range(TASKS)])
+    while board := await stores.tasks.get_task_list("c", "shared"):
+        planned = [task.id for task in board.tasks if task.status == "planned"]
+        if not planned:
+            break
+        try:
+            await stores.tasks.update_status("c", "shared", planned[0], "in_progress")
+            taken.append(planned[0])
+        except InvalidTransitionError:  # another process was faster
+            continue
+    return taken
+
+
+def say(*said: object) -> None:
+    os.write(1, json.dumps(said).encode() + b"\n")
+
+
+async def work_for_ever(folder: str, name: str) -> None:
+    """Change every kind of store, side by side, and say each change once it is acknowledged."""
+    async with open_stores(folder) as stores:
+        say("opened", name)
+        await asyncio.gather(
+            *(
+                _append(stores, name),
+                _update(stores, name),
+                _move(stores, name),
+                _index(stores, name),
+                _upload(stores, name),
+            )
+        )
+
+
+async def _append(stores: Stores, name: str) -> None:
+    for turn in count():
+        texts = [f"{name}.{turn}.{part}" for part in range(BATCH)]
+        await stores.history.append_many("agent", [ChatMessage("user", each) for each in texts], session_id="shared")
+        say("append", texts)
+
+
+async def _update(stores: Stores, name: str) -> None:
+    for turn in count():
+        await stores.state.update_state("shared", {name: turn, f"{name} again": turn})
+        say("state", name, turn)
+
+
+async def _move(stores: Stores, name: str) -> None:
+    for turn in count():
+        try:
+            await stores.tasks.add_tasks("c", "shared", [Task(f"{name}.{turn}", "title")])
+        except UnknownTaskError:
+            await stores.tasks.create_task_list("c", "shared", [Task(f"{name}.{turn}", "title")])
+        await stores.tasks.update_status("c", "shared", f"{name}.{turn}", "in_progress")
+        say("task", f"{name}.{turn}")
+
+
+async def _index(stores: Stores, name: str) -> None:
+    for turn in count():
+        ids = [f"{name}.{turn}.{part}" for part in range(BATCH)]
+        await stores.vectors.add([Document(each, each, (1, turn)) for each in ids])
+        await stores.vectors.delete(ids[-1:])
+        say("vectors", ids[:-1])
+
+
+async def _upload(stores: Stores, name: str) -> None:
+    for turn in count():
+        data = f"{name}.{turn} " * 1_000
+        await stores.files.upload("shared", data.encode(), content_type="text/plain")
+        say("files", data)
+
+
+if __name__ == "__main__":
+    asyncio.run(work_for_ever(str(Path(sys.argv[1])), sys.argv[2]))
