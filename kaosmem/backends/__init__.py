@@ -5,6 +5,7 @@ from kaosmem.backends.folder import FolderFileStore
 from kaosmem.backends.sqlite import (
     SqliteDatabase,
     SqliteHistoryProvider,
+    SqliteLongTermMemory,
     SqliteShortTermMemory,
     SqliteTaskStore,
     SqliteVectorStore,
@@ -14,6 +15,7 @@ __all__ = [
     "FolderFileStore",
     "SqliteDatabase",
     "SqliteHistoryProvider",
+    "SqliteLongTermMemory",
     "SqliteShortTermMemory",
     "SqliteTaskStore",
     "SqliteVectorStore",

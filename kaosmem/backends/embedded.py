@@ -11,6 +11,7 @@ from kaosmem.backends.folder import FolderFileStore
 from kaosmem.backends.sqlite import (
     SqliteDatabase,
     SqliteHistoryProvider,
+    SqliteLongTermMemory,
     SqliteShortTermMemory,
     SqliteTaskStore,
     SqliteVectorStore,
@@ -25,7 +26,7 @@ _DATABASE, _BLOBS = "_stores.sqlite", "_blobs"
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of one folder: `history`, `state`, `vectors`, `tasks` and `files`.
+    """The stores of one folder: `history`, `state`, `facts`, `vectors`, `tasks` and `files`.
 
     `async with` opens them, and closes them at the end. Without it the first use opens them; call `close` at the end.
     """
@@ -33,6 +34,7 @@ class Stores:
     database: SqliteDatabase
     history: SqliteHistoryProvider
     state: SqliteShortTermMemory
+    facts: SqliteLongTermMemory
     vectors: SqliteVectorStore
     tasks: SqliteTaskStore
     files: FolderFileStore
@@ -79,6 +81,7 @@ def open_stores(
         database,
         SqliteHistoryProvider(database),
         SqliteShortTermMemory(database),
+        SqliteLongTermMemory(database, clock=clock),
         SqliteVectorStore(database, embedding_client),
         SqliteTaskStore(database),
         FolderFileStore(root / _BLOBS if files is None else files, clock=clock),

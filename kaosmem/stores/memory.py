@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import copy
 import random
+from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from kaosmem.arguments import Clock, check_count
+from kaosmem.arguments import Clock, check_count, check_ttl
 from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.names import check_id, shown, shown_name
 from kaosmem.retrieval import BM25Ranker, Ranker
 from kaosmem.stores.expiry import Expiries
 from kaosmem.types import Item, JSONValue, Version, aware, check_json, check_metadata, check_text
 
-_Shelf = tuple[str, str]
+Shelf: TypeAlias = tuple[str, str]
+"""An agent id and a namespace."""
 
 
 @runtime_checkable
@@ -141,21 +143,14 @@ class LongTermMemory(Protocol):
         ...
 
 
-def fact_metadata(metadata: Mapping[str, JSONValue] | None, saved_at: datetime) -> dict[str, JSONValue]:
-    """Return a copy of a fact's metadata with its `timestamp`. Raises InvalidContentError.
-
-    >>> fact_metadata({"source": "session_5"}, datetime(2026, 1, 1, tzinfo=UTC))
-    {'source': 'session_5', 'timestamp': '2026-01-01T00:00:00+00:00'}
-    """
+def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:
+    """Return a copy of a fact's metadata. Raises InvalidContentError, also for a `timestamp` that is no time."""
     checked = check_metadata(metadata)
-    if "timestamp" in checked:
-        if fact_time(checked) is None:
-            raise InvalidContentError(
-                f"timestamp is {shown_name(checked['timestamp'])}; give a time in ISO 8601, such as '2024-05-07', "
-                "or leave it out"
-            )
-    else:
-        checked["timestamp"] = saved_at.isoformat()
+    if "timestamp" in checked and fact_time(checked) is None:
+        raise InvalidContentError(
+            f"timestamp is {shown_name(checked['timestamp'])}; give a time in ISO 8601, such as '2024-05-07', "
+            "or leave it out"
+        )
     return checked
 
 
@@ -208,7 +203,96 @@ def check_state(state: object) -> dict[str, JSONValue]:
     return copied
 
 
-class InMemoryLongTermMemory:
+class NewFact(NamedTuple):
+    """A checked fact that is to be saved.
+
+    ttl: seconds, None for never. key: None for the new id. metadata: without the default of `timestamp`.
+    """
+
+    content: str
+    ttl: float | None
+    key: str | None
+    metadata: dict[str, JSONValue]
+
+    def saved(self, memory_id: str, saved_at: datetime) -> Memory:
+        """Return the fact as it is stored."""
+        return Memory(
+            self.content, 0.0, memory_id, {"timestamp": saved_at.isoformat()} | self.metadata, self.key or memory_id
+        )
+
+
+class BaseLongTermMemory(ABC):
+    """The checks of a LongTermMemory. A backend adds five methods, which get checked values."""
+
+    async def save(
+        self,
+        agent_id: str,
+        content: str,
+        namespace: str = "default",
+        ttl: float | None = None,
+        *,
+        key: str | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> str:
+        shelf, named = _shelf_key(agent_id, namespace), None if key is None else check_id(key, "key")
+        return await self._save(shelf, _new_fact(content, ttl, named, metadata), None)
+
+    async def update(
+        self,
+        agent_id: str,
+        memory_id: str,
+        content: str,
+        namespace: str = "default",
+        ttl: float | None = None,
+        *,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> str:
+        shelf, version = _shelf_key(agent_id, namespace), check_id(memory_id, "memory id")
+        return await self._save(shelf, _new_fact(content, ttl, None, metadata), version)
+
+    async def search(
+        self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
+    ) -> list[Memory]:
+        shelf, asked = _shelf_key(agent_id, namespace), check_text(query, "query")
+        return await self._search(shelf, asked, check_count(limit, "limit"), superseded=superseded)
+
+    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[Memory]]:
+        return await self._versions(_shelf_key(agent_id, namespace), check_id(key, "key"))
+
+    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Memory | None:
+        return await self._get(_shelf_key(agent_id, namespace), check_id(memory_id, "memory id"))
+
+    async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
+        await self._delete(_shelf_key(agent_id, namespace), check_id(memory_id, "memory id"))
+
+    async def clear(self, agent_id: str, namespace: str = "default") -> None:
+        await self._delete(_shelf_key(agent_id, namespace), None)
+
+    @abstractmethod
+    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
+        """Save a fact, end the earlier versions of its key, in one step, and return the new id.
+
+        of: a version of the fact, whose key the new one gets. Raises as `unknown_fact` if the shelf does not have it.
+        """
+
+    @abstractmethod
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+        """Return at most `limit` facts for a query, best first, the newest of equal ones first."""
+
+    @abstractmethod
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
+        """Return the versions of a fact, in the order in which they began to hold."""
+
+    @abstractmethod
+    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
+        """Return a version of a fact, or None."""
+
+    @abstractmethod
+    async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
+        """Delete a version of a fact, or all facts for None."""
+
+
+class InMemoryLongTermMemory(BaseLongTermMemory):
     """A LongTermMemory in this process. It finds facts by their words.
 
     ranker: orders the facts for a query. clock: returns times with a zone. rng: source of ids.
@@ -227,97 +311,52 @@ class InMemoryLongTermMemory:
     ) -> None:
         self._ranker = ranker or BM25Ranker()
         self._rng: random.Random = rng or random.SystemRandom()
-        self._shelves: dict[_Shelf, _Facts] = {}
-        self._expiries: Expiries[tuple[_Shelf, str]] = Expiries(clock)
+        self._shelves: dict[Shelf, _Facts] = {}
+        self._expiries: Expiries[tuple[Shelf, str]] = Expiries(clock)
 
-    async def save(
-        self,
-        agent_id: str,
-        content: str,
-        namespace: str = "default",
-        ttl: float | None = None,
-        *,
-        key: str | None = None,
-        metadata: Mapping[str, JSONValue] | None = None,
-    ) -> str:
-        shelf_key = _shelf_key(agent_id, namespace)
-        named = None if key is None else check_id(key, "key")
-        return self._save(shelf_key, content, ttl, named, metadata)
-
-    async def update(
-        self,
-        agent_id: str,
-        memory_id: str,
-        content: str,
-        namespace: str = "default",
-        ttl: float | None = None,
-        *,
-        metadata: Mapping[str, JSONValue] | None = None,
-    ) -> str:
-        shelf_key = _shelf_key(agent_id, namespace)
-        shelf, memory_id = self._shelf(shelf_key), check_id(memory_id, "memory id")
-        known = shelf.get(memory_id) if shelf else None
-        if known is None:
-            raise unknown_fact(memory_id, namespace)
-        return self._save(shelf_key, content, ttl, known.key, metadata)
-
-    async def search(
-        self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
-    ) -> list[Memory]:
-        shelf = self._shelf(_shelf_key(agent_id, namespace))
-        check_text(query, "query")
-        check_count(limit, "limit")
-        return shelf.search(query, limit, superseded=superseded) if shelf else []
-
-    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[Memory]]:
-        shelf = self._shelf(_shelf_key(agent_id, namespace))
-        check_id(key, "key")
-        return shelf.versions(key) if shelf else []
-
-    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Memory | None:
-        shelf = self._shelf(_shelf_key(agent_id, namespace))
-        check_id(memory_id, "memory id")
-        return shelf.get(memory_id) if shelf else None
-
-    async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
-        key = _shelf_key(agent_id, namespace)
-        self._delete(key, check_id(memory_id, "memory id"))
-
-    async def clear(self, agent_id: str, namespace: str = "default") -> None:
-        key = _shelf_key(agent_id, namespace)
-        if shelf := self._shelves.pop(key, None):
-            for memory_id in shelf.ids:
-                self._expiries.discard((key, memory_id))
-
-    def _save(
-        self,
-        shelf_key: _Shelf,
-        content: str,
-        ttl: float | None,
-        key: str | None,
-        metadata: Mapping[str, JSONValue] | None,
-    ) -> str:
-        text, saved_at = check_text(content, "content"), self._expiries.clock().astimezone(UTC)
-        checked = fact_metadata(metadata, saved_at)
+    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
+        facts = self._facts(shelf)
+        if of is not None:
+            known = facts.get(of) if facts else None
+            if known is None:
+                raise unknown_fact(of, shelf[1])
+            new = new._replace(key=known.key)
         memory_id = f"{self._rng.getrandbits(128):032x}"
-        self._expiries.set((shelf_key, memory_id), ttl)
-        shelf = self._shelf(shelf_key)
-        if shelf is None:
-            shelf = self._shelves[shelf_key] = _Facts(self._ranker)
-        shelf.add(Memory(text, 0.0, memory_id, checked, key or memory_id), saved_at)
+        self._expiries.set((shelf, memory_id), new.ttl)
+        if facts is None:
+            facts = self._shelves[shelf] = _Facts(self._ranker)
+        saved_at = self._expiries.clock().astimezone(UTC)
+        facts.add(new.saved(memory_id, saved_at), saved_at)
         return memory_id
 
-    def _shelf(self, key: _Shelf) -> _Facts | None:
-        for due, memory_id in self._expiries.pop_due():
-            self._delete(due, memory_id)
-        return self._shelves.get(key)
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+        facts = self._facts(shelf)
+        return facts.search(query, limit, superseded=superseded) if facts else []
 
-    def _delete(self, key: _Shelf, memory_id: str) -> None:
-        self._expiries.discard((key, memory_id))
-        if (shelf := self._shelves.get(key)) and memory_id in shelf.ids:
-            shelf.remove(memory_id)
-            if not shelf.ids:
-                del self._shelves[key]
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
+        facts = self._facts(shelf)
+        return facts.versions(key) if facts else []
+
+    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
+        facts = self._facts(shelf)
+        return facts.get(memory_id) if facts else None
+
+    async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
+        facts = self._shelves.get(shelf)
+        for each in list(facts.ids if facts else ()) if memory_id is None else [memory_id]:
+            self._remove(shelf, each)
+
+    def _facts(self, shelf: Shelf) -> _Facts | None:
+        for due, memory_id in self._expiries.pop_due():
+            self._remove(due, memory_id)
+        return self._shelves.get(shelf)
+
+    def _remove(self, shelf: Shelf, memory_id: str) -> None:
+        self._expiries.discard((shelf, memory_id))
+        if (facts := self._shelves.get(shelf)) and memory_id in facts.ids:
+            facts.remove(memory_id)
+            if not facts.ids:
+                del self._shelves[shelf]
 
 
 class _Facts:
@@ -380,5 +419,10 @@ def unknown_fact(memory_id: str, namespace: str) -> UnknownItemError:
     )
 
 
-def _shelf_key(agent_id: str, namespace: str) -> _Shelf:
+def _new_fact(content: str, ttl: float | None, key: str | None, metadata: Mapping[str, JSONValue] | None) -> NewFact:
+    text = check_text(content, "content")
+    return NewFact(text, None if ttl is None else check_ttl(ttl), key, fact_metadata(metadata))
+
+
+def _shelf_key(agent_id: str, namespace: str) -> Shelf:
     return check_id(agent_id, "agent id"), check_id(namespace, "namespace")

@@ -359,6 +359,20 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert await store.search("a", _FACTS[0]) == []
         assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [(live, True)]
 
+    async def test_what_was_acknowledged_is_there_after_reopening(self, store: LongTermMemory) -> None:
+        """A reopened store finds live facts, has their versions, and nothing that was deleted or is expired."""
+        old = await store.save("a", "Emi lives in Oslo.", key="address", metadata={"timestamp": "2024-05-07"})
+        new = await store.save("a", "Emi lives in Bergen.", key="address", metadata={"n": 1})
+        brief = await store.save("a", "Emi lives with Bo.", ttl=self.ttl_s)
+        await store.delete("a", await store.save("a", "Emi lives in Rome."))
+        versions = await store.versions("a", "address")
+        store = await self.reopened(store)
+        assert {each.id for each in await store.search("a", "Where does Emi live?")} == {new, brief}
+        assert await store.versions("a", "address") == versions
+        assert [each.item.id for each in versions] == [old, new]
+        await self.wait(self.ttl_s)
+        assert [each.id for each in await (await self.reopened(store)).search("a", "Emi")] == [new]
+
     async def test_neighbours_are_kept_apart(self, store: LongTermMemory) -> None:
         """Ids that resemble each other, or would if they were joined, are different shelves."""
         shelves = [*PAIRS, *((each, "default") for each in IDS), *(("s", each) for each in IDS)]

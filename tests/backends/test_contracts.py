@@ -13,13 +13,21 @@ from kaosmem.backends import (
     FolderFileStore,
     SqliteDatabase,
     SqliteHistoryProvider,
+    SqliteLongTermMemory,
     SqliteShortTermMemory,
     SqliteTaskStore,
     SqliteVectorStore,
 )
 from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from kaosmem.testing import BlobContract, HistoryContract, ShortTermContract, TaskContract, VectorContract
+from kaosmem.testing import (
+    BlobContract,
+    HistoryContract,
+    LongTermContract,
+    ShortTermContract,
+    TaskContract,
+    VectorContract,
+)
 
 
 class OnSqlite:
@@ -52,6 +60,11 @@ class TestSqliteHistory(OnSqlite, HistoryContract):
 
 class TestSqliteShortTerm(OnSqlite, ShortTermContract):
     kind = SqliteShortTermMemory
+
+
+class TestSqliteLongTerm(OnSqlite, LongTermContract):
+    def over(self, path: Path) -> SqliteLongTermMemory:
+        return SqliteLongTermMemory(SqliteDatabase(path, durable=False), clock=self.clock)
 
 
 class TestSqliteVectors(OnSqlite, VectorContract):

@@ -1,6 +1,7 @@
 """Stores in one file of SQLite, which several processes may share."""
 
 from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.facts import SqliteLongTermMemory
 from kaosmem.backends.sqlite.history import SqliteHistoryProvider
 from kaosmem.backends.sqlite.state import SqliteShortTermMemory
 from kaosmem.backends.sqlite.tasks import SqliteTaskStore
@@ -9,6 +10,7 @@ from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 __all__ = [
     "SqliteDatabase",
     "SqliteHistoryProvider",
+    "SqliteLongTermMemory",
     "SqliteShortTermMemory",
     "SqliteTaskStore",
     "SqliteVectorStore",

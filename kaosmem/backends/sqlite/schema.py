@@ -42,6 +42,26 @@ _DOCUMENTS = (
     )""",
     "CREATE INDEX documents_by_seq ON documents (collection)",
 )
+_FACTS = (
+    """CREATE TABLE shelves (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL, namespace TEXT NOT NULL,
+        facts INTEGER NOT NULL DEFAULT 0, terms INTEGER NOT NULL DEFAULT 0, UNIQUE (agent, namespace)
+    )""",
+    # `terms` is a JSON object of the occurrences of each term, by which the postings of a fact are found.
+    """CREATE TABLE facts (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, shelf INTEGER NOT NULL, key TEXT NOT NULL,
+        content TEXT NOT NULL, metadata TEXT NOT NULL, valid_from TEXT NOT NULL, valid_until TEXT,
+        known_from TEXT NOT NULL, expiry REAL, terms TEXT NOT NULL
+    )""",
+    "CREATE INDEX facts_by_key ON facts (shelf, key, valid_from)",
+    "CREATE INDEX facts_that_expire ON facts (expiry) WHERE expiry IS NOT NULL",
+    # An index of words for each shelf: no shelf's facts count in the scores of another.
+    """CREATE TABLE postings (
+        shelf INTEGER NOT NULL, live INTEGER NOT NULL, term TEXT NOT NULL, fact INTEGER NOT NULL,
+        occurrences INTEGER NOT NULL, length INTEGER NOT NULL, PRIMARY KEY (shelf, live, term, fact)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE analysis (version INTEGER NOT NULL)",
+)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS),)
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS, *_FACTS),)
 """The statements of each version. Never change one that has been released: append another."""

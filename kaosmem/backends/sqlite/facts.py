@@ -1,0 +1,260 @@
+"""Facts in SQLite, with an index of their words."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from kaosmem.arguments import Clock, check_clock
+from kaosmem.backends.rows import value_of
+from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.retrieval.analysis import ANALYSIS, analyze
+from kaosmem.retrieval.bm25 import BM25Ranker
+from kaosmem.stores.expiry import utc_now
+from kaosmem.stores.memory import BaseLongTermMemory, Memory, NewFact, Shelf, fact_time, unknown_fact
+from kaosmem.types import MAX_INTEGER, Version, json_text
+
+T = TypeVar("T")
+
+_FIELDS = "content, id, metadata, key"
+_BM25 = BM25Ranker()
+
+
+class SqliteLongTermMemory(BaseLongTermMemory):
+    """A LongTermMemory in a file of SQLite. It ranks facts as an InMemoryLongTermMemory does, by BM25.
+
+    Each namespace of an agent has its own index and statistics. FTS5 is not used: it would count the words of all
+    namespaces together, split words by rules of its own, and keep terms of deleted facts for a while.
+    clock: returns times with a zone.
+
+    >>> from kaosmem.backends import SqliteDatabase, SqliteLongTermMemory
+    >>> async with SqliteDatabase("agent.sqlite") as database:
+    ...     facts = SqliteLongTermMemory(database)
+    ...     old_id = await facts.save("analyst", "The customer prefers calls.", key="contact")
+    ...     new_id = await facts.save("analyst", "The customer prefers letters.", key="contact")
+    ...     [fact.content for fact in await facts.search("analyst", "customer")]
+    ['The customer prefers letters.']
+    """
+
+    def __init__(self, database: SqliteDatabase, *, clock: Clock | None = None) -> None:
+        self._database, self._clock = database, utc_now if clock is None else check_clock(clock)
+
+    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
+        def save(connection: sqlite3.Connection) -> str:
+            saved_at = self._clock().astimezone(UTC)
+            _clean(connection, saved_at)
+            key = new.key if of is None else _key_of(connection, shelf, of)
+            fact = new._replace(key=key).saved(secrets.token_hex(16), saved_at)
+            expiry = None if new.ttl is None else saved_at.timestamp() + new.ttl
+            _insert(connection, shelf, fact, saved_at, expiry)
+            return fact.id
+
+        return await self._database.write(save)
+
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+        def search(connection: sqlite3.Connection) -> list[Memory]:
+            scores = _scores(connection, shelf, query, min(limit, MAX_INTEGER), superseded=superseded)
+            rows = connection.execute(
+                f"SELECT seq, {_FIELDS} FROM facts WHERE seq IN (SELECT value FROM json_each(?))",
+                (json_text([*scores]),),
+            )
+            found = {seq: row for seq, *row in rows}
+            return [_memory(*found[seq], score=score) for seq, score in scores.items()]
+
+        return await self._read(search)
+
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
+        def versions(connection: sqlite3.Connection) -> list[Version[Memory]]:
+            rows = connection.execute(
+                f"SELECT valid_from, valid_until, known_from, {_FIELDS} FROM facts WHERE shelf = ? AND key = ? "
+                "ORDER BY valid_from, seq",
+                (_shelf(connection, shelf), key),
+            )
+            return [
+                Version(_memory(*fields), _time(begins), ends and _time(ends), _time(known))
+                for begins, ends, known, *fields in rows
+            ]
+
+        return await self._read(versions)
+
+    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
+        return await self._read(lambda connection: _fact(connection, shelf, memory_id))
+
+    async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
+        def delete(connection: sqlite3.Connection) -> None:
+            if memory_id is not None:
+                _remove(connection, "id = ? AND shelf = ?", (memory_id, _shelf(connection, shelf)))
+                return
+            number = _shelf(connection, shelf)
+            for table in ("facts", "postings"):
+                connection.execute(f"DELETE FROM {table} WHERE shelf = ?", (number,))
+            connection.execute("DELETE FROM shelves WHERE id = ?", (number,))
+
+        await self._database.write(delete)
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `work` reads, after the deletion of expired facts."""
+        now = self._clock()
+
+        def read(connection: sqlite3.Connection) -> tuple[bool, T | None]:
+            is_clean = _is_clean(connection, now)
+            return is_clean, work(connection) if is_clean else None
+
+        def clean_and_read(connection: sqlite3.Connection) -> T:
+            _clean(connection, now)
+            return work(connection)
+
+        is_clean, result = await self._database.read(read)
+        return result if is_clean else await self._database.write(clean_and_read)  # type: ignore[return-value]
+
+
+def _is_clean(connection: sqlite3.Connection, now: datetime) -> bool:
+    """Return whether no fact is expired, and the index has the terms of this version's analysis."""
+    due = connection.execute("SELECT 1 FROM facts WHERE expiry <= ? LIMIT 1", (now.timestamp(),)).fetchone()
+    return due is None and _analysis(connection) >= ANALYSIS
+
+
+def _analysis(connection: sqlite3.Connection) -> int:
+    row: tuple[int] | None = connection.execute("SELECT version FROM analysis").fetchone()
+    return row[0] if row else 0
+
+
+def _clean(connection: sqlite3.Connection, now: datetime) -> None:
+    """Delete expired facts, and index all facts anew if an older analysis made the index."""
+    _remove(connection, "expiry <= ?", (now.timestamp(),))
+    if _analysis(connection) >= ANALYSIS:
+        return
+    connection.execute("DELETE FROM postings")
+    connection.execute("UPDATE shelves SET facts = 0, terms = 0")
+    for seq, shelf, content, ends in connection.execute(
+        "SELECT seq, shelf, content, valid_until FROM facts"
+    ).fetchall():
+        _index(connection, seq, shelf, content, is_live=ends is None)
+    connection.execute("DELETE FROM analysis")
+    connection.execute("INSERT INTO analysis VALUES (?)", (ANALYSIS,))
+
+
+def _shelf(connection: sqlite3.Connection, shelf: Shelf) -> int:
+    """Return the number of a shelf, 0 for an unknown one."""
+    row = connection.execute("SELECT id FROM shelves WHERE agent = ? AND namespace = ?", shelf).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _fact(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> Memory | None:
+    number = _shelf(connection, shelf)
+    row = connection.execute(f"SELECT {_FIELDS} FROM facts WHERE id = ? AND shelf = ?", (memory_id, number)).fetchone()
+    return _memory(*row) if row else None
+
+
+def _key_of(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> str:
+    """Return the key of a fact. Raises UnknownItemError."""
+    if (found := _fact(connection, shelf, memory_id)) is None:
+        raise unknown_fact(memory_id, shelf[1])
+    return found.key
+
+
+def _insert(
+    connection: sqlite3.Connection, shelf: Shelf, fact: Memory, saved_at: datetime, expiry: float | None
+) -> None:
+    """Store a fact among the versions of its key: it ends those that began before, and the next one ends it."""
+    connection.execute("INSERT OR IGNORE INTO shelves (agent, namespace) VALUES (?, ?)", shelf)
+    number, begins = _shelf(connection, shelf), _text(fact_time(fact.metadata) or saved_at)
+    of_key, versions = (number, fact.key, begins), "FROM facts WHERE shelf = ? AND key = ? AND valid_from"
+    for seq, terms in connection.execute(
+        f"SELECT seq, terms {versions} <= ? AND valid_until IS NULL", of_key
+    ).fetchall():
+        supersede = "UPDATE postings SET live = 0 WHERE shelf = ? AND live = 1 AND term = ? AND fact = ?"
+        _each_posting(connection, supersede, number, terms, seq)
+    connection.execute(
+        "UPDATE facts SET valid_until = ? WHERE shelf = ? AND key = ? AND valid_from <= ? "
+        "AND (valid_until IS NULL OR valid_until > ?)",
+        (begins, *of_key, begins),
+    )
+    (ends,) = connection.execute(f"SELECT min(valid_from) {versions} > ?", of_key).fetchone()
+    fields = "id, shelf, key, content, metadata, valid_from, valid_until, known_from, expiry, terms"
+    values = fact.id, number, fact.key, fact.content, json_text(fact.metadata), begins, ends, _text(saved_at), expiry
+    stored = connection.execute(f"INSERT INTO facts ({fields}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '')", values)
+    _index(connection, stored.lastrowid or 0, number, fact.content, is_live=ends is None)
+
+
+def _index(connection: sqlite3.Connection, seq: int, shelf: int, content: str, *, is_live: bool) -> None:
+    terms = Counter(analyze(content))
+    length = terms.total()
+    connection.executemany(
+        "INSERT INTO postings (shelf, live, term, fact, occurrences, length) VALUES (?, ?, ?, ?, ?, ?)",
+        [(shelf, is_live, term, seq, occurrences, length) for term, occurrences in terms.items()],
+    )
+    connection.execute("UPDATE facts SET terms = ? WHERE seq = ?", (json_text(terms), seq))
+    connection.execute("UPDATE shelves SET facts = facts + 1, terms = terms + ? WHERE id = ?", (length, shelf))
+
+
+def _remove(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> None:
+    """Delete the facts that meet a condition, their postings, and shelves that this leaves empty."""
+    doomed = connection.execute(f"SELECT seq, shelf, terms FROM facts WHERE {condition}", values).fetchall()
+    for seq, shelf, terms in doomed:
+        _each_posting(
+            connection,
+            "DELETE FROM postings WHERE shelf = ? AND live IN (0, 1) AND term = ? AND fact = ?",
+            shelf,
+            terms,
+            seq,
+        )
+        length = sum(value_of(terms).values())
+        connection.execute("UPDATE shelves SET facts = facts - 1, terms = terms - ? WHERE id = ?", (length, shelf))
+        connection.execute("DELETE FROM facts WHERE seq = ?", (seq,))
+        connection.execute("DELETE FROM shelves WHERE id = ? AND facts = 0", (shelf,))
+
+
+def _each_posting(connection: sqlite3.Connection, statement: str, shelf: int, terms: str, seq: int) -> None:
+    """Execute a statement for each posting of a fact: its shelf, a term, its number."""
+    connection.executemany(statement, [(shelf, term, seq) for term in value_of(terms)])
+
+
+def _scores(
+    connection: sqlite3.Connection, shelf: Shelf, query: str, limit: int, *, superseded: bool
+) -> dict[int, float]:
+    """Return the scores of the best facts by their numbers: BM25 over the facts of the shelf, as BM25Index."""
+    number, facts, length = connection.execute(
+        "SELECT id, facts, terms FROM shelves WHERE agent = ? AND namespace = ?", shelf
+    ).fetchone() or (0, 0, 0)
+    weights = []
+    for term, count in Counter(analyze(query)).items():
+        (having,) = connection.execute(
+            "SELECT count(*) FROM postings WHERE shelf = ? AND live IN (0, 1) AND term = ?", (number, term)
+        ).fetchone()
+        weights.append((term, count * (_BM25.k1 + 1) * math.log1p((facts - having + 0.5) / (having + 0.5))))
+    rows: Iterable[tuple[int, float]] = connection.execute(
+        """
+        SELECT fact, round(sum(weight * occurrences / (occurrences + ? + ? * length)), 9) AS score
+        FROM (SELECT json_extract(value, '$[0]') AS word, json_extract(value, '$[1]') AS weight FROM json_each(?))
+        CROSS JOIN postings ON shelf = ? AND live IN (1, ?) AND term = word
+        GROUP BY fact ORDER BY score DESC, fact DESC LIMIT ?
+        """,
+        (
+            _BM25.k1 * (1 - _BM25.b),
+            _BM25.k1 * _BM25.b * max(facts, 1) / max(length, 1),
+            json_text(weights),
+            number,
+            0 if superseded else 1,
+            limit,
+        ),
+    )
+    return dict(rows)
+
+
+def _memory(content: str, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> Memory:
+    return Memory(content, score, memory_id, value_of(metadata), key)
+
+
+def _text(time: datetime) -> str:
+    """Return a time in UTC as text. Texts are in the order of their times."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
