@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import codecs
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -18,7 +18,7 @@ from kaosmem.retrieval import BM25Ranker, Query
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
-from kaosmem.types import Content, ImageBlock, Item, Trust, check_text
+from kaosmem.types import Content, ImageBlock, Item, JSONValue, Trust, check_metadata, check_text
 
 FILES = SectionSpec("files", 4_000, 55, eviction="none")
 
@@ -27,24 +27,32 @@ PREVIEW_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class BlobHandle:
-    """The shown part of an artefact: its key, media type, size in bytes and the beginning of its text."""
+    """The shown part of an artefact: its key, media type, size in bytes and the beginning of its text.
+
+    metadata: `source`, `timestamp` and `speaker` appear in its label.
+    """
 
     key: str
     content_type: str
     size: int
     preview: str = field(default="", repr=False)
+    metadata: Mapping[str, JSONValue] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_id(self.key, "blob key")
         check_text(self.content_type, "content_type")
         check_text(self.preview, "preview")
+        object.__setattr__(self, "metadata", check_metadata(self.metadata))
 
     @classmethod
-    def of(cls, key: str, data: bytes, *, content_type: str) -> BlobHandle:
+    def of(
+        cls, key: str, data: bytes, *, content_type: str, metadata: Mapping[str, JSONValue] | None = None
+    ) -> BlobHandle:
         """Return the handle of some bytes. It has a preview if they are text in UTF-8."""
         text = _text_of(data[: 8 * PREVIEW_CHARS], is_cut=len(data) > 8 * PREVIEW_CHARS) or ""
         preview = text[:PREVIEW_CHARS].rstrip()
-        return cls(key, content_type, len(data), preview + ("…" if preview and len(text) > PREVIEW_CHARS else ""))
+        preview += "…" if preview and len(text) > PREVIEW_CHARS else ""
+        return cls(key, content_type, len(data), preview, check_metadata(metadata))
 
     @property
     def text(self) -> str:
@@ -90,10 +98,13 @@ class BlobSource(StoreSource):
         """The handles, oldest first."""
         return tuple(self._shelf.handles.values())
 
-    async def upload(self, key: str, data: Bytes, *, content_type: str) -> BlobHandle:
-        """Store bytes without an expiry, and show their handle."""
+    async def upload(
+        self, key: str, data: Bytes, *, content_type: str, metadata: Mapping[str, JSONValue] | None = None
+    ) -> BlobHandle:
+        """Store bytes without an expiry, and show their handle. The metadata are the handle's."""
+        checked = check_metadata(metadata)
         await self._store.upload(key, data, content_type=content_type)
-        handle = BlobHandle.of(key, bytes(data), content_type=content_type)
+        handle = BlobHandle.of(key, bytes(data), content_type=content_type, metadata=checked)
         self._shelf.put(handle, self._handle(handle))
         return handle
 
@@ -134,7 +145,8 @@ class BlobSource(StoreSource):
         return f"{handle.text}: {await self._store.presign_url(handle.key)}"
 
     def _handle(self, handle: BlobHandle, content: Content | None = None) -> Item:
-        metadata = {"key": handle.key, "content_type": handle.content_type, "size": handle.size}
+        own = {"key": handle.key, "content_type": handle.content_type, "size": handle.size}
+        metadata = {**handle.metadata, **own}
         return self._item(handle.key, handle.text if content is None else content, metadata=metadata)
 
 

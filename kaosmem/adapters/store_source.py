@@ -73,11 +73,15 @@ class StoreSource:
         metadata: Mapping[str, JSONValue] | None = None,
         created_at: datetime | None = None,
     ) -> Item:
-        """Return an item of the store; its tokens are guessed by its bytes, as a session counts what it is given."""
+        """Return an item of the store. Its tokens are guessed by its bytes, as a session counts what it is given.
+
+        role: the default is the speaker that the metadata name.
+        """
+        speaker = (metadata or {}).get("speaker")
         return Item(
             f"{self._spec.name}/{store_id}",
             self._spec.name,
-            role,
+            role or (speaker if isinstance(speaker, str) else ""),
             content,
             len(content_text(content).encode()) // _BYTES_A_TOKEN,
             created_at or _UNKNOWN_TIME,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kaosmem.sections.past import EvictedItem
-from kaosmem.types import Item
+from kaosmem.types import Item, aware
 
 
 class Candidate(NamedTuple):
@@ -55,10 +55,24 @@ class Proposal:
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
-        """Return a proposal of items that stand alone, best first, each with its score, None for one not ranked."""
+        """Return a proposal of items that stand alone.
+
+        ranked: the items, best first, each with its score, None for one not ranked. If each item has a `timestamp`,
+            the items are shown in the order of these times, oldest first; else they are shown best first.
+        """
+        listed = list(ranked)
+        positions = _positions([item for item, _ in listed])
         return cls(
             tuple(
-                Candidate((item,), place, 0, False, False, False, place + 1, score, item.tokens)
-                for place, (item, score) in enumerate(ranked)
+                Candidate((item,), position, 0, False, False, False, place, score, item.tokens)
+                for place, (position, (item, score)) in enumerate(zip(positions, listed, strict=True), 1)
             )
         )
+
+
+def _positions(items: Sequence[Item]) -> Sequence[int]:
+    """Return the position of each item among these, by time; their own order if one has no timestamp."""
+    timed = [(aware(item.timestamp), place) for place, item in enumerate(items) if item.timestamp]
+    if len(timed) < len(items):
+        return range(len(items))
+    return [position for _, position in sorted((place, at) for at, (_, place) in enumerate(sorted(timed)))]
