@@ -40,6 +40,9 @@ RETENTION_S = 24 * 3600.0
 """How long what is no longer needed stays, so that no slow reader misses it and no slow writer finds its name free."""
 
 _TRIES = 3
+_PAUSES_S = 0.0, 0.05, 0.2, 0.8
+"""The pauses before each try to create an object. While another writer's request is under way, S3 may refuse to create
+the object (409, ConditionalRequestConflict) before it can be read."""
 _creating = threading.Lock()
 _conditional: WeakKeyDictionary[AbstractFileSystem, set[str]] = WeakKeyDictionary()
 
@@ -132,7 +135,7 @@ class ObjectStorage:
         """Nothing is open."""
 
     def _read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
-        whole = f"{self._prefix}/{path}"
+        whole = self._current(path)
         end = None if size is None else start + size
         data: bytes
         if start or size is not None:
@@ -145,7 +148,7 @@ class ObjectStorage:
 
     def _read_parts(self, path: str, parts: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return parts of an object, asked for together."""
-        whole, found = [f"{self._prefix}/{path}"] * len(parts), [None] * len(parts)
+        whole, found = [self._current(path)] * len(parts), [None] * len(parts)
         with suppress(Exception):
             starts, ends = [start for start, _ in parts], [start + size for start, size in parts]
             found = self._filesystem.cat_ranges(whole, starts, ends, on_error="return")
@@ -153,6 +156,15 @@ class ObjectStorage:
             data if isinstance(data, bytes) else self._read(path, *part)
             for data, part in zip(found, parts, strict=True)
         ]
+
+    def _current(self, path: str) -> str:
+        """Return an object's path in the filesystem, which then asks the server for it.
+
+        s3fs answers from an earlier listing that an object is absent, though another writer has stored it since.
+        """
+        whole = f"{self._prefix}/{path}"
+        self._filesystem.invalidate_cache(whole)
+        return whole
 
     def _create(self, path: str, data: bytes) -> None:
         """Store a file if nothing is stored there; what is stored afterwards decides, not the answer.
@@ -162,7 +174,8 @@ class ObjectStorage:
         if not (self._single_writer or self._in_memory):
             self._check_conditional()
         failure: Exception | None = None
-        for _ in range(_TRIES):
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
             try:
                 return self._put_if_absent(path, data)
             except Exception as error:

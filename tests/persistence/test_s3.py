@@ -1,0 +1,190 @@
+"""Sessions on an S3 server: writers at once, deletion, servers that stop, and servers that overwrite."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from urllib.parse import urlsplit
+
+import pytest
+from fsspec.implementations.dirfs import DirFileSystem
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, UnknownSessionError
+from kaosmem.persistence import delete_session, list_sessions
+from kaosmem.testing import StorageMachine
+from tests.many_writers import SECTIONS, SESSION, processes, said, talk
+from tests.servers import S3, s3_server
+
+_places = count(1)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    with s3_server() as server:
+        server.filesystem().mkdir("sessions")
+        yield server
+
+
+@pytest.fixture
+def place(s3: S3) -> DirFileSystem:
+    """An empty place to keep sessions."""
+    return a_place(s3)
+
+
+def a_place(s3: S3) -> DirFileSystem:
+    return DirFileSystem(path=f"sessions/{next(_places)}", fs=s3.filesystem())
+
+
+def test_a_bucket_does_what_a_session_asks_of_it(s3: S3) -> None:
+    """Files are stored, listed, read and deleted, and of several that create one file a single one wins."""
+
+    class OnS3(StorageMachine):
+        def place(self) -> DirFileSystem:
+            return a_place(s3)
+
+    few = settings(max_examples=2, stateful_step_count=10, deadline=None)
+    run_state_machine_as_test(OnS3, settings=few)
+
+
+def test_processes_that_write_at_once_lose_nothing(place: DirFileSystem) -> None:
+    """Each of two processes adds its messages to one session; all of them are there, once, in each one's order."""
+    turns = 6
+    with processes(talk, *((place, name, turns) for name in "ab")) as heard:
+        acknowledged = said(heard)
+    assert acknowledged == [[f"{name}-{turn}" for turn in range(turns)] for name in "ab"]
+
+    async def stored() -> list[str]:
+        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate", read_only=True) as memory:
+            return [item.id for item in memory["messages"]]
+
+    found = asyncio.run(stored())
+    assert len(found) == 2 * turns
+    for one in acknowledged:
+        assert [item_id for item_id in found if item_id in one] == one
+
+
+async def test_a_session_that_is_deleted_while_it_is_written_says_so(place: DirFileSystem) -> None:
+    """The deleted session is unknown at once, its writer gets a typed error, and a new session can take the name."""
+    async with SessionMemory.open(place, "s", counter="estimate") as memory:
+        memory.add("findings", "before")
+        await memory.save()
+        delete_session(place, "s")
+        with pytest.raises(UnknownSessionError):
+            await SessionMemory.open(place, "s", counter="estimate", read_only=True).__aenter__()
+        memory.add("findings", "after")
+        with pytest.raises((ConflictError, DurabilityError)):
+            await memory.save()
+    async with SessionMemory.open(place, "s", counter="estimate") as memory:
+        memory.add("findings", "new")
+    async with SessionMemory.open(place, "s", counter="estimate", read_only=True) as memory:
+        assert [item.text for item in memory["findings"]] == ["new"]
+
+
+async def test_a_forgotten_text_is_in_no_object(s3: S3, place: DirFileSystem) -> None:
+    """Short or long enough for an object of its own: after `forget` no object of the bucket holds it."""
+    secret = "the code is 4711-0815"
+    async with SessionMemory.open(place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate") as memory:
+        for item_id, text in {"short": secret, "long": secret + " filler" * 20_000, "other": "stays"}.items():
+            memory.add("findings", text, id=item_id)
+        await memory.save()
+        assert any(secret.encode() in data for data in _objects(s3, place))
+        await memory.forget("short")
+        await memory.forget("long")
+    assert not any(secret.encode() in data for data in _objects(s3, place))
+    async with SessionMemory.open(place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate") as memory:
+        assert [item.id for item in memory["findings"]] == ["other"]
+
+
+async def test_a_server_that_ignores_conditions_is_refused(s3: S3) -> None:
+    """Where a second writer would overwrite the first's commit, nothing is stored unless the caller writes alone."""
+    with _proxy(s3.url) as url:
+        place = _through(s3, url)
+        with pytest.raises(DurabilityError, match="single_writer=True"):
+            async with SessionMemory.open(place, "s", counter="estimate") as memory:
+                memory.add("findings", "one")
+        assert _objects(s3, place) == []
+        async with SessionMemory.open(place, "s", counter="estimate", single_writer=True) as memory:
+            memory.add("findings", "one")
+        assert list_sessions(place) == ["s"]
+
+
+async def test_a_server_that_stops_for_a_while_loses_nothing(s3: S3) -> None:
+    """Saving raises a typed error while the server is away, and stores the same items once it is back."""
+    with ExitStack() as server:
+        url = server.enter_context(_proxy(s3.url))
+        place = _through(s3, url)
+        async with SessionMemory.open(place, "s", counter="estimate", single_writer=True) as memory:
+            memory.add("findings", "before")
+            await memory.save()
+            memory.add("findings", "after")
+            server.close()
+            with pytest.raises(DurabilityError):
+                await memory.save()
+            with pytest.raises(DurabilityError):
+                await SessionMemory.open(place, "s", counter="estimate", read_only=True).__aenter__()
+            with _proxy(s3.url, urlsplit(url).port or 0):
+                await memory.save()
+                async with SessionMemory.open(place, "s", counter="estimate", read_only=True) as stored:
+                    assert [item.text for item in stored["findings"]] == ["before", "after"]
+
+
+def _through(s3: S3, url: str) -> DirFileSystem:
+    """Return an empty place behind a proxy. The proxy's requests are not signed, and failures are told early."""
+    impatient = {"retries": {"max_attempts": 0}, "connect_timeout": 1, "read_timeout": 10}
+    filesystem = s3.filesystem(endpoint_url=url, key=None, secret=None, anon=True, config_kwargs=impatient)
+    filesystem.retries = 1
+    return DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
+
+
+def _objects(s3: S3, place: DirFileSystem) -> list[bytes]:
+    """Return the bytes of every object under a place that has any."""
+    filesystem = s3.filesystem()
+    found = filesystem.find(place.path, detail=True)
+    return [filesystem.cat_file(path) for path, info in found.items() if info["size"]]
+
+
+@contextmanager
+def _proxy(url: str, port: int = 0) -> Iterator[str]:
+    """Run a proxy of a server that leaves out the conditions of requests, as some servers do; yield its URL."""
+    server = urlsplit(url).netloc
+
+    class Proxy(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # which knows that clients expect to be asked for the body of a PUT
+
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            headers = {name: value for name, value in self.headers.items() if not name.lower().startswith("if-")}
+            with closing(HTTPConnection(server)) as connection:
+                connection.request(self.command, self.path, body, headers)
+                answer = connection.getresponse()
+                data = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("transfer-encoding", "content-length", "connection"):
+                    self.send_header(name, value)
+            size = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(data))
+            self.send_header("Content-Length", size or "0")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = forward  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{proxy.server_port}"
+        finally:
+            proxy.shutdown()
+            thread.join()

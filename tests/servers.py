@@ -1,0 +1,140 @@
+"""Real servers that a test starts itself, from packages that the extra `test` installs.
+
+A URL in the environment takes the place of a server that is started here: `KAOSMEM_TEST_S3_URL`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import pytest
+
+_STARTS_WITHIN_S = 60
+
+
+@dataclass(frozen=True)
+class S3:
+    """An S3 server. `filesystem()` is a new connection to it, with caches of its own."""
+
+    url: str
+    key: str
+    secret: str
+
+    def filesystem(self, **options: Any) -> Any:
+        import s3fs
+
+        return s3fs.S3FileSystem(**(self.options() | options))
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that fsspec takes beside an `s3://` URL."""
+        return {
+            "key": self.key,
+            "secret": self.secret,
+            "endpoint_url": self.url,
+            "client_kwargs": {"region_name": "us-east-1"},
+            "skip_instance_cache": True,
+        }
+
+
+@contextmanager
+def s3_server() -> Iterator[S3]:
+    """Run an S3 server with a folder of its own, or use the one that `KAOSMEM_TEST_S3_URL` names.
+
+    Credentials of a named server are in `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
+    """
+    if url := os.environ.get("KAOSMEM_TEST_S3_URL"):
+        yield S3(url, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
+        return
+    program = _program("weed")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        s3 = S3("", "tester", "not-a-secret")
+        allowed = {"actions": ["Admin", "Read", "Write", "List", "Tagging"]}
+        keys = {"name": s3.key, "credentials": [{"accessKey": s3.key, "secretKey": s3.secret}], **allowed}
+        Path(folder, "s3.json").write_text(json.dumps({"identities": [keys, {"name": "anonymous", **allowed}]}))
+        Path(folder, "data").mkdir()
+        master, volume, filer, port = (_port_with_twin() for _ in range(4))
+        command = [
+            program,
+            "server",
+            f"-dir={folder}/data",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            "-s3",
+            f"-s3.config={folder}/s3.json",
+            f"-master.port={master}",
+            f"-volume.port={volume}",
+            f"-filer.port={filer}",
+            f"-s3.port={port}",
+            "-s3.port.iceberg=0",  # else two servers on one machine meet at its fixed port
+            "-s3.port.lance=0",
+            "-master.volumeSizeLimitMB=64",
+            "-volume.max=50",
+        ]
+        url = f"http://127.0.0.1:{port}"
+        with _running(command, lambda: _answers(url)):
+            yield S3(url, s3.key, s3.secret)
+
+
+@contextmanager
+def _running(command: list[str], is_ready: Callable[[], bool]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server until the block ends. Its output is shown if it does not start."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        try:
+            until = time.monotonic() + _STARTS_WITHIN_S
+            while not is_ready():
+                if process.poll() is not None or time.monotonic() > until:
+                    output.seek(0)
+                    pytest.fail(f"{command[0]} does not start: {output.read()[-2_000:].decode(errors='replace')}")
+                time.sleep(0.05)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _program(name: str) -> str:
+    """Return the path of a program that pip installed beside this Python, or that the system has."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"the program {name!r} is not installed; the extra `test` brings it where there is a wheel")
+    return found
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=1):
+            return True
+    except HTTPError:
+        return True  # an answer, though a refusal
+    except (URLError, OSError):
+        return False
+
+
+def _port_with_twin() -> int:
+    """Return a port that is free together with the port 10,000 above it, which the server takes for gRPC."""
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            if port + 10_000 > 65_535:
+                continue
+            try:
+                other.bind(("127.0.0.1", port + 10_000))
+            except OSError:
+                continue
+            return port
