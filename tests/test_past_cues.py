@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError
 from kaosmem.retrieval import stop_words
+from kaosmem.retrieval.dates import Period
 from kaosmem.retrieval.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
 from kaosmem.types import Version, in_order
 
@@ -74,7 +75,7 @@ def test_a_question_about_now_has_no_such_words(query: str) -> None:
 def test_dates_ask_about_their_days(query: str, first: str, last: str) -> None:
     question = PAST_CUES.read(query)
     assert question is not None
-    assert question.periods == ((date.fromisoformat(first).toordinal(), date.fromisoformat(last).toordinal()),)
+    assert question.periods == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
 
 
 def test_each_language_with_stop_words_has_cues() -> None:
@@ -90,9 +91,9 @@ def test_users_add_a_language_to_a_copy() -> None:
     found = cues.read("Wo wohnte sie früher, im März 2023?")
     assert found is not None
     assert found.which == {"previous"}
-    assert [date.fromordinal(each).isoformat() for each in found.periods[0]] == ["2023-03-01", "2023-03-31"]
+    assert [each.isoformat() for each in found.periods[0]] == ["2023-03-01", "2023-03-31"]
     assert PAST_CUES.read("Wo wohnte sie früher?") is None
-    assert PastCues().read("before 2023") == PastQuestion(periods=((738521, 738885),))
+    assert PastCues().read("before 2023") == PastQuestion(periods=(Period(date(2023, 1, 1), date(2023, 12, 31)),))
 
 
 def test_wrong_words_are_refused() -> None:
@@ -110,7 +111,7 @@ def day(number: int) -> datetime:
     return datetime(2024, 1, number, tzinfo=UTC)
 
 
-VERSIONS = in_order("abcd", valid_from=lambda name: day(" abcd".index(name) * 2), known_from=lambda _: day(1))
+VERSIONS = in_order("abcd", stated=lambda name: day(" abcd".index(name) * 2), known_from=lambda _: day(1))
 
 
 @pytest.mark.parametrize(
@@ -142,14 +143,14 @@ def test_any_text_can_be_read(query: str) -> None:
     """No period ends before it begins, and choosing never chooses the current version."""
     question = PAST_CUES.read(query)
     if question is not None:
-        assert all(1 <= first <= last for first, last in question.periods)
+        assert all(first <= last for first, last in question.periods)
         assert VERSIONS[-1] not in question.choose(VERSIONS, "abcd")
 
 
 @given(st.lists(st.integers(1, 9), max_size=9))
 def test_versions_follow_one_another(days: list[int]) -> None:
     """Each holds until the next one begins, the last one until now; equal times keep the order of learning."""
-    versions = in_order(enumerate(days), valid_from=lambda each: day(each[1]), known_from=lambda _: day(1))
+    versions = in_order(enumerate(days), stated=lambda each: day(each[1]), known_from=lambda _: day(1))
     assert [each.item for each in versions] == sorted(enumerate(days), key=lambda each: (each[1], each[0]))
     assert [each.valid_until for each in versions[:-1]] == [each.valid_from for each in versions[1:]]
     assert all(isinstance(each, Version) and each.is_current is (each is versions[-1]) for each in versions)

@@ -76,8 +76,8 @@ async def test_an_evicted_finding_comes_back_for_a_question_about_it(eviction: s
         assert recalled(elsewhere) == set()
 
 
-async def test_a_superseded_finding_comes_after_what_supersedes_it() -> None:
-    """An older version ranks below every newer one, however well it matches."""
+async def test_a_superseded_finding_is_not_recalled() -> None:
+    """A question about now gets the live version alone, however well an older one matches."""
     spec = SectionSpec("findings", eviction="none", recall=1.0, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
     same, *others = seeded_texts(10, words=60)
@@ -87,10 +87,11 @@ async def test_a_superseded_finding_comes_after_what_supersedes_it() -> None:
         memory.add("findings", text)
     two = await memory.assemble_context("What is on the red door?", budget=1_000)
     assert two.decision(new.id).included
-    assert two.decision(new.id).rank < two.decision(old.id).rank
+    assert two.decision(old.id).why == f"archived superseded by {new.id}"
     newest = memory.add("findings", "The vault in Zurich has a new code, 2207, and no door any more.", key="code")
     three = await memory.assemble_context(QUESTION, budget=1_000)
-    assert three.decision(newest.id).rank < three.decision(new.id).rank < three.decision(old.id).rank
+    assert three.decision(newest.id).included
+    assert not three.decision(new.id).included
 
 
 async def test_what_is_recalled_passes_the_filter() -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 
 from kaosmem.duplicates import Shown, newest_first
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.types import Item
 
-_POSITION = attrgetter("position")
+_STANDING = attrgetter("standing")
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class Run:
         """
         header_so_far = self.header(self.count) if self.count else 0
         cost = self.header(self.count + len(candidate.items)) - header_so_far
-        place = bisect(self.kept, candidate.position, key=_POSITION)
+        place = bisect(self.kept, candidate.standing, key=_STANDING)
         before = self.kept[place - 1].items[-1] if place else None
         if place < len(self.kept):
             after = self.kept[place].items[:1]
@@ -53,7 +54,7 @@ class Run:
             if want > self.cap:
                 return want
             want += self.size(unit.items, None)
-        units.sort(key=_POSITION)
+        units.sort(key=_STANDING)
         lasts = (None, *(unit.items[-1] for unit in units))
         return header + sum(self.size(unit.items, before) for unit, before in zip(units, lasts, strict=False))
 
@@ -61,7 +62,7 @@ class Run:
         """Add a candidate at its cost."""
         self.used += cost
         self.count += len(candidate.items)
-        insort(self.kept, candidate, key=_POSITION)
+        insort(self.kept, candidate, key=_STANDING)
 
     @property
     def items(self) -> list[Item]:
@@ -69,13 +70,15 @@ class Run:
         return [item for unit in self.kept for item in unit.items]
 
 
-@dataclass(slots=True)
+@dataclass
 class Share:
     """What one section may take of a window, while it is filled.
 
     candidates: in order of want. runs: what is shown of them, by whether it is recalled, as they are shown.
     cap: the most it may take; grant: what it is sure of.
     twins: of items left out as duplicates, by id, the id of the one that is shown.
+    elsewhere: positions of the section's units that are shown in another place.
+    brought_along: positions of the units that are in since a replaced version is.
     """
 
     spec: SectionSpec
@@ -84,6 +87,40 @@ class Share:
     cap: int
     grant: int = 0
     twins: dict[str, str] = field(default_factory=dict)
+    elsewhere: Collection[int] = ()
+    brought_along: set[int] = field(default_factory=set)
+
+    @cached_property
+    def _by_position(self) -> dict[int, Candidate]:
+        return {candidate.position: candidate for candidate in self.candidates}
+
+    def run_of(self, candidate: Candidate) -> Run:
+        """Return the run that a candidate stands in: a replaced version stands with its successor."""
+        successor = candidate if candidate.successor is None else self._by_position.get(candidate.successor)
+        return self.runs[(successor or candidate).recalled]
+
+    def brought(self, candidate: Candidate) -> Candidate | None:
+        """Return a candidate with what must be shown with it, as one unit; None if that is not offered.
+
+        A replaced version brings its successor along, if that is not in yet.
+        """
+        at = candidate.successor
+        if at is None or at in self.elsewhere or any(unit.position == at for unit in self.run_of(candidate).kept):
+            return candidate
+        if (successor := self._by_position.get(at)) is None or successor.successor is not None:
+            return None
+        tokens = candidate.tokens + successor.tokens
+        return candidate._replace(items=(*candidate.items, *successor.items), tokens=tokens)
+
+    def take(self, candidate: Candidate) -> None:
+        """Take a candidate, and its successor if that must come with it and is not in yet."""
+        run = self.run_of(candidate)
+        if candidate.successor is not None and candidate.successor in self._by_position:
+            successor = self._by_position[candidate.successor]
+            if all(unit.position != successor.position for unit in run.kept):
+                run.take(successor, run.cost(successor))
+                self.brought_along.add(successor.position)
+        run.take(candidate, run.cost(candidate))
 
     @property
     def used(self) -> int:
@@ -108,8 +145,8 @@ class Share:
     def want(self) -> int:
         """Return what all candidates would take, as far as caps allow."""
         wants = (
-            min(run.cap, run.want(unit for unit in self.candidates if unit.recalled is recalled))
-            for recalled, run in self.runs.items()
+            min(run.cap, run.want(unit for unit in self.candidates if self.run_of(unit) is run))
+            for run in self.runs.values()
         )
         return sum(wants)
 
@@ -144,17 +181,20 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
 def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None) -> tuple[int, int]:
     used = share.used
     for candidate in share.left_out if shown is None else newest_first(share.left_out):
-        run = share.runs[candidate.recalled]
+        if candidate.position in share.brought_along:
+            continue
+        run, brought = share.run_of(candidate), share.brought(candidate)
         room = min(most - used, run.cap - run.used, left)
         # No piece of text counts less than the text, so what is too large need not be rendered to be counted.
-        if candidate.tokens > room and all(isinstance(i.content, str) for i in candidate.items):
+        if brought is None or (brought.tokens > room and all(isinstance(i.content, str) for i in brought.items)):
             continue
-        cost = run.cost(candidate)
+        cost = run.cost(brought)
         if cost <= room and cost + opening <= left:
-            if shown is not None and (twins := shown.admit(candidate.items)):
+            # A version that says the same as another one, as after a change back, held at another time.
+            if shown is not None and candidate.successor is None and (twins := shown.admit(candidate.items)):
                 share.twins |= {item.id: twin for item, twin in zip(candidate.items, twins, strict=True)}
                 continue
-            run.take(candidate, cost)
+            share.take(candidate)
             used += cost
             left -= cost + opening
             opening = 0

@@ -149,7 +149,7 @@ class Packing:
         need = self._needs[spec.name]
         cap = need.want - need.must
         recalled = self._run(spec, partial(self._costs.recalled_header, spec, tail.left_out), cap)
-        return Share(spec, candidates, {True: recalled}, cap) if candidates else None
+        return Share(spec, candidates, {True: recalled}, cap, elsewhere=shown) if candidates else None
 
     def _fill_block(self) -> None:
         """Fill the block with what the static sections and the histories leave."""

@@ -9,16 +9,17 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import accumulate, repeat
 from operator import le
 from typing import Any
 
-from kaosmem.errors import CorruptionError
+from kaosmem.errors import CorruptionError, InvalidContentError
 from kaosmem.persistence.lines import checksum, parse_object, stated_crc
 from kaosmem.persistence.steps import Read, Steps
-from kaosmem.sections import EvictedItem
+from kaosmem.sections import EvictedItem, check_time
 from kaosmem.sections.past import EvictedFile
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONValue, stated_from
 
 _MAX_BYTES = 48 * 2**20  # as a line may not be too long
 _RECALLABLE = {"id": str, "tokens": int, "position": int, "unit": int}
@@ -41,6 +42,9 @@ class _Columns:
     units: list[int] = field(default_factory=list)
     updates: list[int] = field(default_factory=list)
     keys: list[int | str] = field(default_factory=list)
+    created: list[int | str] = field(default_factory=list)
+    stated: list[int | str] = field(default_factory=list)
+    ends: list[int | str] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     last: tuple[int, int] = 0, 0
 
@@ -58,6 +62,11 @@ class _Columns:
             self.updates += number, data["updated"]
         if data.get("key") is not None:
             self.keys += number, data["key"]
+            self.created += number, data["created_at"]
+            if stated := stated_from(data.get("metadata", {})):
+                self.stated += number, stated.isoformat()
+        if "ended" in data:
+            self.ends += number, data["ended"][0]
         if _is_results(data.get("content")):
             self.results.append(number)
 
@@ -72,6 +81,7 @@ class _Columns:
         numbers = columns.lines, columns.positions, columns.tokens, columns.units, columns.updates, columns.results
         _check(all(type(each) is list and {*map(type, each)} <= {int} for each in numbers))
         _check({*map(type, columns.ids)} <= {str} and {*map(type, columns.keys[1::2])} <= {str})
+        _check(columns.created[::2] == columns.keys[::2])
         _check(len({len(columns.lines), len(columns.positions), len(columns.ids), len(columns.tokens)}) == 1)
         return columns
 
@@ -82,7 +92,11 @@ class _Columns:
         _check(all(map(le, units, positions)) and max(lines, default=0) < end and min(lines, default=1) > 0)
         _check(min((*units, *self.tokens, *self.updates), default=0) >= 0)
         updates = _filled(self.updates, [0] * len(lines))
-        keys: list[str | None] = _filled(self.keys, [None] * len(lines))
+        nothing = [None] * len(lines)
+        keys: list[str | None] = _filled(self.keys, nothing)
+        created: list[datetime | None] = _filled(_timed(self.created), nothing)
+        stated: list[datetime | None] = _filled(_timed(self.stated), nothing)
+        ends: list[datetime | None] = _filled(_timed(self.ends), nothing)
         results = _filled([each for number in self.results for each in (number, True)], [False] * len(lines))
         # A session has as many as it ever evicted: no loop of ours makes them as fast.
         return map(
@@ -94,6 +108,9 @@ class _Columns:
             units,
             updates,
             keys,
+            created,
+            stated,
+            ends,
             results,
             repeat(file),
             lines,
@@ -162,7 +179,7 @@ def evicted_in(fields: Mapping[str, Any], file: EvictedFile, *, end: int) -> Ite
     try:
         for section, stored in fields["past"].items():
             yield from _Columns.from_dict(stored).items(section, file, end)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, InvalidContentError, KeyError, TypeError, ValueError):
         raise CorruptionError("its last line makes no sense") from None
 
 
@@ -173,6 +190,11 @@ def _filled(pairs: Sequence[Any], usual: Iterable[Any]) -> list[Any]:
         _check(0 <= place < len(values))
         values[place] = value
     return values
+
+
+def _timed(pairs: Sequence[Any]) -> list[Any]:
+    """Return pairs whose second values are times. Raises InvalidContentError."""
+    return [check_time(value) if place % 2 else value for place, value in enumerate(pairs)]
 
 
 def _is_results(content: JSONValue) -> bool:

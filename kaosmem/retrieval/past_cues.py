@@ -12,10 +12,13 @@ from typing import TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
+from kaosmem.retrieval.dates import Period
 from kaosmem.retrieval.scripts import MARKS, fold_script
 from kaosmem.types import Version
 
 T = TypeVar("T")
+
+_LAST_DAY = date.max - timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +113,11 @@ class PastQuestion:
     """What a question asks about the past.
 
     which: any of "previous", "first" and "ever", as `PastWords` has them.
-    periods: first and last day of each date in the question, as `date.toordinal` counts days.
+    periods: the days of each date in the question.
     """
 
     which: frozenset[str] = frozenset()
-    periods: tuple[tuple[int, int], ...] = ()
+    periods: tuple[Period, ...] = ()
 
     def choose(self, versions: Sequence[Version[T]], found: Collection[T] = ()) -> list[Version[T]]:
         """Return the past versions of one fact that the question asks for, the most wanted first.
@@ -125,9 +128,9 @@ class PastQuestion:
         """
         past, wanted = versions[:-1], list[Version[T]]()
         if self.periods:
-            wanted += [each for each in reversed(past) if any(_overlaps(each, *period) for period in self.periods)]
+            wanted += [each for each in reversed(past) if any(_overlaps(each, period) for period in self.periods)]
             if "previous" in self.which:
-                start = _midnight(min(first for first, _ in self.periods))
+                start = _midnight(min(period.first for period in self.periods))
                 wanted += [each for each in past if each.valid_from < start][-1:]
         else:
             wanted += past[-1:] if "previous" in self.which else ()
@@ -156,7 +159,7 @@ class PastCues:
                 raise InvalidArgumentError(f"language {name!r} has {shown_name(words)}; give PastWords")
         return replace(self, languages=MappingProxyType({**self.languages, **languages}))
 
-    def read(self, text: str, periods: Iterable[tuple[int, int]] = ()) -> PastQuestion | None:
+    def read(self, text: str, periods: Iterable[Period] = ()) -> PastQuestion | None:
         """Return what a question asks about the past, None for a question about now.
 
         periods: what the question means by "last week" and the like.
@@ -200,7 +203,7 @@ class PastCues:
             ]
         return re.compile(_whole("|".join((*dates, year.format("alone")))))
 
-    def _dates(self, folded: str) -> Iterable[tuple[int, int]]:
+    def _dates(self, folded: str) -> Iterable[Period]:
         for match in self._date.finditer(folded):
             part = match.groupdict()
             stated = part["iso"] or part["alone"]
@@ -233,22 +236,22 @@ def _whole(pattern: str) -> str:
     return rf"(?<![\w{MARKS}])(?:{pattern})(?![\w{MARKS}])"
 
 
-def _period(year: int, month: int, day: int) -> tuple[int, int] | None:
+def _period(year: int, month: int, day: int) -> Period | None:
     """Return the first and last day of a date, a month or a year; None if there is no such date."""
     try:
         first = date(year, month or 1, day or 1)
     except ValueError:
         return None
     if day:
-        return first.toordinal(), first.toordinal()
+        return Period(first, first)
     after = date(year + 1, 1, 1) if month in (0, 12) else date(year, month + 1, 1)
-    return first.toordinal(), after.toordinal() - 1
+    return Period(first, after - timedelta(days=1))
 
 
-def _overlaps(version: Version[T], first: int, last: int) -> bool:
-    start, end = _midnight(first), _midnight(min(last, date.max.toordinal() - 1)) + timedelta(days=1)
+def _overlaps(version: Version[T], period: Period) -> bool:
+    start, end = _midnight(period.first), _midnight(min(period.last, _LAST_DAY)) + timedelta(days=1)
     return version.valid_from < end and (version.valid_until is None or version.valid_until > start)
 
 
-def _midnight(day: int) -> datetime:
-    return datetime.combine(date.fromordinal(day), time(tzinfo=UTC))
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(tzinfo=UTC))

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kaosmem.retrieval.dates import Period, day_of, periods_in, without_periods
+from kaosmem.retrieval.past_cues import PAST_CUES, PastCues, PastQuestion
 
 if TYPE_CHECKING:
     from kaosmem.types import Item
@@ -18,6 +19,7 @@ class Query:
     """A question that ranks candidates. Sources and sections get it; a ranker gets its text alone.
 
     periods: the days that the text speaks of, each period once, in the order of the text.
+    past: what the text asks about the past, which brings replaced versions of facts back; None for now.
 
     >>> from datetime import UTC, datetime
     >>> query = Query.read("What happened yesterday?", lambda: datetime(2026, 11, 25, tzinfo=UTC))
@@ -27,11 +29,14 @@ class Query:
 
     text: str
     periods: tuple[Period, ...] = ()
+    past: PastQuestion | None = None
 
     @classmethod
-    def read(cls, text: str, clock: Callable[[], datetime]) -> Query:
-        """Return the query of a text. The clock says which day is today."""
-        return cls(text, periods_in(text, clock))
+    def read(cls, text: str, clock: Callable[[], datetime], cues: PastCues = PAST_CUES) -> Query:
+        """Return the query of a text. The clock says which day is today, the cues which words ask about the past."""
+        periods = periods_in(text, clock)
+        today = max((period.last for period in periods), default=None)
+        return cls(text, periods, cues.read(text, (each for each in periods if each.first != today)))
 
     @property
     def topic(self) -> str:

@@ -1,6 +1,6 @@
 """Sections: specs, items, archive and proposals; and the Source protocol."""
 
-from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.archive import Archive, Archived, check_time
 from kaosmem.sections.lazy_index import IndexDump, Moment, StoredIndex
 from kaosmem.sections.lineage import Forgotten, derived_from
 from kaosmem.sections.past import EvictedItem, read_evicted
@@ -32,6 +32,7 @@ __all__ = [
     "StoredIndex",
     "Substitution",
     "check_specs",
+    "check_time",
     "derived_from",
     "message_of",
     "read_evicted",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 
 from kaosmem.errors import InvalidContentError
@@ -18,6 +19,9 @@ class Archived:
     position, unit: of an item that was evicted and may be recalled, its ordinal and the first one of its unit.
     replaced_at: of one that another took the place of, the same, where it can't be recalled from.
     updated: the number of its last update then, 0 without one.
+    ordinal: how many items the section had taken before it; None if that is not known.
+    ended: when it stopped to hold, and when the session was told: of an item that was superseded or removed.
+    corrected: when an update took its place.
     """
 
     item: Item
@@ -25,6 +29,14 @@ class Archived:
     unit: int | None = None
     updated: int = 0
     replaced_at: tuple[int, int] | None = None
+    ordinal: int | None = None
+    ended: tuple[datetime, datetime] | None = None
+    corrected: datetime | None = None
+
+    @property
+    def valid_until(self) -> datetime | None:
+        """Return when it stopped to hold, None if nothing took its place."""
+        return self.ended[0] if self.ended else None
 
     @property
     def place(self) -> tuple[int, int] | None:
@@ -40,6 +52,12 @@ class Archived:
             stored["updated"] = self.updated
         if self.replaced_at is not None:
             stored["replaced_at"] = [*self.replaced_at]
+        if self.ordinal is not None and self.position is None:
+            stored["ordinal"] = self.ordinal
+        if self.ended is not None:
+            stored["ended"] = [time.isoformat() for time in self.ended]
+        if self.corrected is not None:
+            stored["corrected"] = self.corrected.isoformat()
         return stored
 
     @classmethod
@@ -50,7 +68,12 @@ class Archived:
             check_place([position, unit])
         updated = check_updated(stored["updated"]) if "updated" in stored else 0
         replaced_at = check_place(stored["replaced_at"]) if "replaced_at" in stored else None
-        return cls(Item.from_dict(stored, section), position, unit, updated, replaced_at)
+        ordinal = stored.get("ordinal", position)
+        if not (ordinal is None or (type(ordinal) is int and ordinal >= 0)):
+            raise InvalidContentError("a version that has left its section does not say when it was taken")
+        ended = check_end(stored["ended"]) if "ended" in stored else None
+        corrected = check_time(stored["corrected"]) if "corrected" in stored else None
+        return cls(Item.from_dict(stored, section), position, unit, updated, replaced_at, ordinal, ended, corrected)
 
 
 def check_place(place: object) -> tuple[int, int]:
@@ -59,6 +82,25 @@ def check_place(place: object) -> tuple[int, int]:
         case [int(ordinal), int(unit)] if type(ordinal) is type(unit) is int and 0 <= unit <= ordinal:
             return ordinal, unit
     raise InvalidContentError("a version that has left its section does not say where it stood")
+
+
+def check_end(times: object) -> tuple[datetime, datetime]:
+    """Return when a version stopped to hold and when that was told, as they were stored. Raises InvalidContentError."""
+    match times:
+        case [valid_until, told]:
+            return check_time(valid_until), check_time(told)
+    raise InvalidContentError("a version that has left its section does not say when it ended")
+
+
+def check_time(time: object) -> datetime:
+    """Return an aware time as it was stored. Raises InvalidContentError."""
+    try:
+        found = datetime.fromisoformat(time) if isinstance(time, str) else None
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise InvalidContentError("a stored time is none, or has no zone")
+    return found
 
 
 def check_updated(number: object) -> int:

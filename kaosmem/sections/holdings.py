@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
@@ -12,7 +14,7 @@ from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, check_updated
 from kaosmem.sections.holding import Holding
 from kaosmem.sections.past import EvictedItem, Past
-from kaosmem.types import Item, JSONValue, UnreadItem
+from kaosmem.types import Item, JSONValue, UnreadItem, Version, in_order
 from kaosmem.units import Link, Units
 
 
@@ -91,6 +93,22 @@ class Holdings:
     def keyed(self, key: str | None) -> int | None:
         """Return the ordinal of the held item with a key; None is no key."""
         return None if key is None else self._keyed.get(key)
+
+    def versions(self, key: str) -> list[Version[int]]:
+        """Return the versions of a key that are live or may be recalled, oldest first, by their ordinals."""
+        ordinals = self.past.keyed(key)
+        if (live := self.keyed(key)) is not None:
+            insort(ordinals, live)
+
+        def known_from(ordinal: int) -> datetime:
+            created_at = self.undecoded(ordinal).created_at
+            assert created_at is not None  # as of all with a key
+            return created_at
+
+        def stated(ordinal: int) -> datetime | None:
+            return self.undecoded(ordinal).stated_from
+
+        return in_order(ordinals, stated=stated, known_from=known_from, ended=self.past.ended.get)
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
         """Return a live unit: its items in stored order, how many tokens were taken before them, and their tokens."""
@@ -262,7 +280,9 @@ class Holdings:
 
     def _enter_key(self, item: Item, ordinal: int) -> None:
         if item.key is not None:
-            self._keyed[item.key] = ordinal
+            other = self._keyed.get(item.key)
+            if other is None or not is_older(item, self._held[other].item):
+                self._keyed[item.key] = ordinal
 
     def _drop_key(self, item: Item, ordinal: int) -> None:
         if item.key is not None and self._keyed.get(item.key) == ordinal:
@@ -302,17 +322,21 @@ class Holdings:
         items: dict[int, Item | EvictedItem] = {}
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
         updated: dict[int, int] = {}
+        ended: dict[int, datetime] = {}
         for version in versions:
             at, first = version.position, version.unit
             if at is not None and first is not None and at not in past and at not in past.returned:
                 items[at] = version.item
                 if version.updated:
                     updated[at] = version.updated
+                if version.valid_until:
+                    ended[at] = version.valid_until
                 if first != at:
                     firsts[at] = first
         if max(items, default=-1) >= self.taken or any(map(self.holds, items)):
             raise InvalidContentError("an evicted item is out of its place")
         self._updated |= updated
+        past.ended |= ended
         past.put_all(items, firsts)
         return items.keys()
 
@@ -323,6 +347,7 @@ class Holdings:
             known = {at for at in unit if at in past or self.holds(at) or at in past.returned}
             if max(unit) < shared and not known:
                 past.put(unit)
+                past.ended |= {at: end for at in unit if (end := other.past.ended.get(at))}
                 past.unloaded -= len(unit)
 
     def use(self, ordinals: Iterable[int]) -> None:
@@ -438,3 +463,8 @@ class Holdings:
             return None
         standing = self._standing(first)
         return None if standing.pinned else standing
+
+
+def is_older(item: Item, live: Item) -> bool:
+    """Return whether an item is an older version than the live one with its key: by its own timestamp alone."""
+    return item.stated_from is not None and item.stated_from < live.valid_from

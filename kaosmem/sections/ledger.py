@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -11,7 +12,7 @@ from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVers
 from kaosmem.eviction import POLICIES
 from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
-from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.archive import Archive, Archived, check_time
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
@@ -107,9 +108,10 @@ class Ledger:
                     raise InvalidContentError("an item is added that is live already")
                 self.add(item, data["evicted"])
             case "update":
-                self.update(Item.from_dict(data["item"], self.spec.name), data["evicted"])
+                at = check_time(data["at"]) if "at" in data else None
+                self.update(Item.from_dict(data["item"], self.spec.name), data["evicted"], at)
             case "remove":
-                self.remove(data["id"])
+                self.remove(data["id"], check_time(data["at"]) if "at" in data else None)
             case "use":
                 self.use(data["ids"])
             case "evict":
@@ -137,36 +139,58 @@ class Ledger:
     def add(self, item: Item, evicted: Sequence[str]) -> None:
         """Take a new item in, after evicting others."""
         if evicted != []:
-            self.evict(evicted)
+            self.evict(evicted, successor=item)
         self.proposer.added(self.held.put(item))
 
     @_under_lock
-    def update(self, item: Item, evicted: Iterable[str]) -> None:
-        """Put an item in the place of the live one with its id, after evicting others."""
-        self.evict(evicted)
-        self.archive.put(Archived(self.held[self.held.ordinal(item.id)]))
+    def update(self, item: Item, evicted: Iterable[str], at: datetime | None) -> None:
+        """Put an item in the place of the live one with its id, after evicting others.
+
+        at: when this was decided, None if that is not known.
+        """
+        self.evict(evicted, successor=item)
+        ordinal = self.held.ordinal(item.id)
+        self.archive.put(Archived(self.held[ordinal], ordinal=ordinal, corrected=at))
         self.proposer.changed(self.held.replace(item))
 
     @_under_lock
-    def evict(self, item_ids: Iterable[str]) -> None:
-        """Move whole units to the archive; they may be recalled. Raises UnknownItemError, InvalidContentError."""
+    def evict(self, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
+        """Move whole units to the archive; they may be recalled. Raises UnknownItemError, InvalidContentError.
+
+        successor: the item that is about to come, which supersedes the item with its key.
+        """
         ordinals = [self.held.ordinal(item_id) for item_id in item_ids]
+        ends = {ordinal: end for ordinal in ordinals if (end := self._end(ordinal, successor))}
         if self.spec.recalls:
             firsts = self.held.units.firsts(ordinals)
             for ordinal, first, item in zip(ordinals, firsts, self.held.evict(ordinals), strict=True):
-                self.archive.put(Archived(item, ordinal, first, self.held.updated(ordinal)))
+                updated, ended = self.held.updated(ordinal), ends.get(ordinal)
+                self.archive.put(Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended))
                 self.proposer.evicted(ordinal)
+            self.held.past.ended |= {ordinal: valid_until for ordinal, (valid_until, _) in ends.items()}
         else:
             for ordinal, item in zip(ordinals, self.held.take(ordinals), strict=True):
-                self.archive.put(Archived(item))
+                self.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
                 self.proposer.removed(ordinal)
 
+    def _end(self, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
+        """Return when an item that leaves is superseded, and when that was told; None if it is only evicted."""
+        item = self.held.as_stored(ordinal)
+        if item.key is None:
+            return None
+        live = self.held.keyed(item.key)
+        if live is not None and live != ordinal:
+            successor = self.held[live]
+        if successor is None or successor.key != item.key or successor.id == item.id:
+            return None
+        return successor.valid_from, successor.created_at
+
     @_under_lock
-    def remove(self, item_id: str) -> None:
-        """Move one item to the archive."""
+    def remove(self, item_id: str, at: datetime | None = None) -> None:
+        """Move one item to the archive. at: when this was decided, None if that is not known."""
         ordinal = self.held.ordinal(item_id)
         (item,) = self.held.take((ordinal,))
-        self.archive.put(Archived(item))
+        self.archive.put(Archived(item, ordinal=ordinal, ended=(at, at) if at else None))
         self.proposer.removed(ordinal)
 
     @_under_lock
@@ -185,7 +209,8 @@ class Ledger:
         recallable = {at for unit in units if original.issuperset(unit) for at in unit}
         for ordinal, item in replaced.items():
             if ordinal not in recallable:
-                self.archive.put(Archived(item, replaced_at=(ordinal, held.units.first(ordinal))))
+                place = ordinal, held.units.first(ordinal)
+                self.archive.put(Archived(item, replaced_at=place, ordinal=ordinal))
         self.evict(replaced[ordinal].id for ordinal in sorted(recallable))
         rest = sorted(leaving - recallable)
         held.take(rest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import chain
 from typing import Protocol
 
@@ -25,8 +26,8 @@ class EvictedFile(Protocol):
 class EvictedItem:
     """What is known of an evicted item whose text is in a file.
 
-    position, unit, updated: as of an `Archived`. line: its number in the file, from 0.
-    is_results: it holds tool results and nothing else.
+    position, unit, updated, valid_until: as of an `Archived`. created_at, stated_from: of an item with a key.
+    is_results: it holds tool results and nothing else. line: its number in the file, from 0.
     """
 
     id: str
@@ -36,6 +37,9 @@ class EvictedItem:
     unit: int
     updated: int
     key: str | None
+    created_at: datetime | None
+    stated_from: datetime | None
+    valid_until: datetime | None
     is_results: bool
     file: EvictedFile = field(repr=False)
     line: int
@@ -74,6 +78,7 @@ class Past:
     texts: of items that only files hold, those that were read for a proposal.
     unloaded: how many more archive files hold, of which nothing is known to recall them by.
     returned: ordinals of what came back, though files may say that it was evicted.
+    ended: when items stopped to hold, by ordinal: those that another superseded.
     """
 
     def __init__(self) -> None:
@@ -84,6 +89,8 @@ class Past:
         self._members: dict[int, tuple[int, ...]] = {}  # first -> ordinals, of units with several
         self._firsts: dict[int, int] = {}  # ordinal -> first, of items that are not alone
         self._keys: dict[int, str] = {}
+        self._by_key: dict[str, list[int]] = {}
+        self.ended: dict[int, datetime] = {}
         self._results: set[int] = set()
         self._lasts: list[int] = []  # of the units, ascending
 
@@ -141,6 +148,7 @@ class Past:
         for ordinal, item in items.items():
             if item.key is not None:
                 self._keys[ordinal] = item.key
+                self._by_key.setdefault(item.key, []).append(ordinal)
             if item.is_results if isinstance(item, EvictedItem) else Link.of(item).is_results:
                 self._results.add(ordinal)
 
@@ -173,13 +181,17 @@ class Past:
             for ordinal in unit:
                 del self._items[ordinal]
                 self._firsts.pop(ordinal, None)
-                self._keys.pop(ordinal, None)
+                if (key := self._keys.pop(ordinal, None)) is not None:
+                    self._by_key[key].remove(ordinal)
                 self._results.discard(ordinal)
+                if ordinal in ordinals:
+                    self.ended.pop(ordinal, None)
         lasts = {max(unit) for unit in gone.values()}
         self._lasts = [last for last in self._lasts if last not in lasts]
         for unit in gone.values():
             if left := {ordinal: item for ordinal, item in unit.items() if ordinal not in ordinals}:
                 self.put(left)
+        self._by_key = {key: versions for key, versions in self._by_key.items() if versions}
         self.texts = {}
 
     def first(self, ordinal: int) -> int:
@@ -225,6 +237,10 @@ class Past:
     def keys(self, first: int) -> list[str]:
         """Return the keys of a unit's items."""
         return [self._keys[at] for at in self.members(first) if at in self._keys]
+
+    def keyed(self, key: str) -> list[int]:
+        """Return the ordinals of the items with a key, in order."""
+        return sorted(self._by_key.get(key, ()))
 
     def is_orphan(self, first: int) -> bool:
         """Return whether a unit is nothing but results: their calls never came, or are forgotten."""

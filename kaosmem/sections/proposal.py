@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kaosmem.sections.past import EvictedItem
-from kaosmem.types import Item, aware
+from kaosmem.types import Interval, Item, Version, aware
+
+if TYPE_CHECKING:
+    from kaosmem.retrieval.past_cues import PastQuestion
+
+T = TypeVar("T")
+
+_FOUND = 1.5
+"""Versions mostly share their words: their scores differ by less if the question names neither value."""
 
 
 class Candidate(NamedTuple):
@@ -18,6 +26,8 @@ class Candidate(NamedTuple):
     results without a call. rank: its place in the order of want, from 1. score: what the query gives it, None
     where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier one, evicted or from
     before the place where a history is cut.
+    successor: of a replaced version, the position of the unit that must be shown with it. It stands before that, and
+    place orders it among other versions of the same fact.
     """
 
     items: tuple[Item, ...]
@@ -30,6 +40,15 @@ class Candidate(NamedTuple):
     score: float | None
     tokens: int
     recalled: bool = False
+    successor: int | None = None
+    place: int = 0
+
+    @property
+    def standing(self) -> tuple[int, bool, int]:
+        """Return what orders units where they are shown."""
+        if self.successor is None:
+            return self.position, True, 0
+        return self.successor, False, self.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +88,41 @@ class Proposal:
             )
         )
 
+    def with_versions(self, versions: Mapping[str, Sequence[Version[Item]]], question: PastQuestion | None) -> Proposal:
+        """Return the proposal with the versions that a question asks for, as a section proposes its own.
+
+        A question about now gets current versions alone. For a question about the past, replaced versions follow the
+        current one, tied to it, both with their intervals.
+        versions: by the id of a proposed item, all versions of its fact, oldest first. A fact without an entry stays.
+        """
+        units: dict[str, Candidate] = {}
+        scores = {unit.items[0].id: unit.score for unit in self.candidates}
+        successors: dict[str, str] = {}  # id of a replaced version -> id of the current one
+        for unit in self.candidates:
+            (item,), of_fact = unit.items, versions.get(unit.items[0].id, ())
+            if not of_fact:
+                units[item.id] = unit
+                continue
+            newest, is_live = of_fact[-1].item, of_fact[-1].is_current
+            found = [item] if item.id != newest.id and is_found(unit.score, scores.get(newest.id)) else []
+            asked = question.choose(of_fact, found) if question and is_live else []
+            if asked or (is_live and item.id == newest.id):
+                shown = shown_with_interval(newest, of_fact, len(of_fact) - 1) if asked else newest
+                known = units.get(newest.id, unit._replace(score=scores.get(newest.id), tokens=newest.tokens))
+                units[newest.id] = known._replace(items=(shown,)) if asked or newest.id not in units else known
+            for version in asked:
+                place, older = of_fact.index(version), version.item
+                shown = shown_with_interval(older, of_fact, place)
+                past = unit._replace(items=(shown,), score=scores.get(older.id), tokens=older.tokens, place=place)
+                units.setdefault(older.id, past)
+                successors[older.id] = newest.id
+        at = dict(zip(units, _positions([unit.items[0] for unit in units.values()]), strict=True))
+        ordered = (
+            unit._replace(position=at[item_id], rank=rank, successor=at.get(successors.get(item_id, "")))
+            for rank, (item_id, unit) in enumerate(units.items(), 1)
+        )
+        return replace(self, candidates=tuple(ordered))
+
 
 def _positions(items: Sequence[Item]) -> Sequence[int]:
     """Return the position of each item among these, by time; their own order if one has no timestamp."""
@@ -76,3 +130,18 @@ def _positions(items: Sequence[Item]) -> Sequence[int]:
     if len(timed) < len(items):
         return range(len(items))
     return [position for _, position in sorted((place, at) for at, (_, place) in enumerate(sorted(timed)))]
+
+
+def is_found(score: float | None, current: float | None) -> bool:
+    """Return whether a question's words find a replaced version itself: clearly better than the current one."""
+    return score is not None and score > _FOUND * (current or 0.0)
+
+
+def shown_with_interval(item: Item, versions: Sequence[Version[T]], place: int) -> Item:
+    """Return an item as it is shown as the version at a place, oldest first: with the interval that its label says.
+
+    The label of a first version says its begin only if the item states it.
+    """
+    version = versions[place]
+    is_stated = place > 0 or version.is_current or item.timestamp is not None
+    return replace(item, interval=Interval(version.valid_from if is_stated else None, version.valid_until))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from kaosmem.duplicates import Told
@@ -13,10 +13,11 @@ from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Proposal
-from kaosmem.sections.recall import recallable, superseded_last
+from kaosmem.sections.recall import recallable
 from kaosmem.sections.required import Required
 from kaosmem.sections.scores import Scores, preferring, unit_scores
 from kaosmem.sections.spec import SectionSpec
+from kaosmem.sections.versions import ShownVersions
 from kaosmem.types import Item
 
 _RANK_SLACK = 256
@@ -137,7 +138,7 @@ class Proposer:
         is_crowded: whether something may be left out of the window, so that the order of the units matters.
         """
         past = self._held.past
-        is_ranked = self.ranks(cap, is_crowded=is_crowded)
+        is_ranked = self.ranks(cap, is_crowded=is_crowded) or self._asks_for_versions(query)
         if past and is_ranked and (unread := self.unindexed_evicted()):
             return Proposal((), unread=tuple(unread))
         is_history = self._spec.placement == "history"
@@ -145,6 +146,10 @@ class Proposer:
         if past and not proposal.unread:
             past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
         return proposal
+
+    def _asks_for_versions(self, query: Query) -> bool:
+        """Return whether the query may bring replaced versions back, to those facts alone that match it."""
+        return query.past is not None and self._held.past.has_keys and self._spec.placement == "query"
 
     def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
         must = self._required.units()
@@ -156,12 +161,12 @@ class Proposer:
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
         told, room = Told(), int(self._spec.recall * cap)
         left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), _TO_READ * room
-        by_worth = superseded_last(self._held, scores.by_worth)
-        found = recallable(self._held, by_worth, wanted=None if passing is None else wanted)
-        for first in chain(found, self._newest_first(passing)):
+        versions = ShownVersions(self._held, query.past, scores)
+        ordered = versions.order(chain(scores.by_worth, self._newest_first(passing)))
+        for first in recallable(self._held, ordered, wanted=None if passing is None else wanted):
             if left <= 0:
                 break
-            if first in first_wanted:
+            if first in first_wanted or not self._passes(first, passing):
                 continue
             if first in self._held.past:
                 if left_to_recall <= 0:
@@ -172,7 +177,7 @@ class Proposer:
             first_wanted[first] = None
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
-        candidates = self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores)
+        candidates = versions.labelled(self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores))
         evicted = len(self._held.past)
         return Proposal(candidates, (), self._held.total, self._held.taken, evicted, signals=scores.signals)
 
@@ -182,6 +187,10 @@ class Proposer:
         It narrows `query` sections in which some item has one of its fields.
         """
         return None if wanted is None or self._spec.placement != "query" else self._facets.passing(wanted)
+
+    def _passes(self, first: int, passing: set[int] | None) -> bool:
+        """Return whether a unit passes a filter; evicted units are looked at where they are recalled."""
+        return passing is None or first in self._held.past or not passing.isdisjoint(self._held.units.members(first))
 
     def _newest_first(self, passing: set[int] | None) -> Iterator[int]:
         if passing is None:
@@ -199,17 +208,18 @@ class Proposer:
             if weight > cap:
                 break
             near.add(first)
-        scores = Scores()
+        scores, versions = Scores(), ShownVersions(self._held, query.past, {})
         earlier: dict[int, None] = {}
         shown = sum(len(self._held.units.members(first)) for first in near)
         if self._spec.recall and shown < len(self._held) + len(self._held.past):
             scores = self._scores(query, cap)
+            versions = ShownVersions(self._held, query.past, scores)
             room = int(self._spec.recall * cap)
             left: float = 2 * room
             told = Told()
             newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
-            by_worth = superseded_last(self._held, scores.by_worth)
-            for first in recallable(self._held, by_worth if scores else newest_first):
+            by_worth = versions.order(scores.by_worth if scores else newest_first)
+            for first in recallable(self._held, by_worth):
                 if left <= 0:
                     break
                 if first not in must and not self._is_orphan(first):
@@ -218,7 +228,7 @@ class Proposer:
                     left -= share * 2 / _TO_READ if first in self._held.past else share
         if unread := self._held.past.unread(earlier):
             return Proposal((), unread=unread)
-        before = self._candidates(earlier, must=must, cuts=cuts, scores=scores)
+        before = versions.labelled(self._candidates(earlier, must=must, cuts=cuts, scores=scores))
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
             tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),
@@ -259,6 +269,8 @@ class Proposer:
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
         limit = _RANK_SLACK + 2 * cap // mean
         ranked = self._index.rank(query.text, limit, among=among)
+        if query.past is None and self._are_crowded_out(ranked, limit):
+            ranked = self._index.rank(query.text, limit, among=self._current(among))
         if ranked is not self._scored[0]:  # as after the reading of what this ranking proposes
             self._scored = ranked, unit_scores(self._held, ranked)
         scores = self._scored[1]
@@ -266,6 +278,19 @@ class Proposer:
             return scores
         within = unit_scores(self._held, self._within_periods(query, limit, among))
         return preferring(within, scores)
+
+    def _are_crowded_out(self, ranked: Sequence[tuple[int, float]], limit: int) -> bool:
+        """Return whether replaced versions take so much of a ranking that current items may be missing."""
+        if not self._held.past.has_keys or len(ranked) < limit:
+            return False
+        versions = ShownVersions(self._held, None, {})
+        return 2 * sum(versions.is_replaced(ordinal) for ordinal, _ in ranked) > limit
+
+    def _current(self, among: set[int] | None) -> set[int]:
+        """Return the ordinals of all items that may be recalled or are live, without replaced versions."""
+        versions = ShownVersions(self._held, None, {})
+        every = {*self._held, *self._held.past} if among is None else among
+        return {ordinal for ordinal in every if not versions.is_replaced(ordinal)}
 
     def _within_periods(self, query: Query, limit: int, among: set[int] | None) -> Ranking:
         """Return the items of the query's periods: first by its other words, then the newest ones without any."""

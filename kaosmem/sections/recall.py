@@ -1,8 +1,8 @@
-"""The units that may be recalled after an eviction, and their order."""
+"""The units that may be recalled after an eviction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from kaosmem.filters import MetadataFilter
 from kaosmem.sections.holdings import Holdings
@@ -28,24 +28,3 @@ def recallable(held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter 
                 continue
             evicted.update(ids)
         yield first
-
-
-def superseded_last(held: Holdings, firsts: Sequence[int]) -> Iterable[int]:
-    """Return units in order, but what was superseded after what supersedes it, which it must not stand for."""
-    if not held.past.has_keys:
-        return firsts
-    ranks: dict[int, int] = {first: rank for rank, first in enumerate(firsts)}
-
-    def place(first: int) -> tuple[int, bool]:
-        successors = (ranks.get(successor, -1) for successor in _successors(held, first))
-        last = max(successors, default=-1)
-        return max(last, ranks[first]), last > ranks[first]
-
-    return sorted(firsts, key=place)
-
-
-def _successors(held: Holdings, first: int) -> list[int]:
-    """Return the first ordinals of the live units with keys of an evicted one."""
-    past = held.past
-    ordinals = map(held.keyed, past.keys(first) if first in past else ())
-    return held.firsts(ordinal for ordinal in ordinals if ordinal is not None)

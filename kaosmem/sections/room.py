@@ -8,18 +8,22 @@ from itertools import islice
 from kaosmem.errors import InvalidContentError, ItemTooLargeError, SectionFullError
 from kaosmem.eviction import POLICIES, Standing
 from kaosmem.names import shown
-from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.holdings import Holdings, is_older
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import MAX_INTEGER, Item
 from kaosmem.units import Link
 
 
 def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int) -> list[str] | None:
-    """Return the ids of the items that an item, new or updated, supersedes or evicts. None: it is outranked itself.
+    """Return the ids of the items that an item, new or updated, supersedes or evicts. None: it leaves itself.
+
+    It leaves if it is outranked, or if the live item with its key began to hold later.
 
     tokens, items: what the section grows by.
     Raises InvalidContentError, ItemTooLargeError or SectionFullError.
     """
+    if _is_older(held, item):
+        return None
     first = _superseded(held, item)
     if first is None:
         try:
@@ -43,6 +47,19 @@ def choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iter
     own = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
     victims = held.choose_victims(newcomer, own=own, tokens=tokens, items=surplus)
     return None if victims is None else _ids(held, victims)
+
+
+def _is_older(held: Holdings, item: Item) -> bool:
+    """Return whether the live item with an item's key began to hold later. Raises InvalidContentError."""
+    ordinal = held.keyed(item.key)
+    if ordinal is None or (newer := held[ordinal]).id == item.id or not is_older(item, newer):
+        return False
+    if not Link.of(item).is_plain:
+        raise InvalidContentError(
+            f"item {shown(item.id)} is an older version of {shown(newer.id)} by its timestamp, and is in one unit with "
+            "other items, as a call and its result are; leave out its key"
+        )
+    return True
 
 
 def _superseded(held: Holdings, item: Item) -> int | None:

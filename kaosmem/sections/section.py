@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -308,26 +309,27 @@ class Section:
         self.compact(change)
         return change.items[0][1]
 
-    def update(self, item: Item) -> None:
+    def update(self, item: Item, *, at: datetime | None = None) -> None:
         """Put an item in the place of the live one with its id, which goes to the archive.
 
-        One with another key than the live one supersedes as a new item does.
+        An item with another key than the live one supersedes as a new item does.
+        at: when the session was told, None if that is not known.
         Raises UnknownItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
         """
         self._check_change(item)
         check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
         evicted = choose_leaving(self.spec, self._ledger.held, item, tokens=growth, items=0)
-        self._ledger.update(item, evicted or [])
-        self._log("update", item=item, evicted=evicted or [])
+        self._ledger.update(item, evicted or [], at)
+        self._log("update", item=item, evicted=evicted or [], **_at(at))
         if evicted is None:
             self.evict((item.id,))
 
-    def remove(self, item_id: str) -> None:
-        """Move one item to the archive. Raises UnknownItemError."""
+    def remove(self, item_id: str, *, at: datetime | None = None) -> None:
+        """Move one item to the archive. at: when the session was told. Raises UnknownItemError."""
         self._check_change(self.peek(item_id))
-        self._ledger.remove(item_id)
-        self._log("remove", id=item_id)
+        self._ledger.remove(item_id, at)
+        self._log("remove", id=item_id, **_at(at))
 
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, which go to the archive, and return whether they could.
@@ -492,3 +494,7 @@ class Section:
         if self.spec.persistence != "none":
             stored = {name: value.to_dict() if isinstance(value, Item) else value for name, value in data.items()}
             self.journal.append((op, stored))
+
+
+def _at(time: datetime | None) -> dict[str, JSONValue]:
+    return {} if time is None else {"at": time.isoformat()}

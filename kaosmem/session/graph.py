@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kaosmem.arguments import Clock
 from kaosmem.entities import Entity, Part, Relationship, SubGraph, entity_item_id, one_line, part_of
 from kaosmem.errors import UnknownItemError, UnknownSectionError
 from kaosmem.names import shown
@@ -40,12 +41,14 @@ class Graph:
         make: Callable[..., Item],
         writable: Callable[[], Section],
         counter: TokenCounter,
+        clock: Clock,
     ) -> None:
         if not isinstance(section.spec.ranker, GraphRanker):
             raise UnknownSectionError(
                 f"section {section.spec.name!r} is no graph; give its SectionSpec ranker=GraphRanker()"
             )
         self._section, self._make, self._writable, self._counter = section, make, writable, counter
+        self._clock = clock
 
     def __repr__(self) -> str:
         parts = list(self)
@@ -144,7 +147,7 @@ class Graph:
                 raise UnknownItemError(f"no relationship {shown(relationship)} in this graph; neighbors() has those")
             doomed[relationship.item_id] = section.peek(relationship.item_id)
         for item_id in doomed:
-            section.remove(item_id)
+            section.remove(item_id, at=self._clock())
         return list(doomed.values())
 
     def _put(self, section: Section, part: Part, given: Mapping[str, Any]) -> Item:
@@ -162,7 +165,7 @@ class Graph:
         item = replace(item, id=live.id, created_at=live.created_at)
         if item == live:
             return live
-        section.update(item)
+        section.update(item, at=self._clock())
         return item
 
     def _relabel(self, section: Section, entity_ids: Iterable[str]) -> None:
@@ -172,7 +175,7 @@ class Graph:
             if item.id in section:  # an update may evict others
                 line, ends = self._titled(Relationship.of(item.metadata["relationship"]))
                 item = replace(item, content=line, tokens=count_content(line, self._counter))
-                section.update(self._derived(item, ends))
+                section.update(self._derived(item, ends), at=self._clock())
 
     def _titled(self, relationship: Relationship) -> tuple[str, list[Item]]:
         """Return a relationship's line, and the items of the entities that give it their names."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from kaosmem.arguments import Clock
 from kaosmem.ingest import (
     IngestReport,
     Passage,
@@ -36,9 +37,15 @@ class Ingestion:
     """
 
     def __init__(
-        self, section: Section, *, add: Callable[..., Item], has: Callable[[str], bool], counter: TokenCounter
+        self,
+        section: Section,
+        *,
+        add: Callable[..., Item],
+        has: Callable[[str], bool],
+        counter: TokenCounter,
+        clock: Clock,
     ) -> None:
-        self._section, self._add, self._has, self._counter = section, add, has, counter
+        self._section, self._add, self._has, self._counter, self._clock = section, add, has, counter, clock
         self._label = ""
         self._items_added = self._items_removed = 0
 
@@ -116,7 +123,8 @@ class Ingestion:
     def _update(self, item: Item, passage: Passage) -> None:
         tokens = self._counter(passage.text)
         metadata = self._metadata(passage)
-        self._section.update(replace(item, content=passage.text, tokens=tokens, metadata=metadata))
+        updated = replace(item, content=passage.text, tokens=tokens, metadata=metadata)
+        self._section.update(updated, at=self._clock())
 
     def _metadata(self, passage: Passage) -> dict[str, JSONValue]:
         return {**passage.metadata, "corpus": self._label}
@@ -127,5 +135,5 @@ class Ingestion:
 
     def _archive(self, items: Iterable[Item]) -> None:
         for item in items:
-            self._section.remove(item.id)
+            self._section.remove(item.id, at=self._clock())
             self._items_removed += 1

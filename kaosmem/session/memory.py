@@ -393,6 +393,7 @@ class SessionMemory:
             make=self._factory.make,
             writable=partial(self._writable, "graph"),
             counter=self.counter,
+            clock=self._clock,
         )
 
     @property
@@ -548,7 +549,7 @@ class SessionMemory:
         checked = check_content(content)
         item = replace(section.peek(item_id), content=checked, tokens=count_content(checked, self.counter))
         self._check_required(section, item)
-        section.update(item)
+        section.update(item, at=self._clock())
         return item
 
     def remove(self, item_id: str) -> None:
@@ -562,7 +563,7 @@ class SessionMemory:
         >>> item.id in memory
         False
         """
-        self._live(item_id).remove(item_id)
+        self._live(item_id).remove(item_id, at=self._clock())
 
     async def forget(self, *item_ids: str) -> None:
         """Erase items and everything derived from them: from memory, from the session's files and from its sources.
@@ -778,7 +779,9 @@ class SessionMemory:
         1
         """
         self._check_loop()
-        ingestion = Ingestion(self._writable(section), add=self.add, has=self.__contains__, counter=self.counter)
+        ingestion = Ingestion(
+            self._writable(section), add=self.add, has=self.__contains__, counter=self.counter, clock=self._clock
+        )
         return await ingestion.run(path_or_fs, progress=progress)
 
     def _check_loop(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 
 from kaosmem.errors import (
     ConflictError,
@@ -97,9 +98,9 @@ def _repeat(section: Section, change: Change) -> None:
             case "add":
                 section.add(Item.from_dict(change.data["item"], section.spec.name))
             case "update":
-                section.update(Item.from_dict(change.data["item"], section.spec.name))
+                section.update(Item.from_dict(change.data["item"], section.spec.name), at=_time_of(change))
             case "remove":
-                section.remove(change.data["id"])
+                section.remove(change.data["id"], at=_time_of(change))
             case "use":
                 section.use(change.data["ids"])
     except (
@@ -112,6 +113,10 @@ def _repeat(section: Section, change: Change) -> None:
         raise ConflictError(
             f"what is unsaved no longer fits what others have committed: {error}; open the session again and repeat it"
         ) from error
+
+
+def _time_of(change: Change) -> datetime | None:
+    return datetime.fromisoformat(change.data["at"]) if "at" in change.data else None
 
 
 def _settle(section: Section, change: Change, touched: Container[str] | None, forgotten: Container[str]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from kaosmem.errors import InvalidContentError, UnsupportedVersionError
 from kaosmem.names import shown_name
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import Archive, Archived, Section, SectionSpec
+from kaosmem.sections import Archive, Archived, Section, SectionSpec, check_time
 from kaosmem.types import Item, JSONValue
 from kaosmem.units import Link, Units
 
@@ -61,7 +62,7 @@ class Remains:
             case "add" | "update":
                 return self._add(data)
             case "remove":
-                self._archive([data.get("id")])
+                self._archive([data.get("id")], removed_at=_time(data.get("at")))
             case "evict":
                 self._archive(data.get("ids"), evicted=True)
             case "compact":
@@ -95,7 +96,7 @@ class Remains:
         placed = 0
         for version in self.archived:
             if version.position is not None and (version.position in held or version.position >= self.taken):
-                version = Archived(version.item)
+                version = replace(version, position=None, unit=None)
             placed += version.position is not None
             archive.put(version)
         archive.drain()  # the log has them
@@ -117,25 +118,39 @@ class Remains:
         self.total = max(self.total, entry["offset"] + item.tokens)
 
     def _add(self, data: Mapping[str, Any]) -> int:
-        self._archive(data.get("evicted"), evicted=True)
         item = self._item(data.get("item"))
+        self._archive(data.get("evicted"), evicted=True, successor=item)
         if item is None:
             return 1
         old = self.entries.get(item.id)
         if old is not None:
-            self.archived.append(Archived.from_dict(_without_place(old), self.spec.name))
+            version = Archived.from_dict(_without_place(old), self.spec.name)
+            at = old["position"]
+            self.archived.append(replace(version, ordinal=at, corrected=_time(data.get("at"))))
         self._put(item, {name: old[name] for name in _KEPT if name in old} if old else {})
         return 0
 
-    def _archive(self, item_ids: object, *, evicted: bool = False) -> None:
-        """Move items to the archive, evicted ones with their places, where they may be recalled."""
+    def _archive(
+        self,
+        item_ids: object,
+        *,
+        evicted: bool = False,
+        successor: Item | None = None,
+        removed_at: datetime | None = None,
+    ) -> None:
+        """Move items to the archive, evicted ones with their places, where they may be recalled.
+
+        successor: the item that supersedes the item with its key. removed_at: when they were removed.
+        """
         taken = [self.entries.pop(item_id) for item_id in texts(item_ids) if item_id in self.entries]
-        versions = [Archived.from_dict(_without_place(entry), self.spec.name) for entry in taken]
-        if evicted and self.spec.recalls:
-            placed = sorted((entry["position"], version.item) for entry, version in zip(taken, versions, strict=True))
-            firsts, _ = _grouped(placed)
-            versions = [Archived(item, position, firsts[position]) for position, item in placed]
-        self.archived += versions
+        placed = sorted((entry["position"], Item.from_dict(entry, self.spec.name)) for entry in taken)
+        firsts = _grouped(placed)[0] if evicted and self.spec.recalls else {}
+        for at, item in placed:
+            ended = (removed_at, removed_at) if removed_at else None
+            if successor is not None and item.key == successor.key is not None:
+                ended = successor.valid_from, successor.created_at
+            position, unit = (at, firsts[at]) if firsts else (None, None)
+            self.archived.append(Archived(item, position, unit, ordinal=at, ended=ended))
 
     def _substitute(self, item_ids: object, items: object, *, at: object = None) -> int:
         """Let items take places of others, or those that they had, and return how many were of no use.
@@ -185,12 +200,13 @@ class Remains:
 
     def _supersede(self) -> None:
         """Move items to the archive of which a newer one has the key: what said that they left is lost."""
-        newest: dict[str, str] = {}
-        for entry in sorted(self.entries.values(), key=lambda entry: entry["position"]):
-            if (key := entry.get("key")) is not None:
-                if key in newest:
-                    self._archive([newest[key]], evicted=True)
-                newest[key] = entry["id"]
+        newest: dict[str, Item] = {}
+        keyed = [entry for entry in self.entries.values() if entry.get("key") is not None]
+        placed = [(entry["position"], Item.from_dict(entry, self.spec.name)) for entry in keyed]
+        for _, item in sorted(placed, key=lambda each: (each[1].valid_from, each[0])):
+            if older := newest.get(str(item.key)):
+                self._archive([older.id], evicted=True, successor=item)
+            newest[str(item.key)] = item
 
     def _in_order(self) -> list[dict[str, Any]]:
         """Return the entries with places that ascend."""
@@ -231,6 +247,14 @@ def _position(stored: Mapping[str, Any]) -> int | None:
     except InvalidContentError:
         return None
     return None if place is None else place[0]
+
+
+def _time(stored: object) -> datetime | None:
+    """Return a stored time, None for any other value."""
+    try:
+        return check_time(stored)
+    except InvalidContentError:
+        return None
 
 
 def texts(values: object) -> list[str]:

@@ -158,7 +158,7 @@ def _usable(archive: Sequence[Entry], hydrated: Hydrated, damage: list[Corruptio
         if version.item.id in hydrated.unpurged:
             continue
         if version.position in held.get(name, ()):
-            version = Archived(version.item)
+            version = replace(version, position=None, unit=None)
         usable.append((name, version.to_dict()))
     return usable
 

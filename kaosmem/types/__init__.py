@@ -14,7 +14,7 @@ from kaosmem.types.content import (
     content_json,
     content_text,
 )
-from kaosmem.types.items import Item, UnreadItem, check_extent, decoded
+from kaosmem.types.items import Item, UnreadItem, check_extent, decoded, stated_from
 from kaosmem.types.json_values import (
     MAX_INTEGER,
     MAX_JSON_DEPTH,
@@ -60,5 +60,6 @@ __all__ = [
     "in_order",
     "is_integer",
     "json_text",
+    "stated_from",
     "trust_of",
 ]

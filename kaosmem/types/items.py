@@ -75,18 +75,17 @@ class Item:
         >>> memory.add("findings", "Emi lives in Oslo.", metadata={"timestamp": "2024-05-07"}).timestamp
         datetime.datetime(2024, 5, 7, 0, 0)
         """
-        stated = self.metadata.get("timestamp")
-        if not isinstance(stated, str):
-            return None
-        try:
-            return datetime.fromisoformat(stated)
-        except ValueError:
-            return None
+        return _stated_time(self.metadata)
 
     @property
     def valid_from(self) -> datetime:
-        """Return when the item began to hold: its timestamp, in UTC if that has no zone; else when it was added."""
-        return self.created_at if (stated := self.timestamp) is None else aware(stated)
+        """Return when the item began to hold: as its timestamp says, else when it was added."""
+        return self.stated_from or self.created_at
+
+    @property
+    def stated_from(self) -> datetime | None:
+        """Return when the item began to hold as its timestamp says, in UTC if that has no zone; None without one."""
+        return stated_from(self.metadata)
 
     def __repr__(self) -> str:
         # Without its content: tracebacks and logs are full of reprs.
@@ -159,6 +158,21 @@ class Item:
         item.section = section
         item.__class__ = cls
         return item  # type: ignore[no-any-return]
+
+
+def stated_from(metadata: Mapping[str, JSONValue]) -> datetime | None:
+    """Return when an item with this metadata began to hold, as `Item.stated_from` does."""
+    return None if (stated := _stated_time(metadata)) is None else aware(stated)
+
+
+def _stated_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
+    stated = metadata.get("timestamp")
+    if not isinstance(stated, str):
+        return None
+    try:
+        return datetime.fromisoformat(stated)
+    except ValueError:
+        return None
 
 
 # A tuple, since one is made of each line of a snapshot that is read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class Version(Generic[T]):
 def in_order(
     items: Iterable[T],
     *,
-    valid_from: Callable[[T], datetime],
+    stated: Callable[[T], datetime | None],
     known_from: Callable[[T], datetime],
     ended: Callable[[T], datetime | None] = lambda _: None,
 ) -> list[Version[T]]:
@@ -59,18 +60,27 @@ def in_order(
 
     items: in the order in which they became known. Of two that begin at one time, the one that became known later is
         the successor.
+    stated: when a version began to hold as it says itself; None if it does not. Such a version began when it became
+        known, but not before any version that was known by then: clocks of two writers may differ.
     ended: when a version ended without a successor, as by a removal; None if it did not.
 
-    >>> day = lambda number: datetime(2024, 6, number, tzinfo=UTC)
-    >>> [(v.item, v.valid_until and v.valid_until.day) for v in in_order([4, 2], valid_from=day, known_from=day)]
+    >>> at = lambda number: datetime(2024, 6, number, tzinfo=UTC)
+    >>> [(v.item, v.valid_until and v.valid_until.day) for v in in_order([4, 2], stated=at, known_from=at)]
     [(2, 4), (4, None)]
     """
-    ordered = sorted(items, key=valid_from)
-    begins: list[datetime | None] = [*map(valid_from, ordered[1:]), None]
+    begins: list[tuple[datetime, T]] = []
+    latest: datetime | None = None
+    for item in items:
+        if (begin := stated(item)) is None:
+            begin = known_from(item) if latest is None else max(latest, known_from(item))
+        latest = begin if latest is None else max(latest, begin)
+        begins.append((begin, item))
+    begins.sort(key=itemgetter(0))
     versions = []
-    for item, next_begin in zip(ordered, begins, strict=False):
-        ends = [end for end in (next_begin, ended(item)) if end is not None]
-        versions.append(Version(item, valid_from(item), min(ends, default=None), known_from(item)))
+    for place, (begin, item) in enumerate(begins, 1):
+        successor = begins[place][0] if place < len(begins) else None
+        ends = [end for end in (successor, ended(item)) if end is not None]
+        versions.append(Version(item, begin, min(ends, default=None), known_from(item)))
     return versions
 
 

@@ -1,0 +1,177 @@
+"""Versions of a fact: a question about now is shown the current one, a question about the past both, labelled."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kaosmem import Reason, SectionSpec, SessionMemory
+from kaosmem.retrieval.past_cues import PAST_CUES
+from kaosmem.sections import Proposal
+from kaosmem.types import Item, Version, in_order
+
+OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."
+
+
+def moved(others: int, **old: object) -> SessionMemory:
+    """Return a session in which an address was replaced, among so many other findings."""
+    memory = SessionMemory.test_mode()
+    memory.add("findings", OLD, key="address", id="old", metadata={"timestamp": "2023-03-01"}, **old)  # type: ignore[arg-type]
+    for number in range(others):
+        memory.add("findings", f"Note {number}: the {('cat', 'dog', 'car')[number % 3]} is number {number * 7 % 13}.")
+    memory.add("findings", NEW, key="address", id="new", metadata={"timestamp": "2024-06-01"})
+    return memory
+
+
+@pytest.mark.parametrize("others", [0, 1, 40, 2_000])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What was the user's address before?",
+        "What was the user's address in May 2024?",
+        "What was the user's original address?",
+        "Who lived at 1 Elm Street before?",
+    ],
+)
+async def test_a_question_about_the_past_is_shown_both(others: int, query: str) -> None:
+    """The replaced version stands right before the current one, each with the interval in which it held."""
+    context = await moved(others).assemble_context(query, budget=200)
+    lines = context.text.splitlines()
+    at = lines.index(f"[1 March 2023 until 1 June 2024] {OLD}")
+    assert lines[at + 1] == f"[since 1 June 2024] {NEW}"
+    assert context.decision("old").reason is Reason.RECALLED
+
+
+@pytest.mark.parametrize("others", [0, 1, 40, 2_000])
+@pytest.mark.parametrize("query", ["What is the user's address?", "Address in July 2024?", "Who lives in Elm Street?"])
+async def test_a_question_about_now_is_shown_the_current_one(others: int, query: str) -> None:
+    """A replaced version is not recalled, even if its words match best and everything fits."""
+    context = await moved(others).assemble_context(query, budget=200 if others > 40 else 2_000)
+    assert OLD not in context.text
+    assert context.decision("old").reason is Reason.ARCHIVED
+    if "address" in query.casefold():
+        assert f"[1 June 2024] {NEW}" in context.text
+
+
+async def test_a_version_without_a_timestamp_holds_since_it_was_added() -> None:
+    """Its label leaves out the begin of a first version, which nobody stated."""
+    memory = SessionMemory.test_mode()
+    for text in ("Ann owns the deal.", "Bob owns the deal.", "Eve owns the deal."):
+        memory.add("findings", text, key="owner")
+    context = await memory.assemble_context("Who has ever owned the deal?", budget=200)
+    assert context.text == (
+        "## findings\n"
+        "[until 1 January 2024] Ann owns the deal.\n"
+        "[1 January 2024 until 1 January 2024] Bob owns the deal.\n"
+        "[since 1 January 2024] Eve owns the deal.\n"
+    )
+    assert [item.interval is None for item in context.items] == [False, False, False]
+    context = await memory.assemble_context("Who owned the deal before?", budget=200)
+    assert "Ann" not in context.text
+    assert "Bob" in context.text
+
+
+async def test_a_section_that_shows_no_days_says_which_version_is_current() -> None:
+    memory = SessionMemory.test_mode(sections=(SectionSpec("findings", dates="none"),))
+    memory.add("findings", OLD, key="address")
+    memory.add("findings", NEW, key="address")
+    context = await memory.assemble_context("previous address", budget=200)
+    assert context.text == f"## findings\n[replaced] {OLD}\n[current] {NEW}\n"
+
+
+async def test_an_older_version_that_is_told_later_supersedes_nothing() -> None:
+    """Its timestamp says that it held before; the live version stays, and a question about the past finds the other."""
+    memory = SessionMemory.test_mode()
+    new = memory.add("findings", NEW, key="address", metadata={"timestamp": "2024-06-01"})
+    old = memory.add("findings", OLD, key="address", metadata={"timestamp": "2023-03-01"})
+    assert [item.id for item in memory["findings"]] == [new.id]
+    assert memory["findings"].keyed("address") == new
+    context = await memory.assemble_context("What was the address before?", budget=200)
+    assert [item.id for item in context.items] == [old.id, new.id]
+
+
+async def test_a_removed_version_brings_no_replaced_one_back() -> None:
+    """Once the current version is removed, nothing of the fact is shown, in questions about the past neither."""
+    memory = moved(3)
+    memory.remove("new")
+    for query in ("What is the user's address?", "What was the user's address before?"):
+        assert "address" not in (await memory.assemble_context(query, budget=400)).text
+    memory.add("findings", "The user's address is 5 Ash Lane.", key="address", metadata={"timestamp": "2025-01-01"})
+    context = await memory.assemble_context("What was the user's address before?", budget=400)
+    assert f"[1 March 2023 until 1 June 2024] {OLD}\n[since 1 January 2025] The user's" in context.text
+
+
+async def test_a_change_back_is_no_duplicate() -> None:
+    """Versions that say the same held at different times, and all that a question asks for are shown."""
+    memory = SessionMemory.test_mode()
+    for day, text in (("2022-01-01", OLD), ("2023-01-01", NEW), ("2024-01-01", OLD)):
+        memory.add("findings", text, key="address", metadata={"timestamp": day})
+    context = await memory.assemble_context("Which addresses has the user ever had?", budget=200)
+    assert [item.text for item in context.items] == [OLD, NEW, OLD]
+
+
+async def test_many_replaced_versions_do_not_crowd_the_current_one_out() -> None:
+    """A fact that was replaced a thousand times is shown in its current version alone."""
+    memory = SessionMemory.test_mode()
+    memory.add("findings", "The meter of the north gate counts visitors.")
+    for number in range(1_000):
+        memory.add("findings", f"The meter reads {number} now.", key="meter")
+    for number in range(30):
+        memory.add("findings", f"Note {number}.")
+    context = await memory.assemble_context("What does the meter read?", budget=60)
+    assert "reads 999 now" in context.text
+    assert context.text.count("reads") == 1
+    assert "north gate" in context.text
+
+
+async def test_a_pinned_version_is_shown_as_ever() -> None:
+    """What must be shown has the same label for any question; the replaced version stands before it."""
+    memory = SessionMemory.test_mode()
+    memory.add("findings", OLD, key="address")
+    memory.add("findings", NEW, key="address", pinned=True)
+    context = await memory.assemble_context("previous address", budget=200)
+    assert context.text == f"## findings\n[until 1 January 2024] {OLD}\n[*] {NEW}\n"
+
+
+async def test_a_replaced_version_is_never_shown_alone() -> None:
+    """If both do not fit, the current version is shown, even if the replaced one matches better."""
+    memory = moved(0)
+    for budget in range(60):
+        context = await memory.assemble_context("Who lived at 1 Elm Street before?", budget=budget)
+        shown = [item.id for item in context.items]
+        assert shown in ([], ["new"], ["old", "new"])
+    assert shown == ["old", "new"]
+
+
+async def test_a_filter_holds_for_versions() -> None:
+    """If the current version does not pass, its replaced versions are not shown either."""
+    memory = SessionMemory.test_mode()
+    memory.add("findings", OLD, key="address", metadata={"source": "a.md"})
+    memory.add("findings", NEW, key="address", metadata={"source": "b.md"})
+    memory.add("findings", "another address", metadata={"source": "a.md"})
+    for source, shown in (("a.md", ["another address"]), ("b.md", [NEW])):
+        context = await memory.assemble_context("previous address", budget=200, filter={"source": source})
+        assert [item.text for item in context.items] == shown
+
+
+def fact(name: str, key: str, day: int) -> Item:
+    return Item(name, "facts", "", name, 1, datetime(2024, 1, day, tzinfo=UTC), key=key)
+
+
+async def test_a_source_proposes_versions_as_a_section_does() -> None:
+    """A proposal keeps current facts for now, and brings the versions of the past tied to them."""
+    facts = [fact("a1", "a", 1), fact("a2", "a", 5), fact("b1", "b", 2), fact("c1", "c", 3), fact("c2", "c", 4)]
+    by_key: dict[str, list[Version[Item]]] = {}
+    for key in "abc":
+        own = [each for each in facts if each.key == key]
+        by_key[key] = in_order(own, stated=lambda _: None, known_from=lambda each: each.created_at)
+    versions = {each.id: by_key[each.key or ""] for each in facts}
+    proposal = Proposal.of([(each, 1.0) for each in (facts[0], facts[2], facts[4])])
+    now = proposal.with_versions(versions, None)
+    assert [unit.items[0].id for unit in now.candidates] == ["b1", "c2"]
+    before = proposal.with_versions(versions, PAST_CUES.read("before"))
+    assert [unit.items[0].id for unit in before.candidates] == ["a2", "a1", "b1", "c2", "c1"]
+    assert [unit.successor for unit in before.candidates] == [None, 0, None, None, 3]
+    assert [unit.rank for unit in before.candidates] == [1, 2, 3, 4, 5]
+    assert [unit.items[0].interval is None for unit in before.candidates] == [False, False, True, False, False]
