@@ -71,6 +71,23 @@ class TestSqliteVectors(OnSqlite, VectorContract):
     kind = SqliteVectorStore
 
 
+class Alternating(SqliteVectorStore):
+    """Asks two instances in turn, as two processes would."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        super().__init__(database)
+        self._other, self._turns = SqliteVectorStore(database), count()
+
+    def __getattribute__(self, name: str) -> Any:
+        own = object.__getattribute__(self, name)
+        is_others = not name.startswith("_") and next(object.__getattribute__(self, "_turns")) % 2
+        return getattr(object.__getattribute__(self, "_other"), name) if is_others else own
+
+
+class TestSqliteVectorsOfTwoInstances(OnSqlite, VectorContract):
+    kind = Alternating
+
+
 class TestSqliteTasks(OnSqlite, TaskContract):
     kind = SqliteTaskStore
 

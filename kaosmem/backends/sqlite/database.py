@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
 from kaosmem.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
@@ -32,6 +32,9 @@ from kaosmem.names import shown_location
 from kaosmem.persistence.disk import Disk
 
 T = TypeVar("T")
+
+_Call: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Future[Any]]
+"""What changes the file, and who waits for its result."""
 
 _READERS = 4
 _CALLS_AT_ONCE = 256
@@ -113,15 +116,15 @@ class SqliteDatabase:
 
     def _write_waiting(self, workers: _Workers) -> None:
         """Do what waits, in one transaction, and tell each caller when it is durable."""
-        taken = [workers.waiting.popleft() for _ in range(min(_CALLS_AT_ONCE, len(workers.waiting)))]
-        batch = [(work, asked) for work, asked in taken if asked.set_running_or_notify_cancel()]
-        if not batch:
+        if not workers.waiting:  # an earlier transaction took it
             return
+        batch: list[_Call] = []
         try:
             with self._as_typed_errors(), workers.transaction(self._connect, "BEGIN IMMEDIATE") as connection:
+                batch = workers.taken()  # only now: who was cancelled while other processes wrote is left out
                 outcomes = [self._outcome(connection, work) for work, _ in batch]
         except BaseException as error:
-            for _, asked in batch:
+            for _, asked in batch or workers.taken():
                 asked.set_exception(error)
             return
         for (_, asked), (result, refusal) in zip(batch, outcomes, strict=True):
@@ -201,7 +204,7 @@ class _Workers:
         self.pid = os.getpid()
         self.writer = ThreadPoolExecutor(1, "kaosmem-sqlite-writer")
         self.readers = ThreadPoolExecutor(_READERS, "kaosmem-sqlite-reader")
-        self.waiting: deque[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]] = deque()
+        self.waiting: deque[_Call] = deque()
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
 
@@ -214,6 +217,11 @@ class _Workers:
             self._connections.append(connection)
         with _transaction(connection, begin):
             yield connection
+
+    def taken(self) -> list[_Call]:
+        """Take the oldest waiting calls that nobody has cancelled."""
+        oldest = [self.waiting.popleft() for _ in range(min(_CALLS_AT_ONCE, len(self.waiting)))]
+        return [(work, asked) for work, asked in oldest if asked.set_running_or_notify_cancel()]
 
     def close(self) -> None:
         self.writer.shutdown()
@@ -231,7 +239,7 @@ class _Workers:
 
 def local_path(given: str | os.PathLike[str]) -> Path:
     """Return an absolute path on a local disk. Raises InvalidNameError."""
-    if isinstance(given, str | os.PathLike) and "://" not in str(given):
+    if isinstance(given, str | os.PathLike) and "://" not in str(given) and "\0" not in str(given):
         try:
             return Path(given).expanduser().absolute()
         except (RuntimeError, TypeError, ValueError):  # no home
