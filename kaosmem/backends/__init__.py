@@ -2,6 +2,7 @@
 
 from kaosmem.backends.embedded import Stores, open_stores
 from kaosmem.backends.folder import FolderFileStore
+from kaosmem.backends.s3 import S3FileStore
 from kaosmem.backends.sqlite import (
     SqliteDatabase,
     SqliteHistoryProvider,
@@ -13,6 +14,7 @@ from kaosmem.backends.sqlite import (
 
 __all__ = [
     "FolderFileStore",
+    "S3FileStore",
     "SqliteDatabase",
     "SqliteHistoryProvider",
     "SqliteLongTermMemory",

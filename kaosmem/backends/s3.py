@@ -1,0 +1,197 @@
+"""Blobs in a bucket of S3, or of any service that speaks its protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from kaosmem.arguments import Clock, check_clock, check_ttl
+from kaosmem.errors import DurabilityError, InvalidContentError, InvalidNameError, MissingExtraError
+from kaosmem.names import check_id, shown, shown_location
+from kaosmem.stores.blob import Bytes, check_bytes, unknown_blob
+from kaosmem.stores.expiry import expiry_of, utc_now
+from kaosmem.types import check_text
+
+if TYPE_CHECKING:
+    from obstore import Attributes, GetResult
+    from obstore.store import S3Store
+
+_EXPIRES = "kaosmem-expires"
+"""The metadata field of an object that holds the end of its life, in seconds since 1970."""
+_MAX_PATH_CHARS = 200  # S3 allows 1,024 bytes with the prefix; servers that keep files allow 255 a name
+_AT_ONCE = 32
+
+
+class S3FileStore:
+    """A BlobStore in a bucket: each key is one object, replaced at once or not at all.
+
+    url: `s3://bucket` or `s3://bucket/prefix`. The bucket must exist. Give each tenant a prefix of its own.
+    clock: returns times with a zone. The times to live are measured by it.
+    timeout_s: seconds that one request may take.
+    options: settings of obstore's S3Store, such as `endpoint`, `region`, `access_key_id` and `secret_access_key`.
+        Missing settings come from the environment (`AWS_ACCESS_KEY_ID` and so on).
+    Raises MissingExtraError without the extra `s3`, InvalidNameError for the URL; every call raises DurabilityError
+    if the server fails or does not answer in time.
+
+    Example, not run here because it needs a bucket::
+
+        files = S3FileStore("s3://agent-files/tenant-7")
+        await files.upload("report.csv", data, content_type="text/csv", ttl=86_400)
+        url = await files.presign_url("report.csv", expires_s=600)
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None, timeout_s: float = 30.0, **options: Any) -> None:
+        try:
+            from obstore.store import S3Store
+        except ImportError as error:
+            raise MissingExtraError("S3FileStore needs the extra 's3': pip install 'kaosmem[s3]'") from error
+        check_ttl(timeout_s, "timeout_s")
+        limits: Any = {"timeout": f"{timeout_s}s", "allow_http": True}
+        again: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=timeout_s)}
+        try:
+            self._store: S3Store = S3Store.from_url(url, client_options=limits, retry_config=again, **options)
+        except Exception as error:  # whose message may show a key
+            raise InvalidNameError(
+                f"no blobs can be kept in {shown_location(url)} ({type(error).__name__}); "
+                "give s3://<bucket>/<prefix> and the settings of its server"
+            ) from None
+        self._clock = utc_now if clock is None else check_clock(clock)
+
+    async def connect(self) -> None:
+        pass
+
+    async def disconnect(self) -> None:
+        pass
+
+    async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
+        """Store bytes, in place of earlier bytes under this key. More than 5 MiB are sent in parts, side by side."""
+        blob, attributes = check_bytes(data), self._attributes(content_type, ttl)
+        await self._put(_path(key), blob, attributes)
+
+    async def upload_stream(
+        self, key: str, chunks: AsyncIterable[bytes], *, content_type: str, ttl: float | None = None
+    ) -> None:
+        """Store bytes as they come, in parts; at most some parts of 5 MiB are in memory.
+
+        The object is there once the last part is stored. If `chunks` raises, the earlier bytes of the key stay.
+        """
+        await self._put(_path(key), chunks, self._attributes(content_type, ttl))
+
+    async def create(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> bool:
+        """Store bytes unless the key has some, and return whether they were stored. Of several callers one succeeds."""
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        path, blob, attributes = _path(key), check_bytes(data), self._attributes(content_type, ttl)
+        mode: Any = "create"
+        with _as_durability_error():
+            try:
+                await self._store.put_async(path, blob, attributes=attributes, mode=mode, use_multipart=False)
+            except AlreadyExistsError:
+                there = await self._head(path)
+                if there is None or not self._is_expired(there):
+                    return False
+                mode = {"e_tag": there.meta["e_tag"]}
+                try:
+                    await self._store.put_async(path, blob, attributes=attributes, mode=mode, use_multipart=False)
+                except PreconditionError:  # another caller took the place of the expired bytes
+                    return False
+        return True
+
+    async def download(self, key: str) -> bytes:
+        with _as_durability_error():
+            return bytes(await (await self._get(key)).bytes_async())
+
+    async def download_stream(self, key: str, *, chunk_bytes: int = 1024 * 1024) -> AsyncIterator[bytes]:
+        """Yield the bytes in chunks of at least this size, but for the last. Raises UnknownBlobError."""
+        with _as_durability_error():
+            async for chunk in (await self._get(key)).stream(chunk_bytes):
+                yield bytes(chunk)
+
+    async def delete(self, key: str) -> None:
+        path = _path(key)
+        with _as_durability_error():
+            await self._store.delete_async(path)
+
+    async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
+        check_ttl(expires_s, "expires_s")
+        from obstore import sign_async
+
+        with _as_durability_error():
+            await self._get(key, head=True)
+            return await sign_async(self._store, "GET", _path(key), timedelta(seconds=expires_s))
+
+    async def content_type(self, key: str) -> str:
+        """Return the media type that bytes were stored with. Raises UnknownBlobError."""
+        with _as_durability_error():
+            return (await self._get(key, head=True)).attributes["Content-Type"]
+
+    async def delete_expired(self) -> int:
+        """Delete the objects whose time to live is over, and return their number. Each object costs a request.
+
+        Expired bytes can't be downloaded in any case.
+        """
+        expired, turns = [], asyncio.Semaphore(_AT_ONCE)
+
+        async def look(path: str) -> None:
+            async with turns:
+                if (found := await self._head(path)) is not None and self._is_expired(found):
+                    expired.append(path)
+
+        with _as_durability_error():
+            async for batch in self._store.list():
+                await asyncio.gather(*(look(meta["path"]) for meta in batch))
+            if expired:
+                await self._store.delete_async(expired)
+        return len(expired)
+
+    async def _put(self, path: str, data: Any, attributes: Attributes) -> None:
+        with _as_durability_error():
+            await self._store.put_async(path, data, attributes=attributes)
+
+    async def _get(self, key: str, *, head: bool = False) -> GetResult:
+        """Return an answer whose bytes are still to be read. Raises UnknownBlobError."""
+        found = await self._head(_path(key), head=head)
+        if found is None or self._is_expired(found):
+            raise unknown_blob(key)
+        return found
+
+    async def _head(self, path: str, *, head: bool = True) -> GetResult | None:
+        try:
+            return await self._store.get_async(path, options={"head": head})
+        except FileNotFoundError:
+            return None
+
+    def _attributes(self, content_type: str, ttl: float | None) -> Attributes:
+        expiry = expiry_of(self._clock, ttl)
+        if not (check_text(content_type, "content_type").isascii() and content_type.isprintable()):
+            raise InvalidContentError(f"content_type is {shown(content_type)}; give a media type such as text/csv")
+        given = {"Content-Type": content_type}
+        return given if expiry is None else given | {_EXPIRES: repr(expiry)}
+
+    def _is_expired(self, found: GetResult) -> bool:
+        expires = found.attributes.get(_EXPIRES)
+        return expires is not None and datetime.fromtimestamp(float(expires), UTC) <= self._clock()
+
+
+def _path(key: str) -> str:
+    """Return the name of a key's object. Different keys have different names. Raises InvalidNameError."""
+    name = f"k-{quote(check_id(key, 'blob key'), safe='')}"
+    return name if len(name) <= _MAX_PATH_CHARS else f"h-{sha256(key.encode()).hexdigest()}"
+
+
+@contextmanager
+def _as_durability_error() -> Iterator[None]:
+    """Raise errors of obstore as DurabilityError."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except BaseError as error:
+        raise DurabilityError(
+            f"the blob store failed: {type(error).__name__}; check the bucket, its keys and its server, and try again"
+        ) from error

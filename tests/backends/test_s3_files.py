@@ -1,0 +1,164 @@
+"""Blobs in a bucket of a real S3 server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from kaosmem import DurabilityError, InvalidNameError, UnknownBlobError
+from kaosmem.backends import S3FileStore
+from kaosmem.errors import InvalidContentError
+from kaosmem.testing import BlobContract
+from kaosmem.testing.store_contract import Clock
+from tests.servers import S3, s3_server
+
+_TEXT = "text/plain"
+_tenants = count(1)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    with s3_server() as server:
+        server.filesystem().mkdir("blobs")
+        yield server
+
+
+def files(s3: S3, clock: Clock, tenant: str = "", **options: object) -> S3FileStore:
+    """Return the store of a tenant, by default of a new one."""
+    settings = {"endpoint": s3.url, "access_key_id": s3.key, "secret_access_key": s3.secret, "region": "us-east-1"}
+    return S3FileStore(f"s3://blobs/{tenant or next(_tenants)}", clock=clock, **settings | options)
+
+
+class TestFilesOnS3(BlobContract):
+    examples, steps = 5, 15
+
+    @pytest.fixture(autouse=True)
+    def _server(self, s3: S3) -> None:
+        self.s3 = s3
+
+    async def make(self) -> S3FileStore:
+        self.tenant = str(next(_tenants))
+        return files(self.s3, self.clock, self.tenant)
+
+    async def reopen(self, store: S3FileStore) -> S3FileStore:
+        return files(self.s3, self.clock, self.tenant)
+
+
+async def test_bytes_that_come_as_a_stream_are_stored_in_parts_and_read_in_chunks(s3: S3) -> None:
+    """More than two parts come back unchanged, in chunks."""
+    store, chunk = files(s3, Clock()), bytes(range(256)) * 4_096
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(12):
+            yield chunk
+
+    await store.upload_stream("big", chunks(), content_type="application/zip")
+    read = [part async for part in store.download_stream("big", chunk_bytes=2 * len(chunk))]
+    assert b"".join(read) == chunk * 12
+    assert len(read) > 1
+    assert await store.content_type("big") == "application/zip"
+
+
+async def test_a_stream_that_fails_leaves_the_earlier_bytes(s3: S3) -> None:
+    """The object is replaced with the last part, not before."""
+    store = files(s3, Clock())
+    await store.upload("a", b"whole", content_type=_TEXT)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield bytes(6 * 1024 * 1024)
+        raise ValueError("the source failed")
+
+    with pytest.raises(Exception, match="the source failed"):
+        await store.upload_stream("a", chunks(), content_type=_TEXT)
+    assert await store.download("a") == b"whole"
+
+
+async def test_of_callers_that_create_one_key_a_single_one_succeeds(s3: S3) -> None:
+    """Its bytes are the stored ones; once they expire, a single caller succeeds again."""
+    clock = Clock()
+    stores, tenant = [], str(next(_tenants))
+    stores = [files(s3, clock, tenant) for _ in range(8)]
+
+    async def create() -> list[bool]:
+        creating = (
+            store.create("lock", b"%d" % number, content_type=_TEXT, ttl=60) for number, store in enumerate(stores)
+        )
+        return list(await asyncio.gather(*creating))
+
+    for _ in range(2):
+        won = await create()
+        assert won.count(True) == 1
+        assert await stores[0].download("lock") == b"%d" % won.index(True)
+        assert not any(await create())
+        clock.advance(60)
+
+
+async def test_a_signed_url_gives_the_bytes_with_their_media_type(s3: S3) -> None:
+    """Anybody who has the URL can read the bytes; nobody can read them by the plain URL."""
+    store = files(s3, Clock())
+    await store.upload("größe/☃ 50%.csv", b"a,b", content_type="text/csv")
+    url = await store.presign_url("größe/☃ 50%.csv", expires_s=60)
+    with urlopen(url) as answer:
+        assert answer.read() == b"a,b"
+        assert answer.headers["Content-Type"] == "text/csv"
+    with pytest.raises(HTTPError):
+        urlopen(url.replace("X-Amz-Signature=", "X-Amz-Signature=0"))
+
+
+async def test_expired_objects_are_deleted_on_request(s3: S3) -> None:
+    """Their number is returned, and the others stay."""
+    clock, tenant = Clock(), str(next(_tenants))
+    store = files(s3, clock, tenant)
+    for number in range(3):
+        await store.upload(f"short-{number}", b"1", content_type=_TEXT, ttl=60)
+    await store.upload("long", b"1", content_type=_TEXT, ttl=600)
+    await store.upload("forever", b"1", content_type=_TEXT)
+    clock.advance(60)
+    assert await store.delete_expired() == 3
+    assert len(s3.filesystem().find(f"blobs/{tenant}")) == 2
+    assert await store.delete_expired() == 0
+
+
+async def test_a_tenant_sees_nothing_of_another(s3: S3) -> None:
+    """Neither by the same key, nor by a key that climbs out of its prefix."""
+    one, other = files(s3, Clock(), "one"), files(s3, Clock(), "other")
+    await one.upload("a", b"secret", content_type=_TEXT)
+    for key in ("a", "../one/a", "../one/k-a", "/one/k-a"):
+        with pytest.raises(UnknownBlobError):
+            await other.download(key)
+    assert await other.delete_expired() == 0
+    await other.delete("../one/k-a")
+    assert await one.download("a") == b"secret"
+
+
+async def test_a_server_that_fails_raises_a_typed_error_without_credentials(s3: S3) -> None:
+    """A missing bucket, a wrong key and a server that is away are told apart from missing bytes."""
+    away = {"endpoint": "http://127.0.0.1:9", "timeout_s": 1}
+    for store in (files(s3, Clock(), **away), files(s3, Clock(), secret_access_key="wrong")):
+        with pytest.raises(DurabilityError) as caught:
+            await store.upload("a", b"1", content_type=_TEXT)
+        assert s3.secret not in str(caught.value)
+        with pytest.raises(DurabilityError):
+            await store.download("a")
+
+
+def test_settings_that_cannot_be_used_are_refused() -> None:
+    """A URL of another kind is an InvalidNameError, and its message shows no credentials."""
+    for url in ("http://user:hidden@host/x", "bucket", ""):
+        with pytest.raises(InvalidNameError) as caught:
+            S3FileStore(url)
+        assert "hidden" not in str(caught.value)
+
+
+async def test_a_media_type_that_no_header_can_hold_is_refused(s3: S3) -> None:
+    """Nothing is stored."""
+    store = files(s3, Clock())
+    with pytest.raises(InvalidContentError, match="text/csv"):
+        await store.upload("a", b"1", content_type="text/größe\n")
+    with pytest.raises(UnknownBlobError):
+        await store.download("a")
