@@ -255,6 +255,7 @@ def forget(memory: SessionMemory, item_ids: Iterable[str]) -> set[str]:
     for spec in memory.sections:
         memory[spec.name].drain_journal()
         memory[spec.name].forget(doomed)
+        memory[spec.name].purge_index()
     return doomed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import threading
 import time
@@ -61,21 +62,46 @@ async def filled(place: Any, size: int) -> None:
             memory.add("documents", text, metadata={"source": f"{number // 40}.md"})
 
 
+async def share_of(work: Any) -> float:
+    """Await work, and return which share of its processor time the event loop stood still for at most."""
+    started = time.process_time()
+    stall = await stall_of(work)
+    return stall / (time.process_time() - started)
+
+
+@contextmanager
+def own_objects_only(*, collecting: bool) -> Iterator[None]:
+    """Keep the collector from the objects that this process has already, most of which are the test tools' own."""
+    gc.collect()
+    gc.freeze()
+    if not collecting:
+        gc.disable()
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
 async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:
     """Return for how long each kind of await stops the loop, in a session that is opened, asked, changed and saved."""
     found: dict[str, float] = {}
     one, other, *_ = seeded_queries(5)
+    more = seeded_texts(500, seed=1, words=120)
+
+    async def note(name: str, work: Any) -> None:
+        found[name] = max(found.get(name, 0.0), await stall_of(work))
 
     async def take_turn() -> None:
         async with opened() as memory:
             memory.counter("loads the encoding, which no thread can make shorter")
-            found["first question"] = await stall_of(memory.assemble_context(one, budget=8_000))
-            memory.add_many("documents", seeded_texts(500, seed=1, words=120))
-            found["after 500 more"] = await stall_of(memory.assemble_context(other, budget=8_000))
-            found["save"] = await stall_of(memory.save())
+            await note("first question", memory.assemble_context(one, budget=8_000))
+            for start in range(0, len(more), 50):
+                memory.add_many("documents", more[start : start + 50])  # at once: it is no await
+                await asyncio.sleep(0)
+            await note("after 500 more", memory.assemble_context(other, budget=8_000))
+            await note("save", memory.save())
 
     await take_turn()
-    found["another session's turn"] = await stall_of(take_turn())
+    await note("another session's turn", take_turn())
     return found
 
 
@@ -91,11 +117,53 @@ async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path: Path)
         assert stall < (time.process_time() - started) / 4
 
 
+async def test_the_event_loop_goes_on_while_files_come_in_and_items_are_forgotten(tmp_path: Path) -> None:
+    """A large file, its next version, forgetting and another writer's news stop it for a fifth of their time."""
+    texts, changed, news = (seeded_texts(1_500, seed=seed, words=120) for seed in range(3))
+    memory = SessionMemory.test_mode(counter="estimate")
+    (tmp_path / "a.md").write_text("\n\n".join(texts))
+    LinearRanker().index().rank("imports", 1)
+    with own_objects_only(collecting=False):
+        shares = {"ingest": await share_of(memory.ingest(tmp_path))}
+        (tmp_path / "a.md").write_text("\n\n".join(changed))
+        shares["ingest again"] = await share_of(memory.ingest(tmp_path))
+        await memory.save()
+        await memory.prepare()
+        shares["forget"] = await share_of(memory.forget(*[item.id for item in memory["documents"]][:1_200]))
+        async with SessionMemory.open(memory.fs, memory.session_id, counter="estimate") as other:
+            other.add_many("documents", news)
+            await other.save()
+            memory.add("documents", "my own")
+            await memory.prepare()
+            shares["take in news"] = await share_of(memory.save())
+    assert max(shares.values()) < 1 / 5, shares
+
+
+async def test_an_ingestion_that_was_saved_half_done_is_finished_by_the_next(tmp_path: Path) -> None:
+    """Another task saves while the passages of one file come in, and the process ends there."""
+    (tmp_path / "a.md").write_text("\n\n".join(seeded_texts(300, words=120)))
+    memory = SessionMemory.test_mode(counter="estimate")
+    task = asyncio.create_task(memory.ingest(tmp_path))
+    while len(memory["documents"]) < 50:
+        await asyncio.sleep(0)
+    await memory.save()
+    task.cancel()
+    whole = SessionMemory.test_mode(counter="estimate")
+    await whole.ingest(tmp_path)
+    async with SessionMemory.open(memory.fs, memory.session_id, counter="estimate") as again:
+        assert 50 <= len(again["documents"]) < len(whole["documents"])
+        report = await again.ingest(tmp_path)
+        assert report.changed == ("a.md",)
+        assert [item.text for item in again["documents"]] == [item.text for item in whole["documents"]]
+        assert (await again.ingest(tmp_path)).unchanged == ("a.md",)
+
+
 @pytest.mark.soak
 async def test_nothing_awaited_stops_the_event_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At 51,000 passages no await stops it for 50 ms, on a machine that does nothing else."""
     await filled(tmp_path, 51_000)
-    found = await stalls(tmp_path, opened=lambda: SessionMemory.open(tmp_path))
+    with own_objects_only(collecting=True):
+        found = await stalls(tmp_path, opened=lambda: SessionMemory.open(tmp_path))
     with capsys.disabled():
         print("\n" + "\n".join(f"{name:>24}{1e3 * seconds:>8.0f} ms" for name, seconds in found.items()))
     assert max(found.values()) < MOST_S

@@ -210,13 +210,19 @@ def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[UnreadItem]]]:
                 raise CorruptionError("its last line makes no sense")
         items = []
         for line, (item_id, role, size) in zip(lines[first:number], summed_up, strict=False):
-            items.append(UnreadItem.of(item_id, section, role, size, (position, offset, line, _data_of)))
+            items.append(_LineItem.of(item_id, section, role, size, (position, offset, line)))
             position, offset = position + 1, offset + size
         yield first, items
 
 
-def _data_of(line: bytes) -> dict[str, JSONValue]:
-    return item_of(parse_object(line))[1]
+class _LineItem(UnreadItem):
+    """An item that is still a line of a file of items."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def parse(line: bytes) -> dict[str, JSONValue]:
+        return item_of(parse_object(line))[1]
 
 
 def decoded(items: Iterable[tuple[str, Stored]]) -> Iterator[tuple[str, dict[str, JSONValue]]]:

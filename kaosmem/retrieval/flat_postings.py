@@ -77,7 +77,10 @@ class FlatPostings:
         sizes = later.sizes
         sizes[: len(self.starts) - 1] += self.sizes
         sizes = sizes[of_terms] if of_terms else sizes[:0]
-        packed = np.frombuffer(b"".join(self._runs(later, of_terms)), self.packed.dtype)
+        runs = bytearray()  # grows view by view: a list of them would set off the garbage collector
+        for run in self._runs(later, of_terms):
+            runs += run
+        packed = np.frombuffer(runs, self.packed.dtype)
         if not np.array_equal(places, np.arange(len(places))):
             packed, sizes = _placed(packed, sizes, places)
         order = {number: place for place, number in enumerate(of_terms)}

@@ -73,8 +73,12 @@ def _gathered(
     wanted = np.fromiter(slots, np.int64)
     starts, stops = 2 * ends[np.minimum(wanted, first)], 2 * ends[np.minimum(wanted + 1, first)]
     bounds = zip(wanted.tolist(), starts.tolist(), stops.tolist(), strict=True)
-    found = [flat[start:stop] if slot < first else later[slot - first] for slot, start, stop in bounds]
-    return np.frombuffer(b"".join(found), np.uint16), np.array([len(each) // 2 for each in found], np.uint16)
+    gathered, sizes = bytearray(), array("H")  # grows view by view: a list of them sets off the garbage collector
+    for slot, start, stop in bounds:
+        found = flat[start:stop] if slot < first else later[slot - first]
+        gathered += found
+        sizes.append(len(found) // 2)
+    return np.frombuffer(gathered, np.uint16), np.frombuffer(sizes, np.uint16)
 
 
 def phrase_scores(

@@ -12,7 +12,6 @@ from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, check_updated
-from kaosmem.sections.holding import Holding
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.types import Item, JSONValue, UnreadItem, Version, in_order
 from kaosmem.units import Link, Units
@@ -33,11 +32,15 @@ class Holdings:
         self.units = Units()
         self.queue = EvictionQueue(policy, firsts=lambda: self._held, standing=self._evictable)
         # Linked, not hashed order: walking from either end never steps over what was taken out.
-        self._held: OrderedDict[int, Holding] = OrderedDict()
+        self._held: OrderedDict[int, Item] = OrderedDict()  # decoded when asked for
         self._ordinals: dict[str, int] = {}
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
-        # By ordinal: ranking reads those of hundreds of items scattered over all, which are far from each other.
+        # Numbers by ordinal, and not an object for each item: the garbage collector passes over a dict of numbers, and
+        # ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}
+        self._offsets: dict[int, int] = {}  # tokens that were taken before the item
+        self._uses: dict[int, int] = {}  # without the items that were never used
+        self._last_uses: dict[int, int] = {}  # ticks, without 0
         self._updated: dict[int, int] = {}  # ordinal, held or not -> number of its last update
         self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
 
@@ -54,25 +57,26 @@ class Holdings:
         return item_id in self._ordinals
 
     def __getitem__(self, ordinal: int) -> Item:
-        return self._held[ordinal].item
+        item = self._held[ordinal]
+        if isinstance(item, UnreadItem):
+            item = self._held[ordinal] = item.item()
+        return item
 
     def as_stored(self, ordinal: int) -> Item:
         """Return an item, decoded or not."""
-        return self._held[ordinal].stored
+        return self._held[ordinal]
 
     def known(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted, or what is known of one whose text only a file holds."""
-        holding = self._held.get(ordinal)
-        return self.past[ordinal] if holding is None else holding.item
+        return self[ordinal] if ordinal in self._held else self.past[ordinal]
 
     def undecoded(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted, as `known` does; of what is stored nothing is decoded or changed here."""
-        holding = self._held.get(ordinal)
-        return self.past[ordinal] if holding is None else holding.stored
+        return self._held[ordinal] if ordinal in self._held else self.past[ordinal]
 
     def read(self) -> Iterator[int]:
         """Yield the ordinals of the items that have been decoded."""
-        return (ordinal for ordinal, holding in self._held.items() if not isinstance(holding.stored, UnreadItem))
+        return (ordinal for ordinal, item in self._held.items() if not isinstance(item, UnreadItem))
 
     @property
     def all_alone(self) -> bool:
@@ -112,11 +116,10 @@ class Holdings:
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
         """Return a live unit: its items in stored order, how many tokens were taken before them, and their tokens."""
-        holding, shared = self._held[first], self._shared.get(first)
+        shared, offset = self._shared.get(first), self._offsets[first]
         if shared is None:
-            return (holding.item,), holding.offset, self._tokens[first]
-        items = tuple(self._held[ordinal].item for ordinal in self.units.members(first))
-        return items, holding.offset, shared.tokens
+            return (self[first],), offset, self._tokens[first]
+        return tuple(map(self.__getitem__, self.units.members(first))), offset, shared.tokens
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
@@ -163,6 +166,15 @@ class Holdings:
         """Return the ordinals of what was updated after that update, some of what is not held any more among them."""
         return {ordinal for ordinal, updated in self._updated.items() if updated > number}
 
+    def differing(self, other: Holdings) -> set[int]:
+        """Return the ordinals under which this and an earlier or later state of one section may know other items.
+
+        An item changes by an update, which has a number, or when it is counted again.
+        """
+        updated = self._updated.keys() | other._updated.keys()
+        counted = {at for at, tokens in self._tokens.items() if other._tokens.get(at, tokens) != tokens}
+        return counted | {at for at in updated if self.updated(at) != other.updated(at)}
+
     def prospect(self, item: Item) -> tuple[Standing, set[int]]:
         """Return what an item's unit would be with it, and the first ordinals of the units it would be made of."""
         ordinal, own = self._ordinals.get(item.id, self.taken), self.would_join(item)
@@ -171,7 +183,7 @@ class Holdings:
             parts = [self._alone(member) for member in members if member != ordinal]
         else:
             parts = [self._standing(first) for first in own]
-        return combined([*parts, Holding(item, self.total).standing(ordinal)]), own
+        return combined([*parts, _standing(item, ordinal)]), own
 
     def choose_victims(
         self, newcomer: Standing, *, own: Collection[int], tokens: int, items: int, speaks: bool = False
@@ -201,10 +213,7 @@ class Holdings:
         ordinal = self.taken
         asked = self.units.asking
         joined = self.units.add(ordinal, Link.of(item))
-        self._held[ordinal] = Holding(item, self.total, last_use=self.clock)
-        self._ordinals[item.id] = ordinal
-        self._tokens[ordinal] = item.tokens
-        self._enter_key(item, ordinal)
+        self._enter(item, ordinal, offset=self.total, last_use=self.clock)
         self.taken += 1
         self.total += item.tokens
         self.used += item.tokens
@@ -224,16 +233,16 @@ class Holdings:
         link = Link.of(item)
         for first in {self.units.first(ordinal)} | self.units.joins(ordinal, link):
             self._shared.pop(first, None)
-        holding = self._held[ordinal]
+        before = self._held[ordinal]
         self.updates += 1
         self._updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
-        self._drop_key(holding.stored, ordinal)
+        self._drop_key(before, ordinal)
         self._enter_key(item, ordinal)
-        del self._ordinals[holding.stored.id]
+        del self._ordinals[before.id]
         self._ordinals[item.id] = ordinal
-        holding.stored = item
+        self._held[ordinal] = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
         return ordinal
@@ -242,25 +251,22 @@ class Holdings:
         """Take items in at ordinals that they had, each with the first ordinal of its unit."""
         self.updates += 1
         for ordinal, (_, item) in items.items():
-            self._held[ordinal] = Holding(item, 0, last_use=self.clock)
-            self._ordinals[item.id] = ordinal
-            self._tokens[ordinal] = item.tokens
+            self._enter(item, ordinal, last_use=self.clock)
             self._updated[ordinal] = self.updates  # whoever knows the ordinal knows another item
-            self._enter_key(item, ordinal)
             self.used += item.tokens
         self._held = OrderedDict(sorted(self._held.items()))
         firsts = {ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items}
         for ordinal, (first, _) in sorted(items.items()):
             firsts[ordinal] = firsts.setdefault(first, ordinal)  # where the first is gone, another begins the unit
-        places = [(at, Link.of(holding.stored), firsts[at]) for at, holding in self._held.items()]
+        places = [(at, Link.of(item), firsts[at]) for at, item in self._held.items()]
         self.units = Units.restore(places, asking=self.units.asking)
         self._reckon_all()
 
     def begin_anew(self) -> None:
         """Reckon offsets as if what is held were all that was ever taken."""
         self.total = 0
-        for ordinal, holding in self._held.items():
-            holding.offset = self.total
+        for ordinal in self._held:
+            self._offsets[ordinal] = self.total
             self.total += self._tokens[ordinal]
 
     def take(self, ordinals: Iterable[int]) -> list[Item]:
@@ -269,19 +275,33 @@ class Holdings:
         left = self._parted(ordinals)
         items = []
         for ordinal in ordinals:
-            item = self._held.pop(ordinal).stored
+            item = self._held.pop(ordinal)
             items.append(item)
             self.used -= self._tokens.pop(ordinal)
+            del self._offsets[ordinal]
+            self._uses.pop(ordinal, None)
+            self._last_uses.pop(ordinal, None)
             del self._ordinals[item.id]
             self._drop_key(item, ordinal)
         for first in dict.fromkeys(map(self.units.first, left)):
             self._reckon(first)
         return items
 
+    def _enter(self, item: Item, ordinal: int, *, offset: int = 0, uses: int = 0, last_use: int = 0) -> None:
+        self._held[ordinal] = item
+        self._ordinals[item.id] = ordinal
+        self._tokens[ordinal] = item.tokens
+        self._offsets[ordinal] = offset
+        if uses:
+            self._uses[ordinal] = uses
+        if last_use:
+            self._last_uses[ordinal] = last_use
+        self._enter_key(item, ordinal)
+
     def _enter_key(self, item: Item, ordinal: int) -> None:
         if item.key is not None:
             other = self._keyed.get(item.key)
-            if other is None or not is_older(item, self._held[other].item):
+            if other is None or not is_older(item, self._held[other]):
                 self._keyed[item.key] = ordinal
 
     def _drop_key(self, item: Item, ordinal: int) -> None:
@@ -310,7 +330,7 @@ class Holdings:
             if sum(len(self.units.members(first)) for first in firsts) != len(ordinals):
                 raise InvalidContentError("what is evicted is not whole units")
         for first in firsts:
-            self.past.put({member: self._held[member].stored for member in self.units.members(first)})
+            self.past.put({member: self._held[member] for member in self.units.members(first)})
         return self.take(ordinals)
 
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
@@ -356,19 +376,21 @@ class Holdings:
         touched = set()
         for ordinal in ordinals:
             first = self.units.first(ordinal)
-            for used in (self._held[ordinal], self._shared.get(first)):
-                if used is not None:
-                    used.uses += 1
-                    used.last_use = self.clock
+            self._uses[ordinal] = self._uses.get(ordinal, 0) + 1
+            self._last_uses[ordinal] = self.clock
+            if shared := self._shared.get(first):
+                shared.uses += 1
+                shared.last_use = self.clock
             touched.add(first)
         for first in touched:
             self.queue.push(first)
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, as if they alone had ever been taken."""
-        for ordinal, holding in self._held.items():
-            holding.stored = replace(holding.item, tokens=count(holding.item))
-            self._tokens[ordinal] = holding.item.tokens
+        for ordinal in self._held:
+            item = self[ordinal]
+            self._held[ordinal] = item = replace(item, tokens=count(item))
+            self._tokens[ordinal] = item.tokens
         self.begin_anew()
         self.used = self.total
         self.past.recount(count)
@@ -381,14 +403,17 @@ class Holdings:
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile."""
-        first, updated = self.units.first, self._updated.get
-        now = [  # plain copies of the fields: the event loop waits for this
-            (ordinal, first(ordinal), updated(ordinal, 0), held.stored, held.offset, held.uses, held.last_use)
-            for ordinal, held in self._held.items()
-        ]
+        ordinals, items = [*self._held], [*self._held.values()]
+        firsts = self.units.firsts(ordinals)
+        fields = {  # plain copies: the event loop waits for them
+            "updated": self._updated.copy(),
+            "uses": self._uses.copy(),
+            "last_use": self._last_uses.copy(),
+        }
+        offsets = self._offsets.copy()
         return (
-            Holding(stored, offset, uses, last_use).to_dict(ordinal, first=first, updated=updated)
-            for ordinal, first, updated, stored, offset, uses, last_use in now
+            _entry(item, ordinal, first, offsets[ordinal], {name: each.get(ordinal) for name, each in fields.items()})
+            for ordinal, first, item in zip(ordinals, firsts, items, strict=True)
         )
 
     @classmethod
@@ -403,7 +428,7 @@ class Holdings:
         holdings = cls(policy)
         holdings.taken, holdings.total, holdings.clock = state["taken"], state["total"], state["clock"]
         holdings.updates = state.get("updates", 0)
-        held, ordinals, tokens = holdings._held, holdings._ordinals, holdings._tokens
+        held, ordinals, tokens, offsets = holdings._held, holdings._ordinals, holdings._tokens, holdings._offsets
         last = -1
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
         are_plain = True
@@ -412,18 +437,17 @@ class Holdings:
                 ordinal, offset = entry.place
                 if not last < ordinal < holdings.taken or entry.id in ordinals:
                     raise InvalidContentError("a stored item is out of its place")
-                held[ordinal] = Holding(entry, offset)
+                held[ordinal] = entry
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
+                offsets[ordinal] = offset
                 continue
             item, ordinal = Item.from_dict(entry, section), entry["position"]
             if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
                 raise InvalidContentError("a stored item is out of its place")
             last = ordinal
-            held[ordinal] = Holding(item, entry["offset"], entry.get("uses", 0), entry.get("last_use", 0))
-            ordinals[item.id] = ordinal
-            tokens[ordinal] = item.tokens
-            holdings._enter_key(item, ordinal)
+            used = {"uses": entry.get("uses", 0), "last_use": entry.get("last_use", 0)}
+            holdings._enter(item, ordinal, offset=entry["offset"], **used)
             if "updated" in entry:
                 holdings._updated[ordinal] = check_updated(entry["updated"])
             if "unit" in entry:
@@ -434,8 +458,7 @@ class Holdings:
         if asking is not None and not (type(asking) is int and asking in held):
             raise InvalidContentError("a stored section waits for the results of an item that it has not")
         if firsts or not are_plain:
-            links = ((ordinal, Link.of(holding.stored)) for ordinal, holding in held.items())
-            places = [(ordinal, link, firsts.get(ordinal, ordinal)) for ordinal, link in links]
+            places = [(ordinal, Link.of(item), firsts.get(ordinal, ordinal)) for ordinal, item in held.items()]
             holdings.units = Units.restore(places, asking=asking)
             holdings._reckon_all()
         return holdings
@@ -456,7 +479,8 @@ class Holdings:
         return self._shared.get(first) or self._alone(first)
 
     def _alone(self, ordinal: int) -> Standing:
-        return self._held[ordinal].standing(ordinal)
+        uses, last_use = self._uses.get(ordinal, 0), self._last_uses.get(ordinal, 0)
+        return _standing(self._held[ordinal], ordinal, uses=uses, last_use=last_use)
 
     def _evictable(self, first: int) -> Standing | None:
         if first not in self._held or self.units.first(first) != first or self.units.is_waiting(first):
@@ -468,3 +492,14 @@ class Holdings:
 def is_older(item: Item, live: Item) -> bool:
     """Return whether an item is an older version than the live one with its key: by its own timestamp alone."""
     return item.stated_from is not None and item.stated_from < live.valid_from
+
+
+def _standing(item: Item, ordinal: int, *, uses: int = 0, last_use: int = 0) -> Standing:
+    """Return what decides when an item is evicted, if it is alone in its unit."""
+    return Standing(ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned))
+
+
+def _entry(item: Item, ordinal: int, first: int, offset: int, counts: Mapping[str, int | None]) -> dict[str, JSONValue]:
+    """Return an item with its place as JSON values. A unit of its own and counts of 0 are left out."""
+    unit = {} if first == ordinal else {"unit": first}
+    return {**item.to_dict(), "position": ordinal, "offset": offset, **unit, **{k: v for k, v in counts.items() if v}}

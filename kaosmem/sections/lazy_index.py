@@ -136,7 +136,7 @@ class LazyIndex:
         kept = {ordinal for ordinal in before & now - other._gone.keys() if ordinal < shared}
         self._gone = dict.fromkeys(before - kept)
         self._stale = dict.fromkeys(now - kept, False)
-        self._stale |= {ordinal: True for ordinal in kept if self._held.known(ordinal) != other._held.known(ordinal)}
+        self._stale |= dict.fromkeys(kept & self._held.differing(other._held), True)
         self._stale |= {at: True for each in (other._stale, other._unread) for at in each if at in kept}
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
@@ -189,10 +189,14 @@ class LazyIndex:
                 self._seen = Moment(self._held.taken, self._held.updates)
         self._warm_up()
 
-    def purge(self) -> None:
-        """Keep nothing of what is gone, which would stay until the index is asked again."""
+    def purge(self) -> bool:
+        """Take out one batch of what is gone, which would stay until the index is asked again; return whether some is.
+
+        The index that was kept goes, too, and the last query.
+        """
         self._stored = None
-        self._take_out(len(self._gone))
+        self._take_out(_BATCH)
+        return bool(self._gone)
 
     @property
     def to_store(self) -> Moment | None:

@@ -17,6 +17,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.retrieval import Query
 from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.lazy_index import Moment
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Proposal
@@ -28,7 +29,7 @@ from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
-    from kaosmem.sections.lazy_index import IndexDump, Moment, StoredIndex
+    from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 
 _NEWEST = 10
 """How many items a notebook shows."""
@@ -123,6 +124,16 @@ class Section:
 
     def __len__(self) -> int:
         return len(self._ledger.held)
+
+    @property
+    def stored(self) -> list[Item]:
+        """Return the live items in order, decoded or not: another thread may decode them by `types.decoded`."""
+        return [*map(self._ledger.held.as_stored, self._ledger.held)]
+
+    @property
+    def moment(self) -> Moment:
+        """Return how far the section has come."""
+        return Moment(self._ledger.held.taken, self._ledger.held.updates)
 
     def __iter__(self) -> Iterator[Item]:
         held = self._ledger.held
@@ -417,9 +428,16 @@ class Section:
             self.take_over(Section.restore(self.spec, state, entries, archive=self.archive, ranker=self._ranker))
             return
         self._ledger.apply(op, data)
-        if op == "forget":
+
+    def purge_index(self) -> None:
+        """Keep nothing in the index of items that are gone. This may be done in another thread.
+
+        After `forget`, words of forgotten items stay in the index until this call or the next ranking.
+        """
+        is_left = True
+        while is_left:
             with self._asking:
-                self._ledger.index.purge()
+                is_left = self._ledger.index.purge()
 
     def drain_journal(self) -> list[tuple[str, dict[str, JSONValue]]]:
         """Return the changes since the last drain."""

@@ -39,20 +39,20 @@ def rebase(
     stored: Mapping[str, Section],
     *,
     forgotten: Container[str],
-    is_known: bool,
+    touched: Mapping[str, Item | None] | None,
 ) -> list[Change]:
     """Bring sections to where the log is, with what is unsaved after it, and return of this what no journal has.
 
     ours: all that is unsaved, in order. theirs: what others committed, if that is known.
     stored: as the log has them now, all sections that both changed or that are not known here.
     forgotten: ids of what others have forgotten.
+    touched: the items that others changed, as `touched_by` returns them; None if the log does not tell.
     Raises ConflictError where both rewrote the same, or ours no longer fits; then nothing has changed.
     """
     ours = [change for change in ours if change.op not in (OPEN, FORGET)]
-    _check_clashes(sections, ours, theirs, is_known=is_known)
+    _check_clashes(sections, ours, theirs, touched)
     _check_sources(ours, forgotten)
     kept = [change for change in ours if change.section not in stored or change.op == REPLACE]
-    touched = {item_id for record in theirs for item_id in _touched(record)} if is_known else None
     for change in ours:
         if change.section in stored and change.op in _SETTLING:
             _settle(stored[change.section], change, touched, forgotten)
@@ -69,7 +69,7 @@ def rebase(
         elif name not in replaced and section.spec.persistence != "none":
             added = sum(change.section == name and change.op == "add" for change in ours)
             is_forgotten = any(record.section == name and record.op == FORGET for record in theirs)
-            shared = sections[name].taken - added if is_known and not is_forgotten else 0
+            shared = sections[name].taken - added if touched is not None and not is_forgotten else 0
             sections[name].take_over(section, shared=shared)
     return kept
 
@@ -136,8 +136,19 @@ def _settle(section: Section, change: Change, touched: Container[str] | None, fo
                 section.compact(substitution)
 
 
+def touched_by(records: Iterable[Record]) -> dict[str, Item | None]:
+    """Return the items that records changed, as the last of them left each; None for an item that they took out."""
+    touched: dict[str, Item | None] = {}
+    for record in records:
+        touched |= _touched(record)
+    return touched
+
+
 def _check_clashes(
-    sections: Mapping[str, Section], ours: Sequence[Change], theirs: Sequence[Record], *, is_known: bool
+    sections: Mapping[str, Section],
+    ours: Sequence[Change],
+    theirs: Sequence[Record],
+    touched: Mapping[str, Item | None] | None,
 ) -> None:
     """Raise ConflictError where both rewrote the same item or section."""
     rewritten = {change.data["id"]: change.section for change in ours if change.op == "remove"}
@@ -147,7 +158,7 @@ def _check_clashes(
         entry["id"]: change.section for change in ours if change.op == REPLACE for entry in change.data["entries"]
     }
     replaced = {change.section for change in ours if change.op == REPLACE}
-    if not is_known and (rewritten or replaced):
+    if touched is None and (rewritten or replaced):
         raise ConflictError(
             "others have committed so much since the session was read that the log no longer tells what; "
             "open it again and repeat the change"
@@ -157,9 +168,7 @@ def _check_clashes(
             f"section {min(names)!r} is kept as a whole, and another writer has changed it too; "
             "open the session again and repeat the change"
         )
-    touched: dict[str, Item | None] = {}
-    for record in theirs:
-        touched |= _touched(record)
+    touched = touched or {}
     clashing = [item_id for item_id in (*rewritten, *added) if item_id in touched]
     if clashing:
         raise _clash({**added, **rewritten}, clashing, touched, sections)

@@ -10,17 +10,20 @@ from typing import Any
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.memos import clear_memos
 from kaosmem.persistence import Change, Record, Recovered, SessionLog
-from kaosmem.sections import Archived, derived_from
+from kaosmem.sections import Archived, Moment, Section, derived_from
 from kaosmem.session.checkpoints import Checkpoints
-from kaosmem.session.hydration import FORGET, OPEN, Hydrated, describe, drain, freeze, merged, release
+from kaosmem.session.hydration import FORGET, OPEN, Frozen, Hydrated, describe, drain, freeze, merged, release
 from kaosmem.session.past import find_past, let_go
-from kaosmem.session.rebasing import forget_derived, is_foreign, rebase
+from kaosmem.session.rebasing import forget_derived, is_foreign, rebase, touched_by
 from kaosmem.session.turns import OneLoop
 from kaosmem.tokens import TokenCounter
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONValue, decoded
 
 MAX_TRIES = 1_000
 """A save that other writers outrun gives up after this many tries."""
+
+_MANY_RECORDS = 256
+"""More records of others are read into new sections in another thread: to apply them takes 20 ms and more."""
 
 
 class Saver:
@@ -49,6 +52,7 @@ class Saver:
         self._to_purge = hydrated.unpurged  # until no file holds them
         self._erased: set[str] = set()  # until `forget` returns them
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
+        self._is_index_purge_due = False
         self._tries = 0  # of the save under way
         self.is_in_conflict = False
         """Whether the last save raised ConflictError, so that its caller knows what is unsaved."""
@@ -108,6 +112,10 @@ class Saver:
             while self._is_purge_due:
                 self._count_try()
                 await self._purge()
+            if self._is_index_purge_due:
+                self._is_index_purge_due = False
+                await asyncio.to_thread(_purge_indexes, list(self._sections.values()))
+                clear_memos()  # to take an entry out may analyze its text once more
             if self._is_settled:
                 self._checkpoints.start(self._sections, self.forgotten)
 
@@ -158,8 +166,9 @@ class Saver:
         """Take in what others have committed, and let what is unsaved follow it. Raises ConflictError."""
         news = await asyncio.to_thread(self._log.catch_up)
         theirs = [] if news.is_whole else news.recovery.recovered.records
+        touched = None if news.is_whole else await asyncio.to_thread(touched_by, theirs)
         # Others may also have derived more from what is forgotten here, but not yet in the log.
-        is_all_read = news.is_whole or bool(self._to_forget) or self._is_foreign(theirs)
+        is_all_read = news.is_whole or bool(self._to_forget) or self._is_foreign(theirs) or len(theirs) > _MANY_RECORDS
         stored: Hydrated | None = None
         if is_all_read or self._changed_by(theirs):
             if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
@@ -177,7 +186,7 @@ class Saver:
             theirs,
             {name: section for name, section in read.items() if is_all_read or name in changed},
             forgotten=_forgotten(theirs) if stored is None else stored.forgotten,
-            is_known=not news.is_whole,
+            touched=touched,
         )
         self._take_in(theirs, stored)
         self._log.adopt(news)
@@ -207,18 +216,20 @@ class Saver:
             self._note_no_indexes()
         if forgotten or stored is not None:
             forget_derived(self._sections, self.forgotten)
+            self._is_index_purge_due = True
 
     async def _commit_tombstones(self) -> None:
         """Say in the log what is forgotten; not yet where changes come in meanwhile."""
         await self._commit()
         archived = await self._archived()
-        if not self._is_settled:
-            return
-        items = [item for section in self._sections.values() for item in section]
+        items = [item for section in self._sections.values() for item in section.stored]
         items += (version.item for section in self._sections.values() for version in section.archive.in_memory())
         items += (version.item for versions in archived.values() for version in versions)
-        self._told = {*self._to_forget}
-        forgotten = derived_from(self._told, items)
+        told, moments = {*self._to_forget}, self._moments()
+        forgotten = await asyncio.to_thread(lambda: derived_from(told, map(decoded, items)))
+        if not self._is_settled or moments != self._moments():  # a section that is not stored has no journal
+            return
+        self._told = told
         for name, section in self._sections.items():
             data = section.forget(forgotten, stored=archived.get(name, ()))
             if data["ids"] and section.spec.persistence != "none":
@@ -226,7 +237,7 @@ class Saver:
         self.forgotten.add(forgotten)
         self._to_purge |= forgotten
         self._erased |= forgotten
-        self._is_purge_due = True
+        self._is_purge_due = self._is_index_purge_due = True
         if not self._batch:  # said before, or of sections that no file holds
             self._to_forget.clear()
         await self._commit_batch()
@@ -241,10 +252,16 @@ class Saver:
             self._is_purge_due, self._to_purge = False, set()
             return
         frozen = freeze(self._sections.values(), self._counter, self.forgotten)
-        on_disk = (version for versions in archived.values() for version in versions)
-        whole = merged((version for version in on_disk if version.item.id not in self._to_purge), frozen)
+        on_disk = [version for versions in archived.values() for version in versions]
+        on_disk = [version for version in on_disk if version.item.id not in self._to_purge]
+
+        def purge() -> Frozen:
+            whole = merged(on_disk, frozen)
+            self._log.purge(whole.header, whole.items, archived=whole.archived_entries)
+            return whole
+
         try:
-            await asyncio.to_thread(self._log.purge, whole.header, whole.items, archived=whole.archived_entries)
+            whole = await asyncio.to_thread(purge)
         except ConflictError:
             await self._rebase()
             return
@@ -264,11 +281,22 @@ class Saver:
 
     async def _archived(self) -> dict[str, list[Archived]]:
         """Return what archive files hold, by section. Raises CorruptionError."""
-        entries = await asyncio.to_thread(self._log.archive)
-        archived: dict[str, list[Archived]] = {}
-        for name, data in entries:
-            archived.setdefault(name, []).append(Archived.from_dict(data, name))
-        return archived
+
+        def read() -> dict[str, list[Archived]]:
+            archived: dict[str, list[Archived]] = {}
+            for name, data in self._log.archive():
+                archived.setdefault(name, []).append(Archived.from_dict(data, name))
+            return archived
+
+        return await asyncio.to_thread(read)
+
+    def _moments(self) -> list[Moment]:
+        return [section.moment for section in self._sections.values()]
+
+
+def _purge_indexes(sections: Iterable[Section]) -> None:
+    for section in sections:
+        section.purge_index()
 
 
 def _forgotten(records: Iterable[Record]) -> set[str]:

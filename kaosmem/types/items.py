@@ -175,15 +175,18 @@ def _stated_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
         return None
 
 
-# A tuple, since one is made of each line of a snapshot that is read.
-StoredLine: TypeAlias = "tuple[int, int, bytes, Callable[[bytes], Mapping[str, JSONValue]]]"
-"""How many items and tokens a section had ever taken before an item, the line that holds it, and what parses that."""
+StoredLine: TypeAlias = tuple[int, int, bytes]
+"""Number of items and of tokens that a section had taken before an item, and the line that holds the item.
+
+A tuple, as one is made of each line of a snapshot. The garbage collector passes over a tuple of numbers and bytes.
+"""
 
 
 class UnreadItem(Item):
     """An item that is still a line: asked for more than is known of it, it is decoded, and an Item from then on.
 
-    Its content is a text. Asking raises CorruptionError where the line is of another item.
+    Its content is a text. Asking raises CorruptionError where the line is of another item. A subclass parses the lines
+    of its kind of file.
     """
 
     __slots__ = ()
@@ -192,13 +195,18 @@ class UnreadItem(Item):
     key = None
     interval = None
 
-    @staticmethod
-    def of(item_id: str, section: str, role: str, tokens: int, line: StoredLine) -> UnreadItem:
+    @classmethod
+    def of(cls, item_id: str, section: str, role: str, tokens: int, line: StoredLine) -> UnreadItem:
         """Return the item of a line, of which this is known."""
         draft: Any = _Draft()
         draft.id, draft.section, draft.role, draft.tokens, draft._line = item_id, section, role, tokens, line
-        draft.__class__ = UnreadItem
+        draft.__class__ = cls
         return draft  # type: ignore[no-any-return]
+
+    @staticmethod
+    def parse(line: bytes) -> Mapping[str, JSONValue]:
+        """Return the data that a line holds. Raises CorruptionError."""
+        raise NotImplementedError
 
     @property
     def place(self) -> tuple[int, int]:
@@ -207,7 +215,7 @@ class UnreadItem(Item):
 
     def entry(self) -> Mapping[str, JSONValue]:
         """Return what its line says, which leaves it unread."""
-        return _said_of(self, cast("StoredLine", self._line))
+        return cast("Mapping[str, JSONValue]", _said_of(self))
 
     def item(self) -> Item:
         """Return it decoded, which leaves it unread."""
@@ -215,9 +223,9 @@ class UnreadItem(Item):
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return what an Item would, which leaves it unread."""
-        if (line := self._line) is None:  # another thread has just read it
+        if (said := _said_of(self)) is None:  # another thread has just read it
             return Item.to_dict(self)
-        return {name: value for name, value in _said_of(self, line).items() if name not in ("position", "offset")}
+        return {name: value for name, value in said.items() if name not in ("position", "offset")}
 
     def __getattr__(self, name: str) -> Any:
         if name not in Item.__slots__:
@@ -249,17 +257,21 @@ def _read(item: Item) -> None:
 
 def decoded(item: Item) -> Item:
     """Return an item decoded; an unread item itself is left unread. Any thread may ask. Raises CorruptionError."""
-    if (line := item._line) is None:
+    if (said := _said_of(item)) is None:
         return item
     try:
-        return Item.from_dict(_said_of(item, line), item.section)
+        return Item.from_dict(said, item.section)
     except InvalidContentError as error:
         raise CorruptionError(str(error)) from None
 
 
-def _said_of(item: Item, line: StoredLine) -> Mapping[str, JSONValue]:
-    position, offset, data, parse = line
-    stored = parse(data)
+def _said_of(item: Item) -> Mapping[str, JSONValue] | None:
+    """Return the data in the line of an unread item, or None for an item that is read."""
+    kind, line = type(item), item._line  # in this order: where another thread reads the item, its class changes last
+    if line is None:
+        return None
+    position, offset, data = line
+    stored = cast("type[UnreadItem]", kind).parse(data)
     said = tuple(map(stored.get, ("id", "role", "tokens", "position", "offset")))
     if said != (item.id, item.role, item.tokens, position, offset):
         raise CorruptionError("a stored item is another one than its file says at its end")
