@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import Period, Query, Reason, SectionSpec, SessionMemory
+from kaosmem import BM25Ranker, LinearRanker, Period, Query, Ranker, Reason, SectionSpec, SessionMemory
 from kaosmem.retrieval.dates import day_of
 from kaosmem.types import Item
 
@@ -40,15 +41,22 @@ def periods_of(text: str) -> tuple[Period, ...]:
         ("the past two weeks", "2026-11-11", "2026-11-25"),
         ("on Monday", "2026-11-23", "2026-11-23"),
         ("last friday", "2026-11-20", "2026-11-20"),
+        ("We spoke. What was it yesterday? I forgot.", "2026-11-24", "2026-11-24"),
         ("on Wednesday", "2026-11-25", "2026-11-25"),
         ("last Wednesday", "2026-11-18", "2026-11-18"),
+        ("Who paid in May 2023?", "2023-05-01", "2023-05-31"),
+        ("on 8 May 2023", "2023-05-08", "2023-05-08"),
+        ("since 2023-05-08", "2023-05-08", "2023-05-08"),
+        ("in 2021", "2021-01-01", "2021-12-31"),
     ],
 )
 def test_days_are_counted_from_the_day_of_the_question(query: str, first: str, last: str) -> None:
     assert periods_of(query) == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
 
 
-@pytest.mark.parametrize("query", ["", "the agreement", "2026-11-24", "Mondays", "ago", "the last one", "sometime ago"])
+@pytest.mark.parametrize(
+    "query", ["", "the agreement", "Mondays", "ago", "the last one", "sometime ago", "I rested yesterday. What next?"]
+)
 def test_a_question_without_such_days_has_none(query: str) -> None:
     assert periods_of(query) == ()
 
@@ -103,3 +111,40 @@ async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path: Pat
         assert of_day(memory, 777) == []
         memory.add("log", "another text", metadata=stamp(777))
         assert of_day(memory, 777) == ["another text"]
+
+
+WORDS = "crane gate rent notice deposit lessor harbour licence".split()
+FORMS = {"last week": 7, "yesterday": 1, "two weeks ago": 14, "in October 2026": 40, "on 8 May 2025": 566}
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(sorted(FORMS)), st.integers(0, 1 << 32), st.sampled_from([None, BM25Ranker(), LinearRanker()]))
+def test_among_many_items_of_a_period_the_match_comes_first(period: str, seed: int, ranker: Ranker | None) -> None:
+    """Of 40 items of the period the one with the word comes first, whatever matches outside the period.
+
+    Without the word, the newest of the period come first. A match outside the period follows.
+    """
+    rng = random.Random(seed)
+    asked, *others = rng.sample(WORDS, len(WORDS))
+    spec = SectionSpec("log", eviction="none", ranker=ranker)
+    memory = SessionMemory.test_mode(sections=(spec,), clock=lambda: NOW)
+    days = [*[FORMS[period]] * 40, *rng.choices([0, 100, 300, 500], k=80)]
+    texts = [" ".join(rng.choices(others, k=rng.randrange(3, 12))) for _ in days]
+    match, outside = rng.randrange(40), rng.randrange(40, 120)
+    for place in (match, outside):
+        texts[place] = f"{asked} {texts[place]}"
+    order = rng.sample(range(120), 120)
+    stamps = [(NOW - timedelta(days=each)).isoformat() for each in days]
+    items = {n: memory.add("log", texts[n], metadata={"timestamp": stamps[n]}) for n in order}
+
+    def first(question: str) -> list[str]:
+        proposal = memory["log"].propose(Query.read(question, lambda: NOW), cap=2_000)
+        found = [candidate.items[0].id for candidate in proposal.candidates]
+        searched = [item.id for item, _ in memory.search(question, limit=40)]
+        assert set(found[:40]) == set(searched)
+        return found
+
+    newest = [items[n].id for n in reversed(order) if n < 40]
+    best = [items[match].id, items[outside].id]
+    assert first(f"What of the {asked}, {period}?")[:41] == list(dict.fromkeys([*best, *newest]))[:41]
+    assert first(f"What about zebras {period}?")[:40] == newest

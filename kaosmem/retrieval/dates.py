@@ -23,6 +23,7 @@ _PATTERN = re.compile(
     rf"|(?P<on>on|this|last) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b",
     re.IGNORECASE | re.ASCII,
 )
+_SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
 _DAYS_OF = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -34,8 +35,13 @@ class Period(NamedTuple):
 
 
 def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
-    """Return the periods that an English text speaks of, each once. The clock says which day is today."""
-    if not (matches := [*_PATTERN.finditer(text)]):
+    """Return the periods that an English text asks for by words such as "last week", each once.
+
+    If a sentence of the text is a question, the other sentences do not count: they often tell something by the way.
+    The clock says which day is today.
+    """
+    questions = " ".join(each for each in _SENTENCE_END.split(text) if each.rstrip().endswith("?"))
+    if not (matches := [*_PATTERN.finditer(questions or text)]):
         return ()
     today = clock().date()
     with suppress(OverflowError):  # before the year 1

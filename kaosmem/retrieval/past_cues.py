@@ -203,6 +203,10 @@ class PastCues:
             ]
         return re.compile(_whole("|".join((*dates, year.format("alone")))))
 
+    def dates(self, text: str) -> Iterable[Period]:
+        """Yield the days, months and years that a text names."""
+        return self._dates(fold_script(text.casefold()))
+
     def _dates(self, folded: str) -> Iterable[Period]:
         for match in self._date.finditer(folded):
             part = match.groupdict()

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-from kaosmem.retrieval.dates import Period, day_of, periods_in, without_periods
+from kaosmem.retrieval.dates import Period, periods_in, without_periods
 from kaosmem.retrieval.past_cues import PAST_CUES, PastCues, PastQuestion
-
-if TYPE_CHECKING:
-    from kaosmem.types import Item
 
 
 @dataclass(frozen=True)
 class Query:
     """A question that ranks candidates. Sources and sections get it; a ranker gets its text alone.
 
-    periods: the days that the text speaks of, each period once, in the order of the text.
+    periods: the days that the text speaks of, each period once: first "last week" and the like, then dates.
     past: what the text asks about the past, which brings replaced versions of facts back; None for now.
 
     >>> from datetime import UTC, datetime
@@ -34,15 +30,12 @@ class Query:
     @classmethod
     def read(cls, text: str, clock: Callable[[], datetime], cues: PastCues = PAST_CUES) -> Query:
         """Return the query of a text. The clock says which day is today, the cues which words ask about the past."""
-        periods = periods_in(text, clock)
-        today = max((period.last for period in periods), default=None)
-        return cls(text, periods, cues.read(text, (each for each in periods if each.first != today)))
+        relative = periods_in(text, clock)
+        today = max((period.last for period in relative), default=None)
+        past = cues.read(text, (each for each in relative if each.first != today))
+        return cls(text, tuple(dict.fromkeys((*relative, *cues.dates(text)))), past)
 
     @property
     def topic(self) -> str:
-        """The text without the words for its periods."""
+        """The text without words such as "last week", by which an item of the period does not match."""
         return without_periods(self.text)
-
-    def covers(self, item: Item) -> bool:
-        """Return whether an item is of one of the periods: by its `timestamp`, else by when it was added."""
-        return bool(self.periods) and any(period.first <= day_of(item) <= period.last for period in self.periods)

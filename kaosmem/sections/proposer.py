@@ -7,15 +7,16 @@ from itertools import chain, islice
 
 from kaosmem.duplicates import Told
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval import Query, Ranking
+from kaosmem.retrieval import Query
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.periods import find
 from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.recall import recallable
 from kaosmem.sections.required import Required
-from kaosmem.sections.scores import Scores, preferring, unit_scores
+from kaosmem.sections.scores import Scores, unit_scores
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import ShownVersions
 from kaosmem.types import Item
@@ -100,16 +101,12 @@ class Proposer:
     def rank(self, query: Query, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score) of held items that pass a filter, best first for a query.
 
-        Items of the query's periods come first, then the others.
+        Items of the query's periods without any of its words come last, or first if no item of the periods has one.
         """
         passing = self.passing(wanted)
         if passing is None and self._held.past:
             passing = set(self._held)
-        ranked = self._index.rank(query.text, limit, among=passing)
-        if not query.periods:
-            return ranked
-        found = dict(self._within_periods(query, limit, passing))
-        return [*(found | {each: score for each, score in ranked if each not in found}).items()][:limit]
+        return find(self._index, query, limit, passing).scored(limit)
 
     def unindexed_evicted(self) -> list[EvictedItem]:
         """Return evicted items that have to be read before the index can have them, some at a time."""
@@ -268,16 +265,12 @@ class Proposer:
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
         limit = _RANK_SLACK + 2 * cap // mean
-        ranked = self._index.rank(query.text, limit, among=among)
-        if query.past is None and self._are_crowded_out(ranked, limit):
-            ranked = self._index.rank(query.text, limit, among=self._current(among))
-        if ranked is not self._scored[0]:  # as after the reading of what this ranking proposes
-            self._scored = ranked, unit_scores(self._held, ranked)
-        scores = self._scored[1]
-        if not query.periods:
-            return scores
-        within = unit_scores(self._held, self._within_periods(query, limit, among))
-        return preferring(within, scores)
+        found = find(self._index, query, limit, among)
+        if query.past is None and self._are_crowded_out(found.ranked, limit):
+            found = find(self._index, query, limit, self._current(among))
+        if found.ranked is not self._scored[0]:  # as after the reading of what this ranking proposes
+            self._scored = found.ranked, unit_scores(self._held, found)
+        return self._scored[1]
 
     def _are_crowded_out(self, ranked: Sequence[tuple[int, float]], limit: int) -> bool:
         """Return whether replaced versions take so much of a ranking that current items may be missing."""
@@ -291,17 +284,6 @@ class Proposer:
         versions = ShownVersions(self._held, None, {})
         every = {*self._held, *self._held.past} if among is None else among
         return {ordinal for ordinal in every if not versions.is_replaced(ordinal)}
-
-    def _within_periods(self, query: Query, limit: int, among: set[int] | None) -> Ranking:
-        """Return the items of the query's periods: first by its other words, then the newest ones without any."""
-        meant = self._index.of_periods(query.periods)
-        if among is not None:
-            meant &= among
-        ranked = self._index.rank(query.topic, limit, among=meant)
-        newest = sorted(meant.difference(each for each, _ in ranked), reverse=True)[:limit]
-        signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
-        found = [*ranked, *((each, 0.0) for each in newest)]
-        return Ranking(found, signals=lambda each: {**signals(each), "period": 1.0})
 
     def _share(self, first: int, cap: int, told: Told) -> int:
         """Return what a unit takes of the twice `cap` tokens that are proposed.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.periods import Found
 
 
 class Scores(dict[int, float]):
@@ -26,8 +27,12 @@ class Scores(dict[int, float]):
         self.by_worth: Sequence[int] = ()
 
 
-def unit_scores(held: Holdings, ranked: list[tuple[int, float]]) -> Scores:
-    """Return what a ranking of items gives to their units, to each the sum over its items."""
+def unit_scores(held: Holdings, found: Found) -> Scores:
+    """Return the scores of units, each the sum over its items, and the units in order of worth.
+
+    Units of the query's periods without any of its words have no score. Their place is that of `found.newest`.
+    """
+    ranked = found.ranked
     signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
     if held.all_alone:
         scores = Scores(ranked, signals=signals)
@@ -38,15 +43,9 @@ def unit_scores(held: Holdings, ranked: list[tuple[int, float]]) -> Scores:
             sums[first] = round(sums[first] + score, 9) if first in sums else score
             best_of.setdefault(first, ordinal)
         scores = Scores(sums, signals=lambda first: signals(best_of.get(first, first)))
-    scores.by_worth = _by_worth(held, scores)
+    by_worth, newest = _by_worth(held, scores), held.firsts(found.newest)
+    scores.by_worth = [*dict.fromkeys((*newest, *by_worth) if found.are_newest_first else (*by_worth, *newest))]
     return scores
-
-
-def preferring(first: Scores, others: Scores) -> Scores:
-    """Return the scores of both, and in their order all units of the first before the others."""
-    merged = Scores({**others, **first}, signals=lambda unit: (first if unit in first else others).signals(unit))
-    merged.by_worth = [*dict.fromkeys((*first.by_worth, *others.by_worth))]
-    return merged
 
 
 def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:

@@ -161,12 +161,8 @@ class Roster:
             if name in names
             for match in each.rank(query, limit, wanted=wanted)
         ]
-
-        def place(match: tuple[Item, float]) -> tuple[bool, float, float, str]:
-            item, score = match
-            return not query.covers(item), -score, -item.created_at.timestamp(), item.id
-
-        return sorted(found, key=place)[:limit]
+        found.sort(key=lambda match: (-match[1], -match[0].created_at.timestamp(), match[0].id))
+        return found[:limit]
 
     async def get(self, item_id: str) -> Item | None:
         """Return an item of a source, or None.
