@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidContentError, InvalidNameError
 from kaosmem.names import MAX_ID_CHARS, check_item_id, shown, shown_name
-from kaosmem.types import JSONValue, check_text, json_text
+from kaosmem.types import JSONValue, check_metadata, check_text, json_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ARROW = re.compile(r"-(?=\[)|\](?=->)")
@@ -23,6 +24,7 @@ class Entity:
 
     id: the name in relationships, 1 to 256 characters without control characters.
     name: the name for people; the default is the id. aliases: further names. type: its kind.
+    properties: further facts about it, as JSON holds them. They are stored, and not shown.
     Raises InvalidNameError for the id, InvalidContentError for the rest.
 
     >>> Entity("acme", "Acme Corp", "company", "supplier of bolts", aliases=("Acme",)).line
@@ -34,6 +36,7 @@ class Entity:
     type: str = ""
     description: str = field(default="", repr=False)
     aliases: tuple[str, ...] = field(default=(), repr=False)
+    properties: Mapping[str, JSONValue] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         _check_id(self.id, "entity id")
@@ -46,6 +49,7 @@ class Entity:
         object.__setattr__(self, "aliases", tuple(self.aliases))
         for alias in self.aliases:
             _check_text(alias, "an alias of entity", self.id)
+        _keep_properties(self)
 
     @classmethod
     def of(cls, given: Entity | Mapping[str, JSONValue]) -> Entity:
@@ -83,25 +87,37 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """A relation from one entity to another. Source, target and type identify it.
+    """A relation from one entity to another.
 
-    source, target: ids of entities. type: the relation, such as `supplies`. All three are 1 to 256 characters without
-        control characters.
-    Raises InvalidNameError for these, InvalidContentError for the description.
+    source, target: ids of entities. type: the relation, such as `supplies`.
+    properties: further facts about it, as JSON holds them. They are stored, and not shown.
+    id: identifies it. The default follows from source, type and target, so that these three identify it. Give ids to
+        relationships that have all three in common, such as two jobs at one company.
+    Ids and types are 1 to 256 characters without control characters.
+    Raises InvalidNameError for these, InvalidContentError for the rest.
 
     >>> Relationship("acme", "beta", "supplies", "since 2019").line("Acme", "Beta Ltd")
     'Acme -[supplies]-> Beta Ltd: since 2019'
+    >>> Relationship("acme", "beta", "supplies").id
+    '["acme","supplies","beta"]'
     """
 
     source: str
     target: str
     type: str
     description: str = field(default="", repr=False)
+    properties: Mapping[str, JSONValue] = field(default_factory=dict, repr=False, hash=False)
+    id: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         for name in ("source", "target", "type"):
             _check_id(getattr(self, name), f"relationship {name}")
         _check_text(self.description, "description of a relationship of", self.source)
+        _keep_properties(self)
+        if self.id == "":
+            object.__setattr__(self, "id", self._default_id)
+        else:
+            check_relationship_id(self.id)
 
     @classmethod
     def of(cls, given: Relationship | Mapping[str, JSONValue]) -> Relationship:
@@ -109,14 +125,21 @@ class Relationship:
         return _made(cls, given)
 
     @property
+    def _default_id(self) -> str:
+        return _shortened(json_text([self.source, self.type, self.target]))
+
+    @property
     def item_id(self) -> str:
         """Return the id of the item that describes it."""
-        return _item_id(f"relationship:{json_text([self.source, self.type, self.target])}")
+        return relationship_item_id(self.id)
 
     @property
     def metadata(self) -> dict[str, JSONValue]:
         """Return it as the metadata of an item."""
-        return {"relationship": _stored(self)}
+        stored = _stored(self)
+        if self.id == self._default_id:
+            del stored["id"]
+        return {"relationship": stored}
 
     def line(self, source: str, target: str) -> str:
         """Return it as one line between the labels of its ends: `Acme -[supplies]-> Beta Ltd: since 2019`."""
@@ -137,7 +160,18 @@ _P = TypeVar("_P", Entity, Relationship)
 
 def entity_item_id(entity_id: str) -> str:
     """Return the id of the item that describes an entity."""
-    return _item_id(f"entity:{entity_id}")
+    return _shortened(f"entity:{entity_id}")
+
+
+def relationship_item_id(relationship_id: str) -> str:
+    """Return the id of the item that describes a relationship."""
+    return _shortened(f"relationship:{relationship_id}")
+
+
+def check_relationship_id(given: object) -> str:
+    """Return the id of a relationship. Raises InvalidNameError."""
+    _check_id(given, "relationship id")
+    return str(given)
 
 
 def part_of(metadata: Mapping[str, JSONValue]) -> Part | None:
@@ -163,8 +197,8 @@ def _described(title: str, description: str) -> str:
     return f"{title}: {line}" if line else title
 
 
-def _item_id(identity: str) -> str:
-    """Return an identity as an item's id: what would be too long ends in its hash."""
+def _shortened(identity: str) -> str:
+    """Return an identity as an id: what would be too long ends in its hash."""
     if len(identity) < MAX_ID_CHARS - _DIGEST_CHARS:
         return identity
     digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_CHARS]
@@ -181,6 +215,11 @@ def _check_id(given: object, what: str) -> None:
         f"{what} {shown_name(given)} is not valid: use 1 to {MAX_ID_CHARS} characters without control characters "
         "or lone surrogates, not only white space"
     )
+
+
+def _keep_properties(part: Part) -> None:
+    """Check and copy the properties of an entity or a relationship. Raises InvalidContentError."""
+    object.__setattr__(part, "properties", check_metadata(part.properties, "properties"))
 
 
 def _check_text(given: object, what: str, owner: str) -> None:
@@ -212,4 +251,4 @@ def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
 def _stored(part: Part) -> dict[str, JSONValue]:
     """Return the fields as JSON values; those that are empty are left out."""
     values = ((name, getattr(part, name)) for name in part.__slots__)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values if value}
+    return {name: list(value) if isinstance(value, tuple) else copy.deepcopy(value) for name, value in values if value}

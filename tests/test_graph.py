@@ -11,6 +11,7 @@ import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -236,6 +237,29 @@ def test_an_entity_named_later_gives_earlier_relationships_its_name() -> None:
     assert renamed.content == "a -[owns]-> Beta Ltd"
     assert renamed.tokens == memory.counter(renamed.content)
     assert memory["graph"].used == sum(item.tokens for item in memory["graph"])
+
+
+async def test_properties_and_ids_are_kept(tmp_path: Path) -> None:
+    """A session opens again with them. Relationships of the same ends and type are removed by their ids."""
+    acme = Entity("acme", "Acme", properties={"founded": 1987, "tags": ["steel", None]})
+    jobs = [
+        Relationship("ann", "acme", "works at", "clerk", {"since": 2012}, id="job-1"),
+        Relationship("ann", "acme", "works at", "director", id="job-2"),
+        Relationship("ann", "acme", "works at"),
+    ]
+    async with SessionMemory.open(tmp_path, "s") as memory:
+        memory.graph.add([acme], jobs)
+    async with SessionMemory.open(tmp_path, "s") as memory:
+        assert list(memory.graph) == [acme, *jobs]
+        (moved,) = memory.graph.add(relationships=[replace(jobs[1], target="beta")])
+        assert moved.id == "relationship:job-2"
+        assert [entity.id for entity in memory.graph.neighbors("acme").entities] == ["acme"]
+        assert {each.target for each in memory.graph.neighbors("ann").relationships} == {"acme", "beta"}
+        memory.graph.remove(relationships="job-1")
+        memory.graph.remove(relationships=[jobs[2]])
+        assert [each.id for each in memory.graph.neighbors("ann").relationships] == ["job-2"]
+        with pytest.raises(UnknownItemError, match="no relationship 'job-1' in this graph"):
+            memory.graph.remove(relationships=["job-2", "job-1"])
 
 
 def test_adding_what_is_there_changes_nothing() -> None:

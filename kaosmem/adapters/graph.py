@@ -6,11 +6,13 @@ import asyncio
 import json
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from kaosmem.adapters.store_source import StoreSource, passing, proposed
 from kaosmem.arguments import check_instance
-from kaosmem.entities import Entity, Part, Relationship, SubGraph
+from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
 from kaosmem.filters import MetadataFilter
+from kaosmem.names import check_id
 from kaosmem.retrieval import GraphRanker, Query
 from kaosmem.retrieval.mentions import Mentions
 from kaosmem.sections import Proposal, SectionSpec
@@ -76,22 +78,21 @@ class GraphSource(StoreSource):
 
     async def get(self, item_id: str) -> Item | None:
         """Return the line of an entity or a relationship, or None."""
-        match _part(self._local(item_id) or ""):
-            case Relationship(source=entity_id) | Entity(id=entity_id):
-                around = await self._store.get_neighbors(entity_id)
-            case None:
-                return None
+        if (found := _found_at(self._local(item_id) or "")) is None:
+            return None
+        around = await self._store.get_neighbors(found.entity_id)
         return next((item for item in self._lines(around) if item.id == item_id), None)
 
     async def forget(self, item_ids: Collection[str]) -> None:
         """Delete entities, with their relationships, and relationships from the store; names are unlearned."""
         for item_id in item_ids:
-            match _part(self._local(item_id) or ""):
-                case Relationship() as relationship:
-                    await self._store.delete_relationship(relationship)
-                case Entity(id=entity_id):
-                    await self._store.delete_entity(entity_id)
-                    self._unlearn(entity_id)
+            if (found := _found_at(self._local(item_id) or "")) is None:
+                continue
+            if found.relationship_id:
+                await self._store.delete_relationship(found.relationship_id)
+            else:
+                await self._store.delete_entity(found.entity_id)
+                self._unlearn(found.entity_id)
 
     def _note(self, entities: Iterable[Entity]) -> None:
         for entity in entities:
@@ -114,7 +115,7 @@ class GraphSource(StoreSource):
             *(self._item(f"{_ENTITY}{each.id}", each.line, metadata=each.metadata) for each in entities),
             *(
                 self._item(
-                    _RELATIONSHIP + json_text([each.source, each.type, each.target]),
+                    _RELATIONSHIP + json_text(_identity(each)),
                     each.line(labels.get(each.source, each.source), labels.get(each.target, each.target)),
                     metadata=each.metadata,
                 )
@@ -123,14 +124,29 @@ class GraphSource(StoreSource):
         ]
 
 
-def _part(local_id: str) -> Part | None:
-    """Return the entity or relationship, without what describes it, that an id stands for; None for another id."""
+class _Place(NamedTuple):
+    """The place of a line in a graph: an entity, and the id of the relationship that starts there, "" for itself."""
+
+    entity_id: str
+    relationship_id: str = ""
+
+
+def _found_at(local_id: str) -> _Place | None:
+    """Return the place that an id names, None for another id."""
     try:
         if local_id.startswith(_ENTITY):
-            return Entity(local_id.removeprefix(_ENTITY))
+            return _Place(check_id(local_id.removeprefix(_ENTITY), "entity id"))
         if local_id.startswith(_RELATIONSHIP):
-            source, kind, target = json.loads(local_id.removeprefix(_RELATIONSHIP))
-            return Relationship(source, target, kind)
-    except (TypeError, ValueError):
+            source, *rest = json.loads(local_id.removeprefix(_RELATIONSHIP))
+            relationship_id = rest[0] if len(rest) == 1 else Relationship(source, rest[1], rest[0]).id
+            return _Place(check_id(source, "entity id"), check_relationship_id(relationship_id))
+    except (TypeError, ValueError, LookupError):
         pass
     return None
+
+
+def _identity(relationship: Relationship) -> list[str]:
+    """Return the source of a relationship, where a store finds it, with the id, or with the type and the target."""
+    source, target, kind = relationship.source, relationship.target, relationship.type
+    is_named = relationship.id != Relationship(source, target, kind).id
+    return [source, relationship.id] if is_named else [source, kind, target]

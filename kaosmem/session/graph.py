@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import Clock
-from kaosmem.entities import Entity, Part, Relationship, SubGraph, entity_item_id, one_line, part_of
+from kaosmem.entities import (
+    Entity,
+    Part,
+    Relationship,
+    SubGraph,
+    entity_item_id,
+    one_line,
+    part_of,
+    relationship_item_id,
+)
 from kaosmem.errors import UnknownItemError, UnknownSectionError
 from kaosmem.names import shown
 from kaosmem.retrieval.graph import GraphRanker
@@ -21,9 +30,8 @@ if TYPE_CHECKING:
 class Graph:
     """The entities and relationships of a section with a GraphRanker. `memory.graph` is one.
 
-    Each entity and relationship is an item of one readable line. Its id follows from its identity, so that adding it
-    again
-    replaces it: `entity:<id>` or `relationship:["<source>","<type>","<target>"]`. A long id ends in a hash.
+    Each entity and relationship is an item of one readable line. Its id is `entity:<id>` or `relationship:<id>`. An
+    entity or relationship that is added again replaces the earlier one. A long id ends in a hash.
     make: makes an item for a section, as `ItemFactory.make` does. writable: returns the section to change it.
     Raises UnknownSectionError for a section with another ranker.
 
@@ -128,11 +136,11 @@ class Graph:
     def remove(
         self,
         entities: Iterable[str | Entity] = (),
-        relationships: Iterable[Relationship | Mapping[str, JSONValue]] = (),
+        relationships: Iterable[str | Relationship | Mapping[str, JSONValue]] = (),
     ) -> list[Item]:
         """Move entities, with all their relationships, and relationships to the archive. Return their items.
 
-        entities: the entities or their ids.
+        entities, relationships: they or their ids.
         Raises UnknownItemError if one is unknown; then nothing has changed.
         """
         section, doomed = self._writable(), dict[str, Item]()
@@ -142,10 +150,12 @@ class Graph:
             if not found:
                 raise _unknown_entity(entity_id)
             doomed |= {item.id: item for item in found}
-        for relationship in map(Relationship.of, relationships):
-            if relationship.item_id not in section:
-                raise UnknownItemError(f"no relationship {shown(relationship)} in this graph; neighbors() has those")
-            doomed[relationship.item_id] = section.peek(relationship.item_id)
+        for related in [relationships] if isinstance(relationships, str) else relationships:
+            relationship_id = related if isinstance(related, str) else Relationship.of(related).id
+            item_id = relationship_item_id(relationship_id)
+            if item_id not in section:
+                raise UnknownItemError(f"no relationship {shown(relationship_id)} in this graph; neighbors() has those")
+            doomed[item_id] = section.peek(item_id)
         for item_id in doomed:
             section.remove(item_id, at=self._clock())
         return list(doomed.values())

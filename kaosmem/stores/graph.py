@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from kaosmem.arguments import check_count, check_several
-from kaosmem.entities import Entity, Relationship, SubGraph
+from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id, shown
 from kaosmem.types import JSONValue
 
-_Key: TypeAlias = tuple[str, str, str]
-"""What tells a relationship from all others: its source, target and type."""
+P = TypeVar("P", Entity, Relationship)
+
+_ORDER = attrgetter("source", "target", "type", "id")
 
 
 @runtime_checkable
 class GraphStore(Protocol):
-    """A graph: entities by id, relationships by source, target and type."""
+    """A graph: entities and relationships, each by its id.
+
+    A relationship without an id of its own has one of its source, type and target.
+    """
 
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
         """Add entities, or replace those with the same ids. If the call raises, nothing is added.
@@ -27,7 +33,7 @@ class GraphStore(Protocol):
         ...
 
     async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
-        """Add relationships, or replace those with the same ends and type. If the call raises, nothing is added.
+        """Add relationships, or replace those with the same ids. If the call raises, nothing is added.
 
         A missing end becomes an entity with only an id. Raises as `add_entities`.
         """
@@ -45,7 +51,7 @@ class GraphStore(Protocol):
 
         entities: itself and the entities up to `depth` hops away, nearest first, then by id.
         relationships: all relationships of the entities less than `depth` hops away, those of nearer ones first, then
-            by source, target and type.
+            by source, target, type and id.
         relationship_types: walk and return only these types. None: all types. `types` is a short name for it.
         An unknown entity has an empty neighbourhood.
         Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1, for types given as one str
@@ -57,8 +63,11 @@ class GraphStore(Protocol):
         """Delete an entity and all its relationships, if it exists. The other ends stay."""
         ...
 
-    async def delete_relationship(self, relationship: Relationship | Mapping[str, JSONValue]) -> None:
-        """Delete the relationship with these ends and type, if it exists. The ends stay."""
+    async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
+        """Delete the relationship with this id, if it exists. The ends stay.
+
+        relationship: an id, or a relationship that has it. Raises InvalidNameError and InvalidContentError.
+        """
         ...
 
 
@@ -83,6 +92,11 @@ def check_relationship_types(
     return None if given is None else frozenset(given)
 
 
+def id_of_relationship(given: str | Relationship | Mapping[str, JSONValue]) -> str:
+    """Return the id of a relationship that is given by it or as one. Raises as `GraphStore.delete_relationship`."""
+    return check_relationship_id(given) if isinstance(given, str) else Relationship.of(given).id
+
+
 class InMemoryGraphStore:
     """A GraphStore in this process, in networkx.
 
@@ -97,6 +111,7 @@ class InMemoryGraphStore:
 
         self._graph: Any = MultiGraph()
         self._entities: dict[str, Entity] = {}
+        self._relationships: dict[str, Relationship] = {}
 
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
         added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
@@ -104,10 +119,13 @@ class InMemoryGraphStore:
         self._entities |= added
 
     async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
-        added = list(map(Relationship.of, check_several(relationships, "relationships")))
-        ends = {end for each in added for end in (each.source, each.target)}
+        added = {each.id: each for each in map(Relationship.of, check_several(relationships, "relationships"))}
+        ends = {end for each in added.values() for end in (each.source, each.target)}
+        for each in added:
+            self._delete_relationship(each)
         self._entities |= {end: Entity(end) for end in ends if end not in self._entities}
-        self._graph.add_edges_from([(each.source, each.target, _key(each), {"of": each}) for each in added])
+        self._graph.add_edges_from([(each.source, each.target, each.id, {"of": each}) for each in added.values()])
+        self._relationships |= added
 
     async def get_neighbors(
         self,
@@ -126,35 +144,40 @@ class InMemoryGraphStore:
 
     async def delete_entity(self, entity_id: str) -> None:
         if check_id(entity_id, "entity id") in self._graph:
+            for *_, relationship_id in [*self._graph.edges(entity_id, keys=True)]:
+                self._delete_relationship(relationship_id)
             self._graph.remove_node(entity_id)
             del self._entities[entity_id]
 
-    async def delete_relationship(self, relationship: Relationship | Mapping[str, JSONValue]) -> None:
-        doomed = Relationship.of(relationship)
-        if self._graph.has_edge(doomed.source, doomed.target, _key(doomed)):
-            self._graph.remove_edge(doomed.source, doomed.target, _key(doomed))
+    async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
+        self._delete_relationship(id_of_relationship(relationship))
+
+    def _delete_relationship(self, relationship_id: str) -> None:
+        if (doomed := self._relationships.pop(relationship_id, None)) is not None:
+            self._graph.remove_edge(doomed.source, doomed.target, relationship_id)
 
     def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
         adjacent, known = self._graph._adj, self._entities  # its public view wraps every step
-        found: dict[_Key, Mapping[str, Relationship]] = {}
+        found: dict[str, Relationship] = {}
         reached, frontier = {entity_id}, [entity_id]
         entities = [known[entity_id]]
         for _ in range(depth):
             if not frontier:
                 break
-            near: dict[_Key, Mapping[str, Relationship]] = {}
+            near: dict[str, Relationship] = {}
             following: set[str] = set()
             for each in frontier:
                 for other, edges in adjacent[each].items():
-                    if kept := edges if types is None else {key: edges[key] for key in edges if key[2] in types}:
-                        near.update(kept)
+                    if kept := [edge["of"] for edge in edges.values() if types is None or edge["of"].type in types]:
+                        near.update((relationship.id, relationship) for relationship in kept)
                         following.add(other)
-            found |= {key: near[key] for key in sorted(near.keys() - found.keys())}
+            found |= {each.id: each for each in sorted(near.values(), key=_ORDER) if each.id not in found}
             frontier = sorted(following - reached)
             reached.update(frontier)
             entities += [known[each] for each in frontier]
-        return SubGraph(tuple(entities), tuple([edge["of"] for edge in found.values()]))
+        return SubGraph(tuple(map(_copy, entities)), tuple(map(_copy, found.values())))
 
 
-def _key(relationship: Relationship) -> _Key:
-    return relationship.source, relationship.target, relationship.type
+def _copy(part: P) -> P:
+    """Return an entity or a relationship whose properties are nobody else's."""
+    return replace(part, properties=part.properties) if part.properties else part

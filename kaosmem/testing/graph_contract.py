@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -20,11 +21,14 @@ from kaosmem.testing.store_contract import (
     StoreMachine,
     refuses,
     texts,
+    values,
 )
 
 _ends = st.sampled_from(["a", "b", "c", "d", "e", "A"])
 _types = st.sampled_from(["owns", "Owns", "owns:all"])
-_relationships = st.builds(Relationship, _ends, _ends, _types, texts)
+_properties = st.dictionaries(st.sampled_from(["since", "Since", ""]), values, max_size=2)
+_relationships = st.builds(Relationship, _ends, _ends, _types, texts, _properties, st.sampled_from(["", "", "r", "R"]))
+_entities = st.builds(Entity, _ends, texts, texts, texts, st.lists(texts, max_size=2), _properties)
 
 
 class GraphMachine(StoreMachine[GraphStore]):
@@ -33,9 +37,9 @@ class GraphMachine(StoreMachine[GraphStore]):
     def __init__(self, contract: StoreContract[GraphStore]) -> None:
         super().__init__(contract)
         self.entities: dict[str, Entity] = {}
-        self.relationships: dict[tuple[str, str, str], Relationship] = {}
+        self.relationships: dict[str, Relationship] = {}
 
-    @rule(entities=st.lists(st.builds(Entity, _ends, texts, texts, texts, st.lists(texts, max_size=2)), max_size=3))
+    @rule(entities=st.lists(_entities, max_size=3))
     def add_entities(self, entities: list[Entity]) -> None:
         self.ask(self.store.add_entities(entities))
         self.entities |= {each.id: each for each in entities}
@@ -44,34 +48,43 @@ class GraphMachine(StoreMachine[GraphStore]):
     def add_relationships(self, relationships: list[Relationship]) -> None:
         self.ask(self.store.add_relationships(relationships))
         for each in relationships:
-            self.relationships[each.source, each.target, each.type] = each
+            self.relationships[each.id] = each
             self.entities = {each.source: Entity(each.source), each.target: Entity(each.target)} | self.entities
 
     @rule(entity=_ends)
     def delete_entity(self, entity: str) -> None:
         self.ask(self.store.delete_entity(entity))
         self.entities.pop(entity, None)
-        self.relationships = {key: each for key, each in self.relationships.items() if entity not in key[:2]}
+        left = (each for each in self.relationships.values() if entity not in (each.source, each.target))
+        self.relationships = {each.id: each for each in left}
 
-    @rule(relationship=_relationships)
-    def delete_relationship(self, relationship: Relationship) -> None:
-        self.ask(self.store.delete_relationship(relationship))
-        self.relationships.pop((relationship.source, relationship.target, relationship.type), None)
+    @rule(relationship=_relationships, by_id=st.booleans())
+    def delete_relationship(self, relationship: Relationship, by_id: bool) -> None:
+        self.ask(self.store.delete_relationship(relationship.id if by_id else relationship))
+        self.relationships.pop(relationship.id, None)
 
     @rule(entity=_ends, depth=st.integers(1, 4), types=st.none() | st.lists(_types, max_size=2))
     def walk(self, entity: str, depth: int, types: list[str] | None) -> None:
         found = self.ask(self.store.get_neighbors(entity, depth=depth, relationship_types=types))
         hops = {entity: 0} if entity in self.entities else {}
-        walked = {key: each for key, each in self.relationships.items() if types is None or key[2] in types}
+        walked = [each for each in self.relationships.values() if types is None or each.type in types]
         for hop in range(1, depth + 1):
-            reached = {b for a, b, _ in walked if a in hops} | {a for a, b, _ in walked if b in hops}
+            reached = {each.target for each in walked if each.source in hops}
+            reached |= {each.source for each in walked if each.target in hops}
             hops = dict.fromkeys(reached, hop) | hops
-        nearer = {key: min(hops.get(end, depth) for end in key[:2]) for key in walked}
         assert found.entities == tuple(
             self.entities[each] for each in sorted(hops, key=lambda each: (hops[each], each))
         )
-        expected = sorted((hop, key) for key, hop in nearer.items() if hop < depth)
-        assert found.relationships == tuple(walked[key] for _, key in expected)
+        expected = [
+            (min(hops.get(end, depth) for end in (each.source, each.target)), _place(each), each) for each in walked
+        ]
+        near = sorted(((hop, place) for hop, place, _ in expected if hop < depth))
+        assert [_place(each) for each in found.relationships] == [place for _, place in near]
+        assert all(self.relationships[each.id] == each for each in found.relationships)
+
+
+def _place(relationship: Relationship) -> tuple[str, str, str, str]:
+    return relationship.source, relationship.target, relationship.type, relationship.id
 
 
 class GraphContract(StoreContract[GraphStore]):
@@ -140,6 +153,46 @@ class GraphContract(StoreContract[GraphStore]):
         await store.add_entities([Entity("a", "Acme")])
         assert await store.get_neighbors("a") == SubGraph((Entity("a", "Acme"),))
 
+    async def test_relationships_have_ids(self, store: GraphStore) -> None:
+        """Two of the same ends and type are told apart by their ids. One that is added again may have other ends."""
+        first = Relationship("ann", "acme", "works at", "clerk", {"since": 2012}, id="job-1")
+        again = Relationship("ann", "acme", "works at", "director", {"since": 2019}, id="job-2")
+        plain = Relationship("ann", "acme", "works at")
+        await store.add_relationships([again, first, plain])
+        assert (await store.get_neighbors("ann")).relationships == (plain, first, again)
+        await store.add_relationships([{"source": "ann", "target": "beta", "type": "works at", "id": "job-2"}])
+        moved = await store.get_neighbors("ann")
+        assert [each.id for each in moved.entities] == ["ann", "acme", "beta"]
+        assert moved.relationships == (plain, first, Relationship("ann", "beta", "works at", id="job-2"))
+        for given, left in (("job-1", (plain,)), (plain, ()), ("job-1", ()), (plain.id, ())):
+            await store.delete_relationship(given)
+            assert (await store.get_neighbors("acme")).relationships == left
+        await store.delete_relationship({"source": "x", "target": "y", "type": "z", "id": "job-2"})
+        assert await store.get_neighbors("ann") == SubGraph((Entity("ann"),))
+
+    async def test_properties_come_back_unchanged(self, store: GraphStore) -> None:
+        """JSON values of any kind. Changing what was given or found changes nothing that is stored."""
+        given: dict[str, Any] = {"since": "2019-05-01", "share": 0.5, "tags": ["a", {"b": None}], "": True}
+        kept = copy.deepcopy(given)
+        await store.add_entities([{"id": "a", "properties": given}])
+        await store.add_relationships([{"source": "a", "target": "b", "type": "owns", "properties": given}])
+        given["tags"].append("forged")
+        for _ in range(2):
+            found = await store.get_neighbors("a")
+            parts: list[Entity | Relationship] = [found.entities[0], *found.relationships]
+            for part in parts:
+                assert part.properties == kept
+                part.properties["tags"].append("forged")
+            assert len(parts) == 2
+        await store.add_entities([Entity("a")])
+        assert (await store.get_neighbors("a")).entities[0].properties == {}
+        bad: Any
+        for bad in ({"a": float("nan")}, {1: "a"}, {"a": {1}}, "text"):
+            await refuses(InvalidContentError, store.add_entities([{"id": "c", "properties": bad}]))
+            related = {"source": "a", "target": "c", "type": "owns", "properties": bad}
+            await refuses(InvalidContentError, store.add_relationships([related]))
+        assert await store.get_neighbors("c") == SubGraph()
+
     async def test_deleting_a_relationship_leaves_its_ends(self, store: GraphStore) -> None:
         """And those of another type or direction; its description does not matter."""
         await self.linked(store, "a owns b", "b owns a", "a sued b")
@@ -197,6 +250,10 @@ class GraphContract(StoreContract[GraphStore]):
         for bad in NO_IDS:
             await refuses(InvalidNameError, store.get_neighbors(bad))
             await refuses(InvalidNameError, store.delete_entity(bad))
+            if isinstance(bad, str):
+                await refuses(InvalidNameError, store.delete_relationship(bad))
+            else:
+                await refuses(InvalidContentError, store.delete_relationship(bad))
 
     async def test_all_is_added_or_nothing(self, store: GraphStore) -> None:
         """One that can't be leaves the graph as it was."""
@@ -206,7 +263,7 @@ class GraphContract(StoreContract[GraphStore]):
         for bad in ("b", {"source": "a"}, Entity("b")):
             await refuses(InvalidContentError, store.add_relationships([Relationship("a", "b", "owns"), bad]))
         await refuses(InvalidNameError, store.add_entities([Entity("a"), {"id": ""}]))
-        await refuses(InvalidContentError, store.delete_relationship("a"))  # type: ignore[arg-type]
+        await refuses(InvalidContentError, store.delete_relationship({"source": "a"}))
         assert await store.get_neighbors("a") == SubGraph()
 
     async def test_bad_arguments_are_refused(self, store: GraphStore) -> None:

@@ -38,13 +38,13 @@ def is_integer(value: object) -> bool:
     return type(value) is int and -MAX_INTEGER - 1 <= value <= MAX_INTEGER
 
 
-def check_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:
+def check_metadata(metadata: Mapping[str, JSONValue] | None, what: str = "metadata") -> dict[str, JSONValue]:
     """Return a copy of metadata that JSON holds exactly. Raises InvalidContentError."""
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping):
-        raise InvalidContentError(f"metadata is a {type(metadata).__name__}; give a mapping with str keys")
-    copy: dict[str, JSONValue] = check_json(metadata, "metadata")
+        raise InvalidContentError(f"{what} is a {type(metadata).__name__}; give a mapping with str keys")
+    copy: dict[str, JSONValue] = check_json(metadata, what)
     return copy
 
 

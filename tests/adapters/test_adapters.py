@@ -226,6 +226,35 @@ async def test_around_a_hub_the_nearest_lines_are_ranked(stores: Stores) -> None
     assert await graph.get(last.id) == last
 
 
+async def test_relationships_of_the_same_ends_are_told_apart(stores: Stores, memory: SessionMemory) -> None:
+    """Each of them is shown, fetched and forgotten by its own id."""
+    jobs = [
+        {"source": "ann", "target": "acme", "type": "works at", "id": "job-1", "description": "clerk"},
+        {"source": "ann", "target": "acme", "type": "works at", "id": "job-2", "description": "director"},
+        {"source": "ann", "target": "acme", "type": "works at"},
+    ]
+    graph = GraphSource(stores.graph)
+    await graph.add([Entity("ann", "Ann"), Entity("acme", "Acme")], jobs)
+    assert len(await shown(memory, graph, "Where does Ann work?")) == 5
+    item = await memory.fetch('relations/relationship:["ann","job-2"]')
+    assert item.text == "Ann -[works at]-> Acme: director"
+    await memory.forget(item.id, 'relations/relationship:["ann","works at","acme"]')
+    left = (await stores.graph.get_neighbors("ann")).relationships
+    assert [each.id for each in left] == ["job-1"]
+    for unknown in (
+        "[]",
+        '["ann"]',
+        '["ann","job-2"]',
+        '["ann",5]',
+        '["ann","a","b","c"]',
+        "5",
+        '[["ann"],"job-1"]',
+        "{}",
+    ):
+        with pytest.raises(UnknownItemError):
+            await memory.fetch(f"relations/relationship:{unknown}")
+
+
 async def test_a_board_shows_what_is_open_first(stores: Stores, memory: SessionMemory) -> None:
     """In its own order, under the status, whatever the query; narrowed by status."""
     await stores.tasks.create_task_list("c", "a", [Task("t1", "read"), Task("t2", "write\nit"), Task("t3", "file")])

@@ -20,6 +20,7 @@ from kaosmem import (
     InMemoryShortTermMemory,
     InMemoryTaskStore,
     InMemoryVectorStore,
+    Relationship,
     SubGraph,
     TaskStatus,
 )
@@ -280,6 +281,18 @@ class LeavesEdges(InMemoryGraphStore):
         await super().delete_entity(f"{entity_id}" * 2 if isinstance(entity_id, str) else entity_id)
 
 
+class TellsRelationshipsByTheirEnds(InMemoryGraphStore):
+    async def add_relationships(self, relationships):
+        await super().add_relationships([replace(Relationship.of(each), id="") for each in relationships])
+
+
+class HandsOutItsProperties(InMemoryGraphStore):
+    async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
+        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
+        own = tuple(self._entities[each.id] for each in found.entities)
+        return SubGraph(own, tuple(self._relationships[each.id] for each in found.relationships))
+
+
 class InOrderOfAdding(InMemoryGraphStore):
     async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
         found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
@@ -380,6 +393,8 @@ FAULTS: list[tuple[type, type, str]] = [
     (VECTOR, FiltersAfterTheLimit, "a_search_returns_at_most_the_limit"),
     (VECTOR, ByDistance, "the_nearest_come_first"),
     (VECTOR, KeepsEmptyCollections, "collections_are_kept_apart"),
+    (GRAPH, TellsRelationshipsByTheirEnds, "relationships_have_ids"),
+    (GRAPH, HandsOutItsProperties, "properties_come_back_unchanged"),
     (GRAPH, FollowsArrows, "relationships_are_walked_in_both_directions"),
     (GRAPH, NarrowsAfterTheWalk, "types_narrow_the_walk"),
     (GRAPH, LeavesEdges, "deleting_an_entity_detaches_it"),
@@ -400,6 +415,7 @@ UNSEEN_BY_MACHINE = {
     ChecksThenWrites,
     ReadsTheLiveThenWrites,
     BringsTheVersionBeforeBack,
+    HandsOutItsProperties,
 }
 
 
