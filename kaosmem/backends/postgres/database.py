@@ -1,0 +1,254 @@
+"""A PostgreSQL database for the stores of one tenant: connections, transactions, migrations, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from kaosmem.arguments import check_ttl
+from kaosmem.backends.postgres.schema import MIGRATION_LOCK, MIGRATIONS, POLICIES
+from kaosmem.errors import (
+    DurabilityError,
+    InvalidArgumentError,
+    InvalidNameError,
+    KaosmemError,
+    MissingExtraError,
+    NotOpenedError,
+    UnsupportedVersionError,
+)
+from kaosmem.names import check_id, check_name
+
+if TYPE_CHECKING:
+    import psycopg
+    import psycopg_pool
+
+    Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
+
+T = TypeVar("T")
+
+_TRIES = 5
+_MAX_SCHEMA_CHARS = 63
+
+
+class PostgresDatabase:
+    """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`. Any number of processes may use it.
+
+    url: `postgresql://user@host/database`, or a connection string of libpq.
+    tenant: all rows belong to it; rows of other tenants are neither seen nor changed.
+    schema: the name of the schema for the tables. The first use makes the schema and its tables.
+    max_connections: connections of this process. More calls than that wait for their turn.
+    timeout_s: seconds that a statement, a lock or the wait for a connection may take.
+    Calls run in worker threads: any event loop may make them, and a call that is cancelled changes everything or
+    nothing. Raises MissingExtraError without the extra `postgres`, InvalidNameError and InvalidArgumentError; every
+    call raises DurabilityError if the server fails or does not answer in time.
+
+    Example, not run here because it needs a server::
+
+        async with PostgresDatabase("postgresql://app@db/agents", tenant="acme") as database:
+            history = PostgresHistoryProvider(database)
+            await history.append("analyst", ChatMessage("user", "Who owns the deal?"), session_id="room-7")
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tenant: str = "default",
+        schema: str = "kaosmem",
+        max_connections: int = 8,
+        timeout_s: float = 30.0,
+    ) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise MissingExtraError("PostgreSQL needs the extra 'postgres': pip install 'kaosmem[postgres]'") from error
+        try:
+            psycopg.conninfo.conninfo_to_dict(url)
+        except psycopg.Error:  # whose message may show a password
+            raise InvalidNameError("the url is none of PostgreSQL; give postgresql://user@host/database") from None
+        if not isinstance(max_connections, int) or max_connections < 1:
+            raise InvalidArgumentError(f"max_connections is {max_connections!r}; give a whole number from 1 up")
+        if len(check_name(schema, "schema")) > _MAX_SCHEMA_CHARS:
+            raise InvalidNameError(
+                f"schema has {len(schema)} characters, PostgreSQL knows {_MAX_SCHEMA_CHARS}; give a shorter name"
+            )
+        self._url, self._max_connections = url, max_connections
+        self._tenant, self.schema = check_id(tenant, "tenant"), schema
+        self._timeout_s = check_ttl(timeout_s, "timeout_s")
+        self._lock = threading.Lock()
+        self._workers: _Workers | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(schema={self.schema!r}, tenant={self._tenant!r})"
+
+    @property
+    def tenant(self) -> str:
+        """Return the tenant whose rows the stores see."""
+        return self._tenant
+
+    async def __aenter__(self) -> PostgresDatabase:
+        await self.run(lambda cursor: None)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def run(self, work: Callable[[Cursor], T]) -> T:
+        """Return what `work` returns, in one transaction. If it raises, nothing changes.
+
+        A transaction that the server gives up for another one's sake is tried again.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise NotOpenedError(f"{self!r} is closed; make a new one")
+            if self._workers is None or self._workers.pid != os.getpid():  # a fork has none of its parent's threads
+                self._workers = _Workers(self._make_pool(), self._max_connections)
+            asked = self._workers.threads.submit(self._run, self._workers, work)
+        return await asyncio.wrap_future(asked)
+
+    async def close(self) -> None:
+        """Wait for calls under way, and close all connections. Later calls raise NotOpenedError."""
+        with self._lock:
+            self._is_closed, workers, self._workers = True, self._workers, None
+        if workers is not None and workers.pid == os.getpid():
+            await asyncio.to_thread(workers.close)
+
+    def _make_pool(self) -> psycopg_pool.ConnectionPool[Any]:
+        from psycopg_pool import ConnectionPool
+
+        return ConnectionPool(
+            self._url,
+            min_size=0,
+            max_size=self._max_connections,
+            timeout=self._timeout_s,
+            max_idle=60,
+            open=False,
+            configure=self._configure,
+            check=ConnectionPool.check_connection,  # the server may have cut an idle connection
+            kwargs={"connect_timeout": max(2, round(self._timeout_s)), "application_name": "kaosmem"},
+            reconnect_timeout=0,
+        )
+
+    def _run(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
+        with self._as_typed_errors():
+            workers.open(self._migrate)
+            return self._tried(workers, work)
+
+    def _tried(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
+        from psycopg.errors import DeadlockDetected, SerializationFailure
+
+        for left in reversed(range(_TRIES)):
+            try:
+                with workers.pool.connection() as connection, connection.cursor() as cursor:
+                    return work(cursor)
+            except (DeadlockDetected, SerializationFailure):
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        """Let a connection see one tenant's rows, and wait no longer than it may."""
+        limit = f"{round(self._timeout_s * 1_000)}ms"
+        settings = {
+            "search_path": f'"{self.schema}"',
+            "kaosmem.tenant": self._tenant,
+            "statement_timeout": limit,
+            "lock_timeout": limit,
+            "idle_in_transaction_session_timeout": limit,
+        }
+        for name, value in settings.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        connection.commit()
+
+    def _migrate(self, cursor: Cursor) -> None:
+        """Bring the schema to its newest version. Many processes may do this at once: one does, the others wait."""
+        from psycopg import sql
+
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (f'"{self.schema}".migrations',))
+        known = bool((cursor.fetchone() or (False,))[0])
+        done = 0
+        if known:
+            cursor.execute("SELECT count(*) FROM migrations")
+            (done,) = cursor.fetchone() or (0,)
+        if done > len(MIGRATIONS):
+            raise UnsupportedVersionError(
+                f"the schema {self.schema!r} has version {done}, this kaosmem knows {len(MIGRATIONS)}; "
+                "install a newer kaosmem"
+            )
+        if done == len(MIGRATIONS):
+            return
+        if not known:
+            cursor.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema)))
+        for number, statements in enumerate(MIGRATIONS[done:], done + 1):
+            for statement in (*statements, *POLICIES[number - 1]):
+                cursor.execute(statement)
+            cursor.execute("INSERT INTO migrations (version) VALUES (%s)", (number,))
+
+    @contextmanager
+    def _as_typed_errors(self) -> Iterator[None]:
+        """Raise the errors of psycopg as DurabilityError. Their messages may show rows."""
+        import psycopg
+        from psycopg_pool import PoolClosed, PoolTimeout
+
+        try:
+            yield
+        except KaosmemError:
+            raise
+        except PoolClosed as error:
+            raise NotOpenedError(f"{self!r} is closed; make a new one") from error
+        except PoolTimeout as error:
+            raise DurabilityError(
+                f"no connection to PostgreSQL within {self._timeout_s:g} s; check that the server runs and has "
+                f"{self._max_connections} connections left, or raise timeout_s"
+            ) from error
+        except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
+            raise DurabilityError(
+                f"PostgreSQL took longer than {self._timeout_s:g} s; nothing has changed, try again or raise timeout_s"
+            ) from error
+        except psycopg.errors.NumericValueOutOfRange as error:
+            raise InvalidArgumentError("a number is beyond 64 bits; give a smaller one") from error
+        except psycopg.Error as error:
+            code = error.sqlstate or "no connection"
+            raise DurabilityError(f"PostgreSQL failed: {type(error).__name__} ({code}); try again") from error
+
+
+class _Workers:
+    """The threads of one process and their pool of connections. More calls than threads wait in a queue."""
+
+    def __init__(self, pool: psycopg_pool.ConnectionPool[Any], threads: int) -> None:
+        self.pid, self.pool = os.getpid(), pool
+        self.threads = ThreadPoolExecutor(threads, "kaosmem-postgres")
+        self._lock, self._is_open = threading.Lock(), False
+
+    def open(self, migrate: Callable[[Cursor], None]) -> None:
+        """Open the pool and migrate, once."""
+        with self._lock:
+            if not self._is_open:
+                self.pool.open()
+                with self.pool.connection() as connection, connection.cursor() as cursor:
+                    migrate(cursor)
+                self._is_open = True
+
+    def close(self) -> None:
+        self.threads.shutdown()
+        self.pool.close()
+
+    def __del__(self) -> None:
+        if self.pid == os.getpid():
+            self.threads.shutdown(wait=False)
+            self.pool.close(0)
+
+
+def lock(cursor: Cursor, *names: str) -> None:
+    """Keep other transactions with these names waiting until this one ends."""
+    cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (repr(names),))

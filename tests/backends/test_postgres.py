@@ -1,0 +1,252 @@
+"""Stores in a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+
+from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError, InvalidNameError, Task
+from kaosmem.backends.postgres import (
+    PgTaskStore,
+    PostgresDatabase,
+    PostgresHistoryProvider,
+    PostgresShortTermMemory,
+)
+from kaosmem.errors import InvalidTransitionError, NotOpenedError, UnsupportedVersionError
+from kaosmem.testing import HistoryContract, ShortTermContract, TaskContract
+from tests.servers import postgres_server
+
+INJECTIONS = (
+    "' OR 1=1 --",
+    "a'; DROP TABLE threads; --",
+    'a" OR "1"="1',
+    "%",
+    "_",
+    "a\\' OR 1=1 --",
+    "$1",
+    "%s",
+    "a' UNION SELECT message FROM messages --",
+    "set_config('kaosmem.tenant', 'one', false)",
+)
+
+_schemas = count(1)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """The URL of a server."""
+    with postgres_server() as url:
+        yield url
+
+
+class OnPostgres:
+    """A store in a schema of its own."""
+
+    examples, steps = 5, 15
+    kind: Callable[[PostgresDatabase], Any]
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: str) -> None:
+        self.url = postgres
+
+    async def make(self) -> Any:
+        return self.over(PostgresDatabase(self.url, schema=f"t{next(_schemas)}", max_connections=4))
+
+    async def reopen(self, store: Any) -> Any:
+        await self.close(store)
+        return self.over(PostgresDatabase(self.url, schema=store._database.schema, max_connections=4))
+
+    async def close(self, store: Any) -> None:
+        await store._database.close()
+
+    def over(self, database: PostgresDatabase) -> Any:
+        return type(self).kind(database)
+
+
+class TestPostgresHistory(OnPostgres, HistoryContract):
+    kind = PostgresHistoryProvider
+
+
+class TestPostgresShortTerm(OnPostgres, ShortTermContract):
+    kind = PostgresShortTermMemory
+
+
+class TestPostgresTasks(OnPostgres, TaskContract):
+    kind = PgTaskStore
+
+
+def database(url: str, schema: str = "", **options: Any) -> PostgresDatabase:
+    return PostgresDatabase(url, schema=schema or f"t{next(_schemas)}", **options)
+
+
+async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> None:
+    """Not by the same ids, nor by ids that hold SQL; and the other tenant's rows are as they were."""
+    async with database(postgres, tenant="one") as one, database(postgres, one.schema, tenant="other") as other:
+        stores = [
+            (PostgresHistoryProvider(each), PostgresShortTermMemory(each), PgTaskStore(each)) for each in (one, other)
+        ]
+        (history, state, tasks), (their_history, their_state, their_tasks) = stores
+        await history.append("a", ChatMessage("user", "secret"), session_id="s", run_id="r")
+        await state.set_state("s", {"plan": "secret"})
+        await tasks.create_task_list("c", "a", [Task("t", "secret")])
+        for name in ("a", "s", "c", *INJECTIONS):
+            assert await their_history.get_messages(name, name) == []
+            assert await their_history.count_messages("a", "s") == 0
+            assert await their_state.get_state(name) == {}
+            assert await their_tasks.get_task_list(name, name) is None
+            await their_history.clear(name, "s")
+            await their_history.clear_run("a", "s", name)
+            await their_state.clear(name)
+            await their_tasks.settle_conversation(name)
+        assert [message.content for message in await history.get_messages("a", "s")] == ["secret"]
+        assert await state.get_state("s") == {"plan": "secret"}
+        assert (await tasks.get_task_list("c", "a")).tasks[0].status == "planned"  # type: ignore[union-attr]
+
+
+async def test_a_connection_that_names_no_tenant_sees_no_rows(postgres: str) -> None:
+    """The database itself refuses, whatever the statement; with another tenant's name there are no rows."""
+    async with database(postgres, tenant="one") as one:
+        await PostgresHistoryProvider(one).append("a", ChatMessage("user", "secret"), session_id="s")
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(f"SET search_path = {one.schema}")
+            with pytest.raises(psycopg.errors.UndefinedObject):
+                connection.execute("SELECT * FROM messages")
+            connection.execute("SELECT set_config('kaosmem.tenant', 'other', false)")
+            for table in ("messages", "threads"):
+                assert connection.execute(f"SELECT * FROM {table}").fetchall() == []
+                assert connection.execute(f"DELETE FROM {table}").rowcount == 0
+        assert await PostgresHistoryProvider(one).count_messages("a", "s") == 1
+
+
+async def test_many_starting_workers_migrate_once(postgres: str) -> None:
+    """Eight workers that start together on an empty database all work."""
+    schema = f"t{next(_schemas)}"
+    workers = [database(postgres, schema, max_connections=2) for _ in range(8)]
+    await asyncio.gather(
+        *(PostgresShortTermMemory(each).update_state("s", {str(n): n}) for n, each in enumerate(workers))
+    )
+    assert await PostgresShortTermMemory(workers[0]).get_state("s") == {str(n): n for n in range(8)}
+    for each in workers:
+        await each.close()
+
+
+async def test_a_newer_schema_is_refused(postgres: str) -> None:
+    """The error tells both versions and the remedy, and nothing is changed."""
+    async with database(postgres) as known:
+        pass
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"INSERT INTO {known.schema}.migrations (version) VALUES (99)")
+    with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
+        await PostgresShortTermMemory(database(postgres, known.schema)).get_state("s")
+
+
+async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres: str) -> None:
+    """The others get InvalidTransitionError, at any speed."""
+    schema = f"t{next(_schemas)}"
+    workers = [database(postgres, schema, max_connections=2) for _ in range(4)]
+    boards = [PgTaskStore(each) for each in workers]
+    await boards[0].create_task_list("c", "a", [Task(str(n), "work") for n in range(10)])
+
+    async def take(board: PgTaskStore, task: int) -> bool:
+        try:
+            await board.update_status("c", "a", str(task), "in_progress")
+        except InvalidTransitionError:
+            return False
+        return True
+
+    taken = await asyncio.gather(*(take(board, task) for task in range(10) for board in boards))
+    assert sum(taken) == 10
+    for each in workers:
+        await each.close()
+
+
+async def test_two_thousand_calls_at_once_wait_for_few_connections(postgres: str) -> None:
+    """None fails for want of a connection, and none is lost."""
+    async with database(postgres, max_connections=4) as few:
+        history = PostgresHistoryProvider(few)
+        message = ChatMessage("user", "hello")
+        await asyncio.gather(*(history.append("a", message, session_id=f"s{n % 50}") for n in range(2_000)))
+        counts = await asyncio.gather(*(history.count_messages("a", f"s{n}") for n in range(50)))
+        assert counts == [40] * 50
+
+
+async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> None:
+    """The next call works; what was acknowledged is there."""
+    async with database(postgres, max_connections=2) as cut:
+        history = PostgresHistoryProvider(cut)
+        for number in range(3):
+            await history.append("a", ChatMessage("user", str(number)), session_id="s")
+            with psycopg.connect(postgres, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE application_name = 'kaosmem' AND pid <> pg_backend_pid()"
+                )
+        assert [message.content for message in await history.get_messages("a", "s")] == ["0", "1", "2"]
+
+
+async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str) -> None:
+    """After `timeout_s`, with the remedy, for a lock that another holds and for a server that is away; no password."""
+    async with database(postgres, timeout_s=0.5) as impatient:
+        history = PostgresHistoryProvider(impatient)
+        await history.append("a", ChatMessage("user", "1"), session_id="s")
+        with psycopg.connect(postgres) as connection:
+            connection.execute(f"LOCK TABLE {impatient.schema}.messages")
+            with pytest.raises(DurabilityError, match="timeout_s"):
+                await history.append("a", ChatMessage("user", "2"), session_id="s")
+        await history.append("a", ChatMessage("user", "3"), session_id="s")
+        assert await history.count_messages("a", "s") == 2
+    away = database("postgresql://app:hidden@127.0.0.1:9/agents", timeout_s=1)
+    with pytest.raises(DurabilityError) as caught:
+        await PostgresHistoryProvider(away).count_messages("a", "s")
+    assert "hidden" not in str(caught.value)
+    await away.close()
+
+
+async def test_a_cancelled_call_changes_everything_or_nothing(postgres: str) -> None:
+    """And the store works on."""
+    async with database(postgres, max_connections=2) as shared:
+        history, both = PostgresHistoryProvider(shared), [ChatMessage("user", "1"), ChatMessage("user", "2")]
+        for number in range(20):
+            call = asyncio.create_task(history.append_many("a", both, session_id=f"s{number}"))
+            await asyncio.sleep(number / 4_000)
+            call.cancel()
+            with suppress(asyncio.CancelledError):
+                await call
+        await history.append("a", both[0], session_id="after")
+        counts = [await history.count_messages("a", f"s{number}") for number in range(20)]
+        assert set(counts) <= {0, 2}
+
+
+def test_a_store_serves_several_event_loops(postgres: str) -> None:
+    """A synchronous program may call `asyncio.run` again and again."""
+    shared = database(postgres)
+    states = PostgresShortTermMemory(shared)
+    for number in range(3):
+        asyncio.run(states.update_state("s", {str(number): number}))
+    assert asyncio.run(states.get_state("s")) == {"0": 0, "1": 1, "2": 2}
+    asyncio.run(shared.close())
+    with pytest.raises(NotOpenedError):
+        asyncio.run(states.get_state("s"))
+
+
+def test_settings_that_cannot_be_used_are_refused() -> None:
+    """The error of a URL shows no password."""
+    with pytest.raises(InvalidNameError) as caught:
+        PostgresDatabase("mysql://user:hidden@host/database")
+    assert "hidden" not in str(caught.value)
+    for options in (
+        {"schema": "a b"},
+        {"schema": 'a"b'},
+        {"schema": "a" * 64},
+        {"tenant": ""},
+        {"max_connections": 0},
+        {"timeout_s": 0},
+    ):
+        with pytest.raises((InvalidNameError, InvalidArgumentError)):
+            PostgresDatabase("postgresql://host/database", **options)
