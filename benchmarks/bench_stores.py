@@ -1,10 +1,13 @@
-"""What the stores in memory cost beside the bare work: a product of matrices, networkx's walk, a short history."""
+"""What stores cost: those in memory beside the bare work, and those in SQLite beside those in memory."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import random
+import sqlite3
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
@@ -17,11 +20,17 @@ from numpy.typing import NDArray
 from kaosmem import (
     ChatMessage,
     Document,
+    HistoryProvider,
     InMemoryGraphStore,
     InMemoryHistoryProvider,
+    InMemoryLongTermMemory,
     InMemoryVectorStore,
+    LongTermMemory,
     Relationship,
+    VectorStore,
 )
+from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider, SqliteLongTermMemory, SqliteVectorStore
+from kaosmem.retrieval.analysis import analyze
 
 ROUNDS = 15
 BATCH = 1_000
@@ -33,8 +42,8 @@ def embeddings(count: int, dimensions: int) -> NDArray[np.float32]:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-async def filled_vectors(vectors: NDArray[np.float32]) -> InMemoryVectorStore:
-    store = InMemoryVectorStore()
+async def filled_vectors(vectors: NDArray[np.float32], store: VectorStore | None = None) -> VectorStore:
+    store = InMemoryVectorStore() if store is None else store
     for start in range(0, len(vectors), BATCH):
         rows = enumerate(vectors[start : start + BATCH].tolist(), start)
         await store.add(Document("text", f"d{row:06}", vector, {"even": row % 2 == 0}) for row, vector in rows)
@@ -49,7 +58,7 @@ def nearest_rows(vectors: NDArray[np.float32], query: NDArray[np.float32], limit
     return list(zip(best.tolist(), scores[best].tolist(), strict=True))
 
 
-async def check_vectors(store: InMemoryVectorStore, vectors: NDArray[np.float32], query: NDArray[np.float32]) -> None:
+async def check_vectors(store: VectorStore, vectors: NDArray[np.float32], query: NDArray[np.float32]) -> None:
     """Compare what the store finds with the bare product, and what passes a filter with the even rows."""
     for limit in (1, 10, 50):
         found = await store.search(query.tolist(), limit=limit)
@@ -91,15 +100,69 @@ async def check_graph(store: InMemoryGraphStore, graph: Any, entity: str, depth:
     assert (len(found.entities), len(found.relationships)) == (len(entities), len(edges))
 
 
-async def filled_history(count: int) -> InMemoryHistoryProvider:
-    store = InMemoryHistoryProvider()
+async def filled_history(count: int, store: HistoryProvider | None = None) -> HistoryProvider:
+    store = InMemoryHistoryProvider() if store is None else store
     await store.append_many("a", (ChatMessage("user", f"message {n}") for n in range(count)), session_id="s")
     return store
 
 
-async def last_50(store: InMemoryHistoryProvider) -> list[ChatMessage]:
+async def last_50(store: HistoryProvider) -> list[ChatMessage]:
     count = await store.count_messages("a", session_id="s")
     return await store.get_messages("a", session_id="s", limit=50, offset=max(0, count - 50))
+
+
+def random_facts(count: int) -> list[str]:
+    """Return texts of twenty words, some of which are common."""
+    rng = random.Random(count)
+    words = ["".join(rng.choices("abcdefghijklmnop", k=6)) for _ in range(20_000)]
+    weights = [1 / (rank + 10) for rank in range(len(words))]
+    return [" ".join(rng.choices(words, weights, k=20)) for _ in range(count)]
+
+
+def questions(facts: list[str], count: int) -> list[str]:
+    """Return five words of a fact, for each question."""
+    rng = random.Random(1)
+    return [" ".join(rng.sample(rng.choice(facts).split(), 5)) for _ in range(count)]
+
+
+async def check_facts(store: LongTermMemory, reference: LongTermMemory, asked: list[str]) -> None:
+    """Compare what both stores find: the same texts in the same order, with the same scores."""
+    for query in asked:
+        found, expected = await store.search("a", query), await reference.search("a", query)
+        assert [each.content for each in found] == [each.content for each in expected]
+        assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-6)
+
+
+def full_text_search(facts: list[str]) -> Callable[[str], list[Any]]:
+    """Return a search by FTS5 of SQLite over the same terms."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE facts USING fts5(terms, content='')")
+    connection.executemany(
+        "INSERT INTO facts (rowid, terms) VALUES (?, ?)", ((n, " ".join(analyze(text))) for n, text in enumerate(facts))
+    )
+
+    def search(query: str) -> list[Any]:
+        terms = " OR ".join(f'"{term}"' for term in analyze(query))
+        return connection.execute(
+            "SELECT rowid FROM facts WHERE facts MATCH ? ORDER BY rank LIMIT 5", (terms,)
+        ).fetchall()
+
+    return search
+
+
+async def test_stores_in_sqlite_find_what_those_in_memory_find(tmp_path: Path) -> None:
+    vectors, facts = embeddings(2_000, 32), random_facts(500)
+    async with SqliteDatabase(tmp_path / "a.sqlite", durable=False) as database:
+        store = await filled_vectors(vectors, SqliteVectorStore(database))
+        for query in embeddings(5, 32):
+            await check_vectors(store, vectors, query)
+        messages = await last_50(await filled_history(1_000, SqliteHistoryProvider(database)))
+        assert [message.text for message in messages] == [f"message {n}" for n in range(950, 1_000)]
+        mine, reference = SqliteLongTermMemory(database), InMemoryLongTermMemory()
+        for store_of in (mine, reference):
+            for text in facts:
+                await store_of.save("a", text)
+        await check_facts(mine, reference, questions(facts, 20))
 
 
 async def test_a_search_finds_what_the_bare_product_finds() -> None:
@@ -206,7 +269,7 @@ async def test_reading_the_last_messages_costs_the_same_at_any_length(capsys: py
     """The last 50 of 100,000 messages cost what they cost of 100."""
     short, long = await filled_history(100), await filled_history(100_000)
 
-    async def read(store: InMemoryHistoryProvider) -> None:
+    async def read(store: HistoryProvider) -> None:
         for _ in range(500):
             await last_50(store)
 
@@ -215,3 +278,95 @@ async def test_reading_the_last_messages_costs_the_same_at_any_length(capsys: py
         print(f"\nthe last 50 messages of 100,000: {long_ms * 2:.1f} us, of 100: {short_ms * 2:.1f} us", end="")
         print(f", ratio {long_ms / short_ms:.2f}")
     assert long_ms <= 1.5 * short_ms
+
+
+@pytest.mark.timed
+async def test_sqlite_searches_vectors_as_fast_as_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """100,000 vectors of 384 numbers, kept warm: at most one and a half times the store in memory."""
+    vectors, queries = embeddings(100_000, 384), embeddings(ROUNDS + 1, 384)
+    asked = [query.tolist() for query in queries]
+    in_memory = await filled_vectors(vectors)
+    async with SqliteDatabase(tmp_path / "a.sqlite") as database:
+        begin = perf_counter()
+        await filled_vectors(vectors, SqliteVectorStore(database))
+        table = [f"adding 100,000 documents, a thousand at a time: {perf_counter() - begin:.1f} s"]
+        store = SqliteVectorStore(database)
+        begin = perf_counter()
+        await store.search(asked[0])
+        table.append(f"the first search of a process: {perf_counter() - begin:.1f} s")
+        await check_vectors(store, vectors, queries[0])
+        ours, theirs = await compared(
+            lambda turn: store.search(asked[turn]), lambda turn: in_memory.search(asked[turn]), perf_counter
+        )
+        table.append(f"search: {ours:.1f} ms, in memory {theirs:.1f} ms, ratio {ours / theirs:.2f}")
+
+        async def add_and_search(turn: int) -> None:
+            await store.upsert([Document("text", "new", asked[turn])])
+            assert (await store.search(asked[turn], limit=1))[0].id == "new"
+
+        changed, _ = await compared(add_and_search, lambda turn: store.search(asked[turn]), perf_counter)
+        table.append(f"a change, made durable, and a search that finds it: {changed:.1f} ms")
+    with capsys.disabled():
+        print("", *table, sep="\n")
+    assert ours <= 1.5 * theirs
+
+
+@pytest.mark.timed
+async def test_sqlite_reads_the_last_messages_at_any_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last 50 of 100,000 messages cost what they cost of 100. Appending alone waits for the disk, together not."""
+    async with SqliteDatabase(tmp_path / "a.sqlite") as database, SqliteDatabase(tmp_path / "b.sqlite") as other:
+        long, short = SqliteHistoryProvider(database), SqliteHistoryProvider(other)
+        await filled_history(100_000, long)
+        await filled_history(100, short)
+        long_ms, short_ms = await compared(
+            lambda _: _repeated(lambda: last_50(long), 20),
+            lambda _: _repeated(lambda: last_50(short), 20),
+            process_time,
+        )
+        messages = [ChatMessage("user", f"message {n}") for n in range(1_000)]
+        begin = perf_counter()
+        for message in messages[:100]:
+            await long.append("b", message, session_id="s")
+        alone_ms = (perf_counter() - begin) * 10
+        begin = perf_counter()
+        await asyncio.gather(*(long.append("c", message, session_id="s") for message in messages))
+        together_ms = perf_counter() - begin
+        assert await long.count_messages("c", session_id="s") == 1_000
+    with capsys.disabled():
+        print(
+            f"\nthe last 50 messages of 100,000: {long_ms / 20:.2f} ms of CPU, of 100: {short_ms / 20:.2f} ms", end=""
+        )
+        print(f", ratio {long_ms / short_ms:.2f}")
+        print(f"a durable append: {alone_ms:.2f} ms one after the other, {together_ms:.2f} ms each of 1,000 at once")
+    assert long_ms <= 1.5 * short_ms
+
+
+@pytest.mark.timed
+async def test_sqlite_finds_facts_as_fast_as_fts5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """50,000 facts of one agent: the index of words in a plain table beside FTS5 over the same terms."""
+    facts = random_facts(50_000)
+    asked, in_memory, search = questions(facts, ROUNDS + 1), InMemoryLongTermMemory(), full_text_search(facts)
+    async with SqliteDatabase(tmp_path / "a.sqlite") as database:
+        store = SqliteLongTermMemory(database)
+        begin = perf_counter()
+        for start in range(0, len(facts), BATCH):
+            await asyncio.gather(*(store.save("a", text) for text in facts[start : start + BATCH]))
+        table = [f"saving 50,000 facts, a thousand at once: {perf_counter() - begin:.1f} s"]
+        for text in facts:
+            await in_memory.save("a", text)
+        await check_facts(store, in_memory, asked)
+        ours, bare = await compared(
+            lambda turn: store.search("a", asked[turn]), lambda turn: search(asked[turn]), process_time
+        )
+        _, memory_ms = await compared(
+            lambda turn: store.search("a", asked[turn]), lambda turn: in_memory.search("a", asked[turn]), process_time
+        )
+    table.append(f"search: {ours:.1f} ms of CPU, FTS5 {bare:.1f} ms, in memory {memory_ms:.1f} ms")
+    with capsys.disabled():
+        print("", *table, sep="\n")
+    assert ours <= 2 * bare
+
+
+async def _repeated(work: Callable[[], Awaitable[object]], times: int) -> None:
+    for _ in range(times):
+        await work()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from kaosmem import Document, InMemoryVectorStore, SessionMemory, VectorSource
+from kaosmem import Document, SessionMemory, VectorSource, VectorStore
+from kaosmem.backends import open_stores
 from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 
 PASSAGES = {
@@ -27,8 +29,12 @@ class Embeddings:
         return self._embedder.embed(texts).tolist()
 
 
-async def test_passages_that_mean_what_is_asked_are_shown() -> None:
-    store = InMemoryVectorStore(embedding_client=Embeddings())
+async def test_passages_that_mean_what_is_asked_are_shown(tmp_path: Path) -> None:
+    async with open_stores(tmp_path, embedding_client=Embeddings()) as stores:
+        await ask_the_handbook(stores.vectors)
+
+
+async def ask_the_handbook(store: VectorStore) -> None:
     await store.add(Document(text, source, metadata={"source": source}) for source, text in PASSAGES.items())
     memory = SessionMemory.test_mode()
     memory.add("role", "You answer questions about the staff handbook.")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kaosmem import InMemoryTaskStore, SessionMemory, Task, TaskSource, TaskStatus, TaskStore, agent_scope
+from pathlib import Path
+
+from kaosmem import SessionMemory, Task, TaskSource, TaskStatus, TaskStore, agent_scope
+from kaosmem.backends import open_stores
 
 
 async def work(memory: SessionMemory, board: TaskStore, agent: str, outcomes: list[str]) -> str:
@@ -17,8 +20,12 @@ async def work(memory: SessionMemory, board: TaskStore, agent: str, outcomes: li
         return (await memory.assemble_context(budget=400)).text
 
 
-async def test_each_agent_sees_its_board_with_what_is_open_first() -> None:
-    board = InMemoryTaskStore()
+async def test_each_agent_sees_its_board_with_what_is_open_first(tmp_path: Path) -> None:
+    async with open_stores(tmp_path) as stores:  # in a file; boards in memory are for tests
+        await work_on_boards(stores.tasks)
+
+
+async def work_on_boards(board: TaskStore) -> None:
     for agent, titles in {"reader": ["read the lease", "read the annex"], "writer": ["draft a summary"]}.items():
         await board.create_task_list("deal-42", agent, [Task(title.split()[-1], title) for title in titles])
     memory = SessionMemory.test_mode()
