@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import UTC, datetime
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed, searched
 from kaosmem.arguments import check_instance
@@ -12,25 +14,36 @@ from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.stores import LongTermMemory, Memory, ShortTermMemory
-from kaosmem.types import Item, JSONValue, Trust, json_text
+from kaosmem.stores.memory import fact_time
+from kaosmem.types import Item, JSONValue, Trust, Version, json_text, known_by
 
 FACTS = SectionSpec("facts", 8_000, 65, eviction="none")
 STATE = SectionSpec("state", 4_000, 75, eviction="none")
 
 
 class FactSource(StoreSource):
-    """The facts of an agent's long-term memory that match the query, best first.
+    """The facts of an agent's long-term memory that match the query, in the order of their times.
 
+    A question about now gets live facts alone. A question about the past gets the version that held then and the
+    current one, each labelled with its interval. `as_of` and `known_at` of `assemble_context` choose versions by the
+    time when they held and the time when they were saved.
+    Labels name the `source`, the `timestamp` and the `speaker` of a fact's metadata.
     Raises InvalidNameError for an id, InvalidArgumentError for the store and the spec.
 
     >>> from kaosmem import InMemoryLongTermMemory, SessionMemory
     >>> facts = InMemoryLongTermMemory()
-    >>> fact_id = await facts.save("analyst", "The customer prefers calls.")
+    >>> for day, home in (("2023-03-01", "1 Elm Street"), ("2024-06-01", "9 Oak Avenue")):
+    ...     fact_id = await facts.save("analyst", f"Home: {home}", key="home", metadata={"timestamp": day})
     >>> memory = SessionMemory.test_mode()
     >>> name = await memory.attach(FactSource(facts, "analyst"))
-    >>> print((await memory.assemble_context("How to reach the customer?", budget=200)).text)
+    >>> print((await memory.assemble_context("Where is home?", budget=200)).text)
     ## facts
-    [...] The customer prefers calls.
+    [1 June 2024] Home: 9 Oak Avenue
+    <BLANKLINE>
+    >>> print((await memory.assemble_context("Where was home before?", budget=200)).text)
+    ## facts
+    [1 March 2023 until 1 June 2024] Home: 1 Elm Street
+    [since 1 June 2024] Home: 9 Oak Avenue
     <BLANKLINE>
     """
 
@@ -51,28 +64,44 @@ class FactSource(StoreSource):
         """Return the facts that match the query; none without a query."""
         if not query.text.strip() or not cap:
             return Proposal(())
+        is_now = query.past is None and query.as_of is None and query.known_at is None
+        past = None if is_now else _Past(self._versions, query)
 
-        async def search(limit: int) -> list[Scored]:
-            found = await self._store.search(self._agent_id, query.text, namespace=self._namespace, limit=limit)
-            return [(self._fact(memory), memory.score) for memory in found]
+        async def search(limit: int) -> tuple[list[Scored], bool]:
+            found = await self._store.search(
+                self._agent_id, query.text, namespace=self._namespace, limit=limit, superseded=not is_now
+            )
+            if past is not None:
+                return await past.shown(found), len(found) == limit
+            return [(self._fact(memory), memory.score) for memory in found], len(found) == limit
 
-        return await searched(search, cap=cap, wanted=wanted)
+        proposal = await searched(search, cap=cap, wanted=wanted)
+        return proposal if past is None else _narrowed(proposal.with_versions(past.versions, query.past), wanted)
 
     async def get(self, item_id: str) -> Item | None:
-        """Return a memory, or None."""
+        """Return a version of a fact, or None."""
         if (memory_id := self._store_id(item_id)) is None:
             return None
         memory = await self._store.get(self._agent_id, memory_id, namespace=self._namespace)
         return None if memory is None else self._fact(memory)
 
     async def forget(self, item_ids: Collection[str]) -> None:
-        """Delete memories from the store."""
+        """Delete versions of facts from the store."""
         for memory_id in self._store_ids(item_ids):
             await self._store.delete(self._agent_id, memory_id, namespace=self._namespace)
 
-    def _fact(self, memory: Memory) -> Item:
-        saved_at = _time_of(memory.metadata.get("timestamp"))
-        return self._item(memory.id, memory.content, metadata=memory.metadata, created_at=saved_at)
+    async def _versions(self, key: str) -> list[Version[Item]]:
+        """Return the versions of a fact as items, each created when it was saved."""
+        versions = await self._store.versions(self._agent_id, key, namespace=self._namespace)
+        return [
+            Version(self._fact(each.item, each.known_from), each.valid_from, each.valid_until, each.known_from)
+            for each in versions
+        ]
+
+    def _fact(self, memory: Memory, saved_at: datetime | None = None) -> Item:
+        created_at = saved_at or fact_time(memory.metadata)
+        item = self._item(memory.id, memory.content, metadata=memory.metadata, created_at=created_at)
+        return item if memory.key == memory.id else replace(item, key=memory.key)
 
 
 class StateSource(StoreSource):
@@ -122,10 +151,52 @@ class StateSource(StoreSource):
         return self._item(key, f"{key}: {text}", metadata={"key": key})
 
 
-def _time_of(timestamp: JSONValue) -> datetime | None:
-    """Return the time that a text in ISO 8601 says, taken for UTC if it has no zone; None for any other value."""
-    try:
-        time = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else None
-    except ValueError:
-        return None
-    return time.replace(tzinfo=UTC) if time and time.tzinfo is None else time
+class _Past:
+    """The versions of found facts that a query about another time may be shown.
+
+    load: returns all versions of the fact with a key.
+    versions: by the id of a found item, the versions of its fact, oldest first, as they were at the query's times.
+    """
+
+    def __init__(self, load: Callable[[str], Awaitable[list[Version[Item]]]], query: Query) -> None:
+        self._load, self._query = load, query
+        self._of_key: dict[str, list[Version[Item]]] = {}
+        self.versions: dict[str, list[Version[Item]]] = {}
+
+    async def shown(self, found: Sequence[Memory]) -> list[Scored]:
+        """Return the items to propose of the found versions: of each fact the newest one, and the best other one."""
+        new = list(dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key))
+        loaded = await asyncio.gather(*map(self._load, new))
+        self._of_key |= {key: self._at(versions) for key, versions in zip(new, loaded, strict=True)}
+        items: list[Scored] = []
+        with_others: set[str] = set()
+        for memory in found:
+            of_fact = self._of_key[memory.key]
+            item = next((each.item for each in of_fact if each.item.id.endswith(f"/{memory.id}")), None)
+            if item is None or (item is not of_fact[-1].item and memory.key in with_others):
+                continue
+            if item is not of_fact[-1].item:
+                with_others.add(memory.key)
+            self.versions[item.id] = of_fact
+            items.append((item, memory.score))
+        return items
+
+    def _at(self, versions: list[Version[Item]]) -> list[Version[Item]]:
+        """Return the versions that were known then, or of these the one that held then."""
+        as_of, known_at = self._query.as_of, self._query.known_at
+        if known_at is not None:
+            versions = known_by(versions, known_at)
+        if as_of is None:
+            return versions
+        return [replace(each, valid_until=None) for each in versions if each.holds_at(as_of)]
+
+
+def _narrowed(proposal: Proposal, wanted: MetadataFilter | None) -> Proposal:
+    """Return a proposal without the versions that a filter leaves out, and without those that must stand with one."""
+    passes = {item.id for item, _ in passing(((unit.items[0], None) for unit in proposal.candidates), wanted)}
+    kept = [unit for unit in proposal.candidates if unit.items[0].id in passes]
+    positions = {unit.position for unit in kept}
+    return replace(
+        proposal,
+        candidates=tuple(unit for unit in kept if unit.successor is None or unit.successor in positions),
+    )

@@ -130,23 +130,24 @@ def proposed(found: Iterable[Scored], *, cap: int) -> Proposal:
 
 
 async def searched(
-    search: Callable[[int], Awaitable[list[Scored]]], *, cap: int, wanted: MetadataFilter | None = None
+    search: Callable[[int], Awaitable[tuple[list[Scored], bool]]], *, cap: int, wanted: MetadataFilter | None = None
 ) -> Proposal:
     """Return a proposal of what a store finds, best first, asking for more until it is worth twice `cap` tokens.
 
-    search: returns at most so many, the same ones first whatever the limit.
+    search: returns items among so many that the store finds, the same ones first whatever the limit, and whether the
+        store may find more.
     """
     known: dict[str, Scored] = {}
     limit = max(1, math.ceil(2 * cap / TYPICAL_TOKENS))
     while True:
         limit = min(limit, MAX_SEARCHED)
-        found = await search(limit)
+        found, may_be_more = await search(limit)
         # What is known already keeps what was reckoned of it, and its place where the store has changed meanwhile.
         known |= {each[0].id: each for each in found if each[0].id not in known}
         kept = passing(known.values(), wanted)
         told = Told()
         weight = sum(_share(item, cap, told) for item, _ in kept)
-        if len(found) < limit or limit == MAX_SEARCHED or weight >= 2 * cap:
+        if not may_be_more or limit == MAX_SEARCHED or weight >= 2 * cap:
             return proposed(kept, cap=cap)
         limit = max(2 * limit, math.ceil(1.2 * limit * 2 * cap / max(1, weight)))
 

@@ -52,9 +52,9 @@ class VectorSource(StoreSource):
             return Proposal(())
         narrowing = await self._narrowing(embedding, wanted)
 
-        async def search(limit: int) -> list[Scored]:
+        async def search(limit: int) -> tuple[list[Scored], bool]:
             found = await self._store.search(embedding, collection=self._collection, limit=limit, filter=narrowing)
-            return [(self._document(each), each.score) for each in found]
+            return [(self._document(each), each.score) for each in found], len(found) == limit
 
         return await searched(search, cap=cap)
 

@@ -26,6 +26,8 @@ class Query:
     text: str
     periods: tuple[Period, ...] = ()
     past: PastQuestion | None = None
+    as_of: datetime | None = None
+    known_at: datetime | None = None
 
     @classmethod
     def read(cls, text: str, clock: Callable[[], datetime], cues: PastCues = PAST_CUES) -> Query:

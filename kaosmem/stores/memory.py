@@ -91,7 +91,7 @@ class LongTermMemory(Protocol):
         key: names the fact. If the namespace has facts with this key, the new one is a version of them, and supersedes
             the live one in one step, unless it began to hold earlier. The default is the new id.
         metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in ISO 8601; a time
-            without a zone is in UTC. The default is now.
+            without a zone is in UTC. The default is now, but not before any version began: clocks may differ.
         Raises InvalidContentError for the text and the metadata, and InvalidArgumentError for the ttl.
         """
         ...
@@ -214,11 +214,11 @@ class NewFact(NamedTuple):
     key: str | None
     metadata: dict[str, JSONValue]
 
-    def saved(self, memory_id: str, saved_at: datetime) -> Memory:
-        """Return the fact as it is stored."""
-        return Memory(
-            self.content, 0.0, memory_id, {"timestamp": saved_at.isoformat()} | self.metadata, self.key or memory_id
-        )
+    def saved(self, memory_id: str, saved_at: datetime, latest: datetime | None = None) -> Memory:
+        """Return the fact as it is stored. latest: when the last version of its key began to hold."""
+        began = saved_at if latest is None else max(saved_at, latest)
+        metadata = {"timestamp": began.isoformat()} | self.metadata
+        return Memory(self.content, 0.0, memory_id, metadata, self.key or memory_id)
 
 
 class BaseLongTermMemory(ABC):
@@ -326,7 +326,7 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
         if facts is None:
             facts = self._shelves[shelf] = _Facts(self._ranker)
         saved_at = self._expiries.clock().astimezone(UTC)
-        facts.add(new.saved(memory_id, saved_at), saved_at)
+        facts.add(new.saved(memory_id, saved_at, facts.latest(new.key)), saved_at)
         return memory_id
 
     async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
@@ -369,6 +369,11 @@ class _Facts:
         self._live: set[int] = set()
         self._index = ranker.index()
         self._ordinals = count()
+
+    def latest(self, key: str | None) -> datetime | None:
+        """Return when the last version of a fact began to hold."""
+        of_key = () if key is None else self._of_key.get(key, ())
+        return self._versions[of_key[-1]].valid_from if of_key else None
 
     def add(self, fact: Memory, saved_at: datetime) -> None:
         ordinal, begins = next(self._ordinals), fact_time(fact.metadata) or saved_at

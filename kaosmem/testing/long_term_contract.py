@@ -32,7 +32,7 @@ _FACTS = (
 _TIMES = {
     "2024-05-07": datetime(2024, 5, 7, tzinfo=UTC),
     "2025-01-01T09:30:00": datetime(2025, 1, 1, 9, 30, tzinfo=UTC),
-    "2025-06-30T23:30:00-02:00": datetime(2025, 7, 1, 1, 30, tzinfo=UTC),
+    "2125-06-30T23:30:00-02:00": datetime(2125, 7, 1, 1, 30, tzinfo=UTC),
 }
 _shelves = st.sampled_from([("a", "b:a"), ("a:b", "a"), ("A", "b:a"), ("a", "b:A")])
 _contents = st.sampled_from(_FACTS) | st.sampled_from(_FACTS) | texts
@@ -166,11 +166,11 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         key = key or memory_id
         listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
         [version] = [each for each in listed if each.item.id == memory_id]
-        since, fact_of = (
-            version.valid_from,
-            [each for each in self.facts.values() if (each.shelf, each.key) == (shelf, key)],
-        )
-        assert since == (_TIMES[metadata["timestamp"]] if "timestamp" in metadata else version.known_from)
+        since = version.valid_from
+        fact_of = [each for each in self.facts.values() if (each.shelf, each.key) == (shelf, key)]
+        begun = [each.since for each in fact_of if each.gone > self.now]
+        stated = metadata.get("timestamp")
+        assert since == (max([version.known_from, *begun]) if stated is None else _TIMES[stated])
         for fact in fact_of:
             if fact.since <= since:
                 fact.until = since if fact.until is None else min(fact.until, since)
@@ -279,6 +279,15 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert [each.item.id for each in versions] == [ids[0], ids[2], ids[1], ids[3]]
         assert [each.valid_until for each in versions] == [*(each.valid_from for each in versions[1:]), None]
         assert [each.id for each in await store.search("a", "flat")] == [ids[3]]
+
+    async def test_a_fact_without_a_time_supersedes_every_version(self, store: LongTermMemory) -> None:
+        """It begins to hold when it is saved, but not before any version: another writer's clock may be ahead."""
+        await store.save("a", "Tea.", key="drink", metadata={"timestamp": "2125-01-01"})
+        live = await store.save("a", "Coffee.", key="drink")
+        first, second = await store.versions("a", "drink")
+        assert (second.item.id, second.valid_from, second.is_current) == (live, datetime(2125, 1, 1, tzinfo=UTC), True)
+        assert first.valid_until == second.valid_from > second.known_from
+        assert await store.search("a", "Tea.") == []
 
     async def test_keys_are_kept_apart(self, store: LongTermMemory) -> None:
         """A key supersedes nothing of another key, namespace or agent."""

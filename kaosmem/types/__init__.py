@@ -27,7 +27,7 @@ from kaosmem.types.json_values import (
 )
 from kaosmem.types.messages import ChatMessage
 from kaosmem.types.trust import Trust, trust_of
-from kaosmem.types.versions import Interval, Version, aware, in_order
+from kaosmem.types.versions import Interval, Version, aware, in_order, known_by
 
 __all__ = [
     "MAX_INTEGER",
@@ -60,6 +60,7 @@ __all__ = [
     "in_order",
     "is_integer",
     "json_text",
+    "known_by",
     "stated_from",
     "trust_of",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -82,6 +82,25 @@ def in_order(
         ends = [end for end in (successor, ended(item)) if end is not None]
         versions.append(Version(item, begin, min(ends, default=None), known_from(item)))
     return versions
+
+
+def known_by(versions: Sequence[Version[T]], time: datetime) -> list[Version[T]]:
+    """Return the versions of one fact that were known by a time, oldest first, with the ends that were known then.
+
+    >>> at = lambda number: datetime(2024, 6, number, tzinfo=UTC)
+    >>> versions = in_order([4, 2], stated=at, known_from=lambda day: at(9 - day))
+    >>> [(v.item, v.known_from.day, v.valid_until) for v in known_by(versions, at(5))]
+    [(4, 5, None)]
+    """
+    known = [version for version in versions if version.known_from <= time]
+    later = {version.valid_from for version in versions if version.known_from > time}
+    successors: list[datetime | None] = [*(version.valid_from for version in known[1:]), None]
+    told = []
+    for version, successor in zip(known, successors, strict=False):
+        stated = None if version.valid_until in later else version.valid_until
+        ends = [end for end in (successor, stated) if end is not None]
+        told.append(replace(version, valid_until=min(ends, default=None)))
+    return told
 
 
 def aware(time: datetime) -> datetime:

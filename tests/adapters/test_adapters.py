@@ -111,9 +111,9 @@ async def test_a_store_that_changes_between_two_answers_gives_no_item_twice() ->
     """What moved down the list since it was first asked for is proposed once."""
 
     class Growing(InMemoryLongTermMemory):
-        async def search(self, agent_id: str, query: str, *, namespace: str = "default", limit: int = 5):
+        async def search(self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, **named):
             await self.save(agent_id, "notice notice")
-            return await super().search(agent_id, query, namespace=namespace, limit=limit)
+            return await super().search(agent_id, query, namespace=namespace, limit=limit, **named)
 
     store = Growing()
     for number in range(100):

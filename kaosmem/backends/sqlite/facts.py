@@ -49,7 +49,8 @@ class SqliteLongTermMemory(BaseLongTermMemory):
             saved_at = self._clock().astimezone(UTC)
             _clean(connection, saved_at)
             key = new.key if of is None else _key_of(connection, shelf, of)
-            fact = new._replace(key=key).saved(secrets.token_hex(16), saved_at)
+            latest = _latest(connection, shelf, key)
+            fact = new._replace(key=key).saved(secrets.token_hex(16), saved_at, latest)
             expiry = None if new.ttl is None else saved_at.timestamp() + new.ttl
             _insert(connection, shelf, fact, saved_at, expiry)
             return fact.id
@@ -156,6 +157,13 @@ def _key_of(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> str
     if (found := _fact(connection, shelf, memory_id)) is None:
         raise unknown_fact(memory_id, shelf[1])
     return found.key
+
+
+def _latest(connection: sqlite3.Connection, shelf: Shelf, key: str | None) -> datetime | None:
+    """Return when the last version of a fact began to hold."""
+    at = _shelf(connection, shelf), key
+    (latest,) = connection.execute("SELECT max(valid_from) FROM facts WHERE shelf = ? AND key = ?", at).fetchone()
+    return latest and _time(latest)
 
 
 def _insert(

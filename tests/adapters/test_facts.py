@@ -1,0 +1,191 @@
+"""Facts of a long-term memory that change: what a question about now, about the past, or as of a time is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import FactSource, InMemoryLongTermMemory, SessionMemory
+from kaosmem.retrieval import Query
+from kaosmem.retrieval.past_cues import PAST_CUES
+from kaosmem.testing.store_contract import Clock
+from kaosmem.types import Item
+
+OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."
+
+
+async def moved(others: int = 0, **old: Any) -> tuple[InMemoryLongTermMemory, SessionMemory]:
+    """Return facts in which an address was replaced, among so many others, and a session that shows them."""
+    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+    metadata = {"timestamp": "2023-03-01", **old}
+    await facts.save("a", OLD, key="address", metadata=metadata)
+    for number in range(others):
+        await facts.save("a", f"Note {number}: the user's {('cat', 'dog', 'car')[number % 3]} has number {number}.")
+    await facts.save("a", NEW, key="address", metadata={"timestamp": "2024-06-01"})
+    await memory.attach(FactSource(facts, "a"))
+    return facts, memory
+
+
+@pytest.mark.parametrize("others", [0, 1, 40, 2_000])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What was the user's address before?",
+        "What was the user's address in May 2024?",
+        "What was the user's original address?",
+        "Who lived at 1 Elm Street before?",
+    ],
+)
+async def test_a_question_about_the_past_is_shown_both(others: int, query: str) -> None:
+    """The replaced version stands right before the current one, each with the interval in which it held."""
+    _, memory = await moved(others)
+    lines = (await memory.assemble_context(query, budget=200)).text.splitlines()
+    at = lines.index(f"[1 March 2023 until 1 June 2024] {OLD}")
+    assert lines[at + 1] == f"[since 1 June 2024] {NEW}"
+
+
+@pytest.mark.parametrize("others", [0, 1, 40, 2_000])
+@pytest.mark.parametrize("query", ["What is the user's address?", "The user's address in July 2024?"])
+async def test_a_question_about_now_is_shown_the_current_one(others: int, query: str) -> None:
+    """A superseded fact is not shown, even if everything fits."""
+    _, memory = await moved(others)
+    context = await memory.assemble_context(query, budget=200 if others > 40 else 2_000)
+    assert OLD not in context.text
+    assert f"[1 June 2024] {NEW}" in context.text
+
+
+async def test_source_and_speaker_stand_beside_the_interval() -> None:
+    _, memory = await moved(source="session_5", speaker="Emi")
+    text = (await memory.assemble_context("What was the user's address before?", budget=200)).text
+    assert f"[session_5, 1 March 2023 until 1 June 2024]\nEmi: {OLD}\n[since 1 June 2024] {NEW}" in text
+
+
+async def test_many_versions_of_one_fact_crowd_out_no_other() -> None:
+    """Of a fact that changed a thousand times, a question about the past gets what it asks for."""
+    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+    await facts.save("a", "The meter of the north gate counts visitors.", metadata={"timestamp": "2020-01-01"})
+    for number in range(1_000):
+        day = (datetime(2021, 1, 1) + timedelta(days=number)).isoformat()
+        await facts.save("a", f"The meter reads {number} now.", key="meter", metadata={"timestamp": day})
+    await memory.attach(FactSource(facts, "a"))
+    text = (await memory.assemble_context("What did the meter read before?", budget=400)).text
+    assert "The meter of the north gate" in text
+    assert "The meter reads 998 now." in text
+    assert "The meter reads 999 now." in text
+    assert text.count("reads") <= 3
+
+
+async def test_facts_without_keys_stand_in_the_order_of_their_times() -> None:
+    """Of two that contradict each other the newer stands last, and both are dated."""
+    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+    await facts.save("a", "Actually dislikes coffee now.", metadata={"timestamp": "2025-02-01"})
+    await facts.save("a", "Likes coffee.", metadata={"timestamp": "2024-01-01"})
+    await memory.attach(FactSource(facts, "a"))
+    text = (await memory.assemble_context("Does she like coffee?", budget=200)).text
+    assert text == "## facts\n[1 January 2024] Likes coffee.\n[1 February 2025] Actually dislikes coffee now.\n"
+
+
+async def test_a_fact_whose_live_version_is_gone_is_not_shown() -> None:
+    """Once the current version is forgotten or has expired, no question about the past brings an older one back."""
+    for expires in (True, False):
+        clock, memory = Clock(), SessionMemory.test_mode()
+        facts = InMemoryLongTermMemory(clock=clock)
+        await facts.save("a", OLD, key="address", metadata={"timestamp": "2023-03-01"})
+        new = await facts.save("a", NEW, key="address", ttl=60)
+        await memory.attach(FactSource(facts, "a"))
+        if expires:
+            clock.advance(60)
+        else:
+            await memory.forget(f"facts/{new}")
+        for query in ("What is the user's address?", "What was the user's address before?"):
+            assert "address" not in (await memory.assemble_context(query, budget=400)).text
+
+
+async def test_a_filter_leaves_out_versions_too() -> None:
+    """A replaced version that a filter leaves out is not shown, nor one whose successor is left out."""
+    _, memory = await moved(source="a.md")
+    query = "What was the user's address before?"
+    for source in ("a.md", "b.md"):
+        assert (await memory.assemble_context(query, budget=400, filter={"source": source})).items == ()
+    shown = await memory.assemble_context(query, budget=400, filter={"source": {"$exists": False}})
+    assert [item.text for item in shown.items] == [NEW]
+    both = await memory.assemble_context(query, budget=400, filter={"year": 2024})  # a field that no fact has
+    assert [item.text for item in both.items] == [OLD, NEW]
+
+
+def day(number: int) -> datetime:
+    return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=number)
+
+
+days = st.integers(0, 9)
+
+
+@given(
+    told=st.lists(st.tuples(st.sampled_from(["k", "m", None]), days, days | st.none()), max_size=8),
+    as_of=days | st.none(),
+    known_at=days | st.none(),
+)
+def test_as_of_and_known_at_are_exact(
+    told: list[tuple[str | None, int, int | None]], as_of: int | None, known_at: int | None
+) -> None:
+    """What is shown is what a plain list says: told by one time, begun by another, and not superseded by then.
+
+    told: key, days after the fact before it, day from which it holds.
+    """
+    clock, facts = Clock(), InMemoryLongTermMemory(clock=None)
+    clock._now = day(0)
+    facts = InMemoryLongTermMemory(clock=clock)
+    model: list[tuple[str, datetime, datetime, str]] = []  # key, begin, known from, id
+
+    async def tell() -> list[str]:
+        for key, later, begins in told:
+            clock.advance(later * 86_400)
+            metadata = None if begins is None else {"timestamp": day(begins).isoformat()}
+            fact_id = await facts.save("a", "the word", key=key, metadata=metadata)
+            [version] = [each for each in await facts.versions("a", key or fact_id) if each.item.id == fact_id]
+            model.append((key or fact_id, version.valid_from, clock(), fact_id))
+        query = Query("word", as_of=None if as_of is None else day(as_of))
+        query = Query("word", as_of=query.as_of, known_at=None if known_at is None else day(known_at))
+        proposal = await FactSource(facts, "a").propose(query, cap=10_000)
+        return [unit.items[0].id.removeprefix("facts/") for unit in proposal.candidates]
+
+    shown = asyncio.run(tell())
+    expected = {}
+    for key, begin, known, fact_id in model:
+        if (known_at is None or known <= day(known_at)) and (as_of is None or begin <= day(as_of)):
+            before = expected.get(key)
+            if before is None or begin >= before[0]:
+                expected[key] = begin, fact_id
+    assert sorted(shown) == sorted(fact_id for _, fact_id in expected.values())
+
+
+@given(st.lists(st.tuples(st.sampled_from(["k", "m"]), days, st.sampled_from(["word", "other"])), max_size=8))
+def test_no_replaced_version_is_shown_without_its_successor(told: list[tuple[str, int, str]]) -> None:
+    """Whatever a question about the past finds, each fact's current version follows all its replaced ones."""
+    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+
+    async def asked(query: str, budget: int) -> tuple[Item, ...]:
+        context = await memory.assemble_context(query, budget=budget)
+        return context.items
+
+    async def main() -> None:
+        for key, begins, text in told:
+            await facts.save("a", f"{text} of {key}", key=key, metadata={"timestamp": day(begins).isoformat()})
+        await memory.attach(FactSource(facts, "a"))
+        live = {
+            key: (await facts.versions("a", key))[-1].item.id for key in ("k", "m") if await facts.versions("a", key)
+        }
+        for query in ("word", "word before", "other at first", "was there ever a word", "word in 2024"):
+            for budget in (30, 60, 1_000):
+                items = await asked(query, budget)
+                for key in {item.key for item in items}:
+                    of_key = [item.id for item in items if item.key == key]
+                    assert of_key[-1] == f"facts/{live[key]}"
+                    assert len(of_key) == 1 or PAST_CUES.read(query) is not None
+
+    asyncio.run(main())
