@@ -5,6 +5,7 @@ from kaosmem.backends.folder import FolderFileStore
 from kaosmem.backends.s3 import S3FileStore
 from kaosmem.backends.sqlite import (
     SqliteDatabase,
+    SqliteGraphStore,
     SqliteHistoryProvider,
     SqliteLongTermMemory,
     SqliteShortTermMemory,
@@ -16,6 +17,7 @@ __all__ = [
     "FolderFileStore",
     "S3FileStore",
     "SqliteDatabase",
+    "SqliteGraphStore",
     "SqliteHistoryProvider",
     "SqliteLongTermMemory",
     "SqliteShortTermMemory",

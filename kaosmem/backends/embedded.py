@@ -10,6 +10,7 @@ from kaosmem.arguments import Clock
 from kaosmem.backends.folder import FolderFileStore
 from kaosmem.backends.sqlite import (
     SqliteDatabase,
+    SqliteGraphStore,
     SqliteHistoryProvider,
     SqliteLongTermMemory,
     SqliteShortTermMemory,
@@ -26,7 +27,7 @@ _DATABASE, _BLOBS = "_stores.sqlite", "_blobs"
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of one folder: `history`, `state`, `facts`, `vectors`, `tasks` and `files`.
+    """The stores of one folder: `history`, `state`, `facts`, `vectors`, `graph`, `tasks` and `files`.
 
     `async with` opens them, and closes them at the end. Without it the first use opens them; call `close` at the end.
     """
@@ -36,6 +37,7 @@ class Stores:
     state: SqliteShortTermMemory
     facts: SqliteLongTermMemory
     vectors: SqliteVectorStore
+    graph: SqliteGraphStore
     tasks: SqliteTaskStore
     files: FolderFileStore
 
@@ -83,6 +85,7 @@ def open_stores(
         SqliteShortTermMemory(database),
         SqliteLongTermMemory(database, clock=clock),
         SqliteVectorStore(database, embedding_client),
+        SqliteGraphStore(database),
         SqliteTaskStore(database),
         FolderFileStore(root / _BLOBS if files is None else files, clock=clock),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
@@ -15,7 +16,8 @@ from kaosmem.types import JSONValue
 
 P = TypeVar("P", Entity, Relationship)
 
-_ORDER = attrgetter("source", "target", "type", "id")
+ORDER = attrgetter("source", "target", "type", "id")
+"""The order of relationships that are as near."""
 
 
 @runtime_checkable
@@ -97,7 +99,57 @@ def id_of_relationship(given: str | Relationship | Mapping[str, JSONValue]) -> s
     return check_relationship_id(given) if isinstance(given, str) else Relationship.of(given).id
 
 
-class InMemoryGraphStore:
+class BaseGraphStore(ABC):
+    """The checks of a GraphStore. A backend adds five methods, which get checked values."""
+
+    async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
+        added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
+        await self._add_entities(list(added.values()))
+
+    async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
+        added = {each.id: each for each in map(Relationship.of, check_several(relationships, "relationships"))}
+        await self._add_relationships(list(added.values()))
+
+    async def get_neighbors(
+        self,
+        entity_id: str,
+        depth: int = 1,
+        relationship_types: Collection[str] | None = None,
+        *,
+        types: Collection[str] | None = None,
+    ) -> SubGraph:
+        check_id(entity_id, "entity id")
+        check_count(depth, "depth", least=1)
+        return await self._around(entity_id, depth, check_relationship_types(relationship_types, types))
+
+    async def delete_entity(self, entity_id: str) -> None:
+        await self._delete_entity(check_id(entity_id, "entity id"))
+
+    async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
+        await self._delete_relationship(id_of_relationship(relationship))
+
+    @abstractmethod
+    async def _add_entities(self, entities: list[Entity]) -> None:
+        """Add or replace entities with different ids, in one step."""
+
+    @abstractmethod
+    async def _add_relationships(self, relationships: list[Relationship]) -> None:
+        """Add or replace relationships with different ids, and add missing ends, in one step."""
+
+    @abstractmethod
+    async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
+        """Return the neighbourhood of an entity, in the order of `get_neighbors`."""
+
+    @abstractmethod
+    async def _delete_entity(self, entity_id: str) -> None:
+        """Delete an entity and its relationships, in one step."""
+
+    @abstractmethod
+    async def _delete_relationship(self, relationship_id: str) -> None:
+        """Delete a relationship."""
+
+
+class InMemoryGraphStore(BaseGraphStore):
     """A GraphStore in this process, in networkx.
 
     >>> store = InMemoryGraphStore()
@@ -113,50 +165,36 @@ class InMemoryGraphStore:
         self._entities: dict[str, Entity] = {}
         self._relationships: dict[str, Relationship] = {}
 
-    async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
-        added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
+    async def _add_entities(self, entities: list[Entity]) -> None:
+        added = {each.id: each for each in entities}
         self._graph.add_nodes_from(added)
         self._entities |= added
 
-    async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
-        added = {each.id: each for each in map(Relationship.of, check_several(relationships, "relationships"))}
-        ends = {end for each in added.values() for end in (each.source, each.target)}
-        for each in added:
-            self._delete_relationship(each)
+    async def _add_relationships(self, relationships: list[Relationship]) -> None:
+        ends = {end for each in relationships for end in (each.source, each.target)}
+        for each in relationships:
+            self._remove(each.id)
         self._entities |= {end: Entity(end) for end in ends if end not in self._entities}
-        self._graph.add_edges_from([(each.source, each.target, each.id, {"of": each}) for each in added.values()])
-        self._relationships |= added
+        self._graph.add_edges_from([(each.source, each.target, each.id, {"of": each}) for each in relationships])
+        self._relationships |= {each.id: each for each in relationships}
 
-    async def get_neighbors(
-        self,
-        entity_id: str,
-        depth: int = 1,
-        relationship_types: Collection[str] | None = None,
-        *,
-        types: Collection[str] | None = None,
-    ) -> SubGraph:
-        check_id(entity_id, "entity id")
-        check_count(depth, "depth", least=1)
-        wanted = check_relationship_types(relationship_types, types)
-        if entity_id not in self._graph:
-            return SubGraph()
-        return self._around(entity_id, depth, wanted)
-
-    async def delete_entity(self, entity_id: str) -> None:
-        if check_id(entity_id, "entity id") in self._graph:
+    async def _delete_entity(self, entity_id: str) -> None:
+        if entity_id in self._graph:
             for *_, relationship_id in [*self._graph.edges(entity_id, keys=True)]:
-                self._delete_relationship(relationship_id)
+                self._remove(relationship_id)
             self._graph.remove_node(entity_id)
             del self._entities[entity_id]
 
-    async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
-        self._delete_relationship(id_of_relationship(relationship))
+    async def _delete_relationship(self, relationship_id: str) -> None:
+        self._remove(relationship_id)
 
-    def _delete_relationship(self, relationship_id: str) -> None:
+    def _remove(self, relationship_id: str) -> None:
         if (doomed := self._relationships.pop(relationship_id, None)) is not None:
             self._graph.remove_edge(doomed.source, doomed.target, relationship_id)
 
-    def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
+    async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
+        if entity_id not in self._graph:
+            return SubGraph()
         adjacent, known = self._graph._adj, self._entities  # its public view wraps every step
         found: dict[str, Relationship] = {}
         reached, frontier = {entity_id}, [entity_id]
@@ -171,7 +209,7 @@ class InMemoryGraphStore:
                     if kept := [edge["of"] for edge in edges.values() if types is None or edge["of"].type in types]:
                         near.update((relationship.id, relationship) for relationship in kept)
                         following.add(other)
-            found |= {each.id: each for each in sorted(near.values(), key=_ORDER) if each.id not in found}
+            found |= {each.id: each for each in sorted(near.values(), key=ORDER) if each.id not in found}
             frontier = sorted(following - reached)
             reached.update(frontier)
             entities += [known[each] for each in frontier]

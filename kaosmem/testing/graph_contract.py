@@ -233,6 +233,19 @@ class GraphContract(StoreContract[GraphStore]):
             await store.delete_relationship(Relationship("a", "b", "sued"))
         assert len((await store.get_neighbors("a")).relationships) == 1
 
+    async def test_what_was_acknowledged_is_there_after_reopening(self, store: GraphStore) -> None:
+        """A reopened store has what was added and replaced, and nothing that was deleted."""
+        await self.linked(store, "a owns b", "b owns c", "c owns a")
+        await store.add_entities([Entity("a", "Acme", properties={"size": 3})])
+        await store.add_relationships([Relationship("a", "b", "owns", properties={"since": 2019})])
+        await store.delete_entity("c")
+        store = await self.reopened(store)
+        assert await store.get_neighbors("a", depth=3) == SubGraph(
+            (Entity("a", "Acme", properties={"size": 3}), Entity("b")),
+            (Relationship("a", "b", "owns", properties={"since": 2019}),),
+        )
+        assert await store.get_neighbors("c") == SubGraph()
+
     async def test_neighbours_in_name_are_kept_apart(self, store: GraphStore) -> None:
         """Ids that resemble each other are different entities, and so are types."""
         await store.add_entities([Entity(each, f"name of {each}") for each in IDS])

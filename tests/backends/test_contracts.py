@@ -12,6 +12,7 @@ import pytest
 from kaosmem.backends import (
     FolderFileStore,
     SqliteDatabase,
+    SqliteGraphStore,
     SqliteHistoryProvider,
     SqliteLongTermMemory,
     SqliteShortTermMemory,
@@ -22,6 +23,7 @@ from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.testing import (
     BlobContract,
+    GraphContract,
     HistoryContract,
     LongTermContract,
     ShortTermContract,
@@ -86,6 +88,10 @@ class Alternating(SqliteVectorStore):
 
 class TestSqliteVectorsOfTwoInstances(OnSqlite, VectorContract):
     kind = Alternating
+
+
+class TestSqliteGraph(OnSqlite, GraphContract):
+    kind = SqliteGraphStore
 
 
 class TestSqliteTasks(OnSqlite, TaskContract):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from kaosmem import ChatMessage, Document, Task
+from kaosmem import ChatMessage, Document, Relationship, Task
 from kaosmem.backends import Stores, open_stores
 
 PAYLOADS = (
@@ -49,6 +49,7 @@ async def write(stores: Stores, name: str, text: str) -> None:
     await stores.state.set_state(name, {name: text})
     await stores.facts.save(name, text, namespace=name, key=name, metadata={name: name})
     await stores.vectors.add([Document(text, name, (1, 0), {name: name})], collection=name)
+    await stores.graph.add_relationships([Relationship(name, f"thing of {name}", name, text, {name: name})])
     await stores.tasks.create_task_list(name, name, [Task(name, text)])
     await stores.files.upload(name, text.encode(), content_type="text/plain")
 
@@ -64,18 +65,19 @@ async def read(stores: Stores, name: str, query: str) -> list[Any]:
         [each.id for each in await stores.vectors.search((1, 0), collection=name, limit=99)],
         [each.text for each in await stores.vectors.get([name], collection=name)],
         [each.id for each in await stores.vectors.search((1, 0), collection=name, filter={name: name})],
+        [each.description for each in (await stores.graph.get_neighbors(name, types=[name])).relationships],
         [task.title for task in board.tasks] if board else None,
     ]
 
 
 def everything(name: str, text: str) -> list[Any]:
-    return [[text], {name: text}, [text], [text], [name], [text], [name], [text]]
+    return [[text], {name: text}, [text], [text], [name], [text], [name], [text], [text]]
 
 
 async def test_a_hostile_name_reads_and_changes_nothing_of_others(stores: Stores) -> None:
     """Whoever has such a name finds nothing of the victim, then exactly their own, and deletes nothing else."""
     for name in PAYLOADS:
-        assert await read(stores, name, SECRET) == [[], {}, [], [], [], [], [], None], name
+        assert await read(stores, name, SECRET) == [[], {}, [], [], [], [], [], [], None], name
         await write(stores, name, f"secret of {name}")
     for name in PAYLOADS:
         assert await read(stores, name, SECRET) == everything(name, f"secret of {name}"), name
@@ -83,8 +85,9 @@ async def test_a_hostile_name_reads_and_changes_nothing_of_others(stores: Stores
         await stores.state.clear(name)
         await stores.facts.clear(name, namespace=name)
         await stores.vectors.delete([name], collection=name)
+        await stores.graph.delete_entity(name)
         await stores.files.delete(name)
-        assert (await read(stores, name, SECRET))[:-1] == [[], {}, [], [], [], [], []]
+        assert (await read(stores, name, SECRET))[:-1] == [[], {}, [], [], [], [], [], []]
     assert await read(stores, "victim", SECRET) == everything("victim", SECRET)
     assert await stores.files.download("victim") == SECRET.encode()
 

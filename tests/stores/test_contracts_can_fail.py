@@ -456,24 +456,35 @@ def test_a_fault_is_caught_by_the_machine_too(contract: type, store: type) -> No
         run_state_machine_as_test(lambda: tested.machine(tested), settings=once)
 
 
+RIGHT: list[tuple[type, type]] = [
+    (HISTORY, InMemoryHistoryProvider),
+    (SHORT, InMemoryShortTermMemory),
+    (LONG, InMemoryLongTermMemory),
+    (BLOB, InMemoryFileStore),
+    (VECTOR, InMemoryVectorStore),
+    (GRAPH, InMemoryGraphStore),
+    (TASKS, InMemoryTaskStore),
+]
+
+
 def names_of(contract: type) -> Iterable[str]:
     return (name.removeprefix("test_") for name in dir(contract) if name.startswith("test_"))
 
 
-@pytest.mark.parametrize(
-    ("contract", "store"),
-    [
-        (HISTORY, InMemoryHistoryProvider),
-        (SHORT, InMemoryShortTermMemory),
-        (LONG, InMemoryLongTermMemory),
-        (BLOB, InMemoryFileStore),
-        (VECTOR, InMemoryVectorStore),
-        (GRAPH, InMemoryGraphStore),
-        (TASKS, InMemoryTaskStore),
-    ],
-    ids=lambda value: value.__name__,
-)
+@pytest.mark.parametrize(("contract", "store"), RIGHT, ids=lambda value: value.__name__)
 def test_what_is_right_fails_nothing_here(contract: type, store: type) -> None:
     """So that what fails above fails for its fault."""
     tested = subject(contract, store)
     assert [name for name in names_of(contract) if name != MACHINE and fails(tested, name)] == []
+
+
+@pytest.mark.parametrize(("contract", "store"), RIGHT, ids=lambda value: value.__name__)
+def test_a_store_that_is_empty_after_reopening_is_caught(contract: type, store: type) -> None:
+    """A store that keeps all in memory fails where it is said to be durable."""
+
+    async def emptied(tested: Any, store: Any) -> Any:
+        return await tested.make()
+
+    tested = subject(contract, store)
+    type(tested).reopen = emptied
+    assert fails(tested, "what_was_acknowledged_is_there_after_reopening")

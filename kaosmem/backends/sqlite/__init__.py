@@ -2,6 +2,7 @@
 
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.backends.sqlite.facts import SqliteLongTermMemory
+from kaosmem.backends.sqlite.graph import SqliteGraphStore
 from kaosmem.backends.sqlite.history import SqliteHistoryProvider
 from kaosmem.backends.sqlite.state import SqliteShortTermMemory
 from kaosmem.backends.sqlite.tasks import SqliteTaskStore
@@ -9,6 +10,7 @@ from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 
 __all__ = [
     "SqliteDatabase",
+    "SqliteGraphStore",
     "SqliteHistoryProvider",
     "SqliteLongTermMemory",
     "SqliteShortTermMemory",

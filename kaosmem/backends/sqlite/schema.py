@@ -62,6 +62,15 @@ _FACTS = (
     ) WITHOUT ROWID""",
     "CREATE TABLE analysis (version INTEGER NOT NULL)",
 )
+_GRAPH = (
+    "CREATE TABLE entities (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, entity TEXT NOT NULL)",
+    """CREATE TABLE relationships (
+        number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, source TEXT NOT NULL, target TEXT NOT NULL,
+        type TEXT NOT NULL, relationship TEXT NOT NULL
+    )""",
+    "CREATE INDEX relationships_by_source ON relationships (source, type)",
+    "CREATE INDEX relationships_by_target ON relationships (target, type)",
+)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS, *_FACTS),)
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS, *_FACTS, *_GRAPH),)
 """The statements of each version. Never change one that has been released: append another."""
