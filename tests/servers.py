@@ -116,6 +116,8 @@ def postgres_server() -> Iterator[str]:
                     connection.execute("SELECT pg_reload_conf()")
                     connection.execute("CREATE ROLE app LOGIN")
                     connection.execute("CREATE DATABASE agents OWNER app")
+                with psycopg.connect(server.get_uri(database="agents"), autocommit=True) as connection:
+                    connection.execute("CREATE EXTENSION vector")
                 yield server.get_uri(database="agents").replace("//postgres:@", "//app@")
             finally:
                 server.cleanup()

@@ -11,15 +11,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError, InvalidNameError, Task
+from kaosmem import ChatMessage, Document, DurabilityError, InvalidArgumentError, InvalidNameError, Task
 from kaosmem.backends.postgres import (
     PgTaskStore,
+    PgVectorStore,
     PostgresDatabase,
     PostgresHistoryProvider,
     PostgresShortTermMemory,
 )
+from kaosmem.backends.postgres.conditions import condition
 from kaosmem.errors import InvalidTransitionError, NotOpenedError, UnsupportedVersionError
-from kaosmem.testing import HistoryContract, ShortTermContract, TaskContract
+from kaosmem.testing import HistoryContract, ShortTermContract, TaskContract, VectorContract
+from kaosmem.testing.filter_cases import FILTERS, METADATA
 from tests.servers import postgres_server
 
 INJECTIONS = (
@@ -79,6 +82,15 @@ class TestPostgresShortTerm(OnPostgres, ShortTermContract):
 
 class TestPostgresTasks(OnPostgres, TaskContract):
     kind = PgTaskStore
+
+
+class TestPgVectors(OnPostgres, VectorContract):
+    kind = PgVectorStore
+
+
+class TestPgVectorsByNeighbours(OnPostgres, VectorContract):
+    def over(self, database: PostgresDatabase) -> PgVectorStore:
+        return PgVectorStore(database, index="hnsw")
 
 
 def database(url: str, schema: str = "", **options: Any) -> PostgresDatabase:
@@ -141,7 +153,7 @@ async def test_a_newer_schema_is_refused(postgres: str) -> None:
     async with database(postgres) as known:
         pass
     with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"INSERT INTO {known.schema}.migrations (version) VALUES (99)")
+        connection.execute(f"INSERT INTO {known.schema}.migrations (part, version) VALUES ('tables', 99)")
     with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
         await PostgresShortTermMemory(database(postgres, known.schema)).get_state("s")
 
@@ -250,3 +262,24 @@ def test_settings_that_cannot_be_used_are_refused() -> None:
     ):
         with pytest.raises((InvalidNameError, InvalidArgumentError)):
             PostgresDatabase("postgresql://host/database", **options)
+
+
+async def test_the_server_tests_conditions(postgres: str) -> None:
+    """It sends those documents alone that pass, and others only where a negation or a list in a list is asked for."""
+    async with database(postgres) as filtering:
+        await PgVectorStore(filtering).add(
+            Document("text", name, embedding=(1.0, 0.0), metadata=metadata) for name, metadata in METADATA.items()
+        )
+        for given, passing in FILTERS:
+            expression, values = condition(given)
+            assert expression.count("%s") == len(values)
+
+            def ask(cursor: Any, expression: str = expression, values: list[Any] = values) -> set[str]:
+                cursor.execute(f"SELECT id FROM documents WHERE {expression}", values)
+                return {name for (name,) in cursor}
+
+            sent = await filtering.run(ask, part="vectors")
+            if any(negation in str(given) for negation in ("$ne", "$not", "[]", "['")):
+                assert sent >= set(passing.split()), given
+            else:
+                assert sent == set(passing.split()), given

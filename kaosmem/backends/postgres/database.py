@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
-from kaosmem.backends.postgres.schema import MIGRATION_LOCK, MIGRATIONS, POLICIES
+from kaosmem.backends.postgres.schema import LEDGER, MIGRATION_LOCK, MIGRATIONS
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
@@ -102,9 +102,10 @@ class PostgresDatabase:
     ) -> None:
         await self.close()
 
-    async def run(self, work: Callable[[Cursor], T]) -> T:
+    async def run(self, work: Callable[[Cursor], T], *, part: str = "tables") -> T:
         """Return what `work` returns, in one transaction. If it raises, nothing changes.
 
+        part: the part of the schema that `work` needs.
         A transaction that the server gives up for another one's sake is tried again.
         """
         with self._lock:
@@ -112,7 +113,7 @@ class PostgresDatabase:
                 raise NotOpenedError(f"{self!r} is closed; make a new one")
             if self._workers is None or self._workers.pid != os.getpid():  # a fork has none of its parent's threads
                 self._workers = _Workers(self._make_pool(), self._max_connections)
-            asked = self._workers.threads.submit(self._run, self._workers, work)
+            asked = self._workers.threads.submit(self._run, self._workers, work, part)
         return await asyncio.wrap_future(asked)
 
     async def close(self) -> None:
@@ -138,9 +139,9 @@ class PostgresDatabase:
             reconnect_timeout=0,
         )
 
-    def _run(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
+    def _run(self, workers: _Workers, work: Callable[[Cursor], T], part: str) -> T:
         with self._as_typed_errors():
-            workers.open(self._migrate)
+            workers.prepare(part, self._migrate)
             return self._tried(workers, work)
 
     def _tried(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
@@ -159,7 +160,7 @@ class PostgresDatabase:
         """Let a connection see one tenant's rows, and wait no longer than it may."""
         limit = f"{round(self._timeout_s * 1_000)}ms"
         settings = {
-            "search_path": f'"{self.schema}"',
+            "search_path": f'"{self.schema}", public',
             "kaosmem.tenant": self._tenant,
             "statement_timeout": limit,
             "lock_timeout": limit,
@@ -169,30 +170,27 @@ class PostgresDatabase:
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         connection.commit()
 
-    def _migrate(self, cursor: Cursor) -> None:
-        """Bring the schema to its newest version. Many processes may do this at once: one does, the others wait."""
+    def _migrate(self, cursor: Cursor, part: str) -> None:
+        """Bring a part of the schema to its newest version. Of several processes one does it, the others wait."""
         from psycopg import sql
 
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (f'"{self.schema}".migrations',))
-        known = bool((cursor.fetchone() or (False,))[0])
-        done = 0
-        if known:
-            cursor.execute("SELECT count(*) FROM migrations")
-            (done,) = cursor.fetchone() or (0,)
-        if done > len(MIGRATIONS):
+        cursor.execute("SELECT to_regclass(%s) IS NULL", (f'"{self.schema}".migrations',))
+        if (cursor.fetchone() or (True,))[0]:
+            cursor.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema)))
+            cursor.execute(LEDGER)
+        cursor.execute("SELECT count(*) FROM migrations WHERE part = %s", (part,))
+        (done,) = cursor.fetchone() or (0,)
+        known = MIGRATIONS[part]
+        if done > len(known):
             raise UnsupportedVersionError(
-                f"the schema {self.schema!r} has version {done}, this kaosmem knows {len(MIGRATIONS)}; "
+                f"part {part!r} of the schema {self.schema!r} has version {done}, this kaosmem knows {len(known)}; "
                 "install a newer kaosmem"
             )
-        if done == len(MIGRATIONS):
-            return
-        if not known:
-            cursor.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema)))
-        for number, statements in enumerate(MIGRATIONS[done:], done + 1):
-            for statement in (*statements, *POLICIES[number - 1]):
+        for version, statements in enumerate(known[done:], done + 1):
+            for statement in statements:
                 cursor.execute(statement)
-            cursor.execute("INSERT INTO migrations (version) VALUES (%s)", (number,))
+            cursor.execute("INSERT INTO migrations (part, version) VALUES (%s, %s)", (part, version))
 
     @contextmanager
     def _as_typed_errors(self) -> Iterator[None]:
@@ -217,6 +215,11 @@ class PostgresDatabase:
             ) from error
         except psycopg.errors.NumericValueOutOfRange as error:
             raise InvalidArgumentError("a number is beyond 64 bits; give a smaller one") from error
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFile) as error:
+            raise DurabilityError(
+                f"the role may not make schema {self.schema!r}, or an extension is missing; let an administrator grant "
+                "CREATE on the database, and run CREATE EXTENSION vector for PgVectorStore"
+            ) from error
         except psycopg.Error as error:
             code = error.sqlstate or "no connection"
             raise DurabilityError(f"PostgreSQL failed: {type(error).__name__} ({code}); try again") from error
@@ -228,16 +231,19 @@ class _Workers:
     def __init__(self, pool: psycopg_pool.ConnectionPool[Any], threads: int) -> None:
         self.pid, self.pool = os.getpid(), pool
         self.threads = ThreadPoolExecutor(threads, "kaosmem-postgres")
-        self._lock, self._is_open = threading.Lock(), False
+        self._lock, self._prepared = threading.Lock(), set[str]()
 
-    def open(self, migrate: Callable[[Cursor], None]) -> None:
-        """Open the pool and migrate, once."""
+    def prepare(self, part: str, migrate: Callable[[Cursor, str], None]) -> None:
+        """Open the pool, and migrate a part of the schema, once."""
+        if part in self._prepared:
+            return
         with self._lock:
-            if not self._is_open:
+            if not self._prepared:
                 self.pool.open()
+            if part not in self._prepared:
                 with self.pool.connection() as connection, connection.cursor() as cursor:
-                    migrate(cursor)
-                self._is_open = True
+                    migrate(cursor, part)
+                self._prepared.add(part)
 
     def close(self) -> None:
         self.threads.shutdown()

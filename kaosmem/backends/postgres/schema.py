@@ -1,13 +1,14 @@
-"""The tables of the PostgreSQL stores, as migrations. The table `migrations` counts those that a schema has had."""
+"""The tables of the PostgreSQL stores, as migrations. The table `migrations` lists those that a schema has had."""
 
 MIGRATION_LOCK = 0x4B414F53
 """The advisory lock that one migrating process holds: `KAOS` in ASCII."""
 
 _TENANT = "tenant text COLLATE \"C\" NOT NULL DEFAULT current_setting('kaosmem.tenant')"
 
-_BASE = (
-    "CREATE TABLE IF NOT EXISTS migrations (version integer PRIMARY KEY, done_at timestamptz NOT NULL DEFAULT now())",
-)
+LEDGER = """CREATE TABLE IF NOT EXISTS migrations (
+    part text NOT NULL, version integer NOT NULL, done_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (part, version)
+)"""
 _HISTORIES = (
     f"""CREATE TABLE threads (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, agent text COLLATE "C" NOT NULL,
@@ -38,22 +39,43 @@ _BOARDS = (
     )""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_BASE, *_HISTORIES, *_STATES, *_BOARDS),)
-"""The statements of each version. Never change one that has been released: append another."""
+_DOCUMENTS = (
+    "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
+    f"""CREATE TABLE collections (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, name text COLLATE "C" NOT NULL,
+        dimensions integer NOT NULL, UNIQUE (tenant, name)
+    )""",
+    # `direction` is the embedding at length 1, in single precision. `fields` are the metadata, NULL if jsonb cannot
+    # hold them.
+    f"""CREATE TABLE documents (
+        {_TENANT}, collection bigint NOT NULL REFERENCES collections ON DELETE CASCADE, id text COLLATE "C" NOT NULL,
+        content text NOT NULL, metadata text NOT NULL, fields jsonb, embedding bytea NOT NULL,
+        direction public.vector NOT NULL, PRIMARY KEY (collection, id)
+    )""",
+)
 
-_TABLES = (("threads", "messages", "states", "boards", "tasks"),)
 
-POLICIES: tuple[tuple[str, ...], ...] = tuple(
-    tuple(
+def _of_tenants(*tables: str) -> tuple[str, ...]:
+    """Return the statements by which a connection sees one tenant's rows of some tables.
+
+    They bind every role but superusers and those with BYPASSRLS. A connection that names no tenant gets an error.
+    """
+    return tuple(
         statement
         for table in tables
         for statement in (
             f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
             f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
-            # Without the setting this raises: a connection that names no tenant sees no rows.
             f"CREATE POLICY of_tenant ON {table} USING (tenant = current_setting('kaosmem.tenant'))",
         )
     )
-    for tables in _TABLES
-)
-"""Row-level security for the tables of each version. It binds every role but superusers and those with BYPASSRLS."""
+
+
+MIGRATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "tables": ((*_HISTORIES, *_STATES, *_BOARDS, *_of_tenants("threads", "messages", "states", "boards", "tasks")),),
+    "vectors": ((*_DOCUMENTS, *_of_tenants("collections", "documents")),),
+}
+"""The statements of each version, by part. A part is made when a store first needs it: `vectors` needs an extension.
+
+Never change a version that has been released: append another.
+"""

@@ -1,0 +1,199 @@
+"""Documents and their embeddings in PostgreSQL, by pgvector."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from kaosmem.backends.postgres.conditions import condition
+from kaosmem.backends.postgres.database import PostgresDatabase, lock
+from kaosmem.backends.rows import blocks_of, blocks_text, value_of
+from kaosmem.clients import EmbeddingClient
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.filters import MetadataFilter
+from kaosmem.stores.vector import BaseVectorStore, Document, SearchResult, check_dimensions, check_query
+from kaosmem.types import json_text
+
+if TYPE_CHECKING:
+    from kaosmem.backends.postgres.database import Cursor
+
+_ROWS_AT_ONCE = 256
+_MAX_HNSW_DIMENSIONS = 2_000
+
+
+class PgVectorStore(BaseVectorStore):
+    """A VectorStore in PostgreSQL with the extension pgvector, 0.8 or newer.
+
+    embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
+    index: `exact` compares with every document of the collection. `hnsw` keeps a graph of neighbours for each
+        collection: searches are faster, and may miss a near document. It takes at most 2,000 dimensions.
+    Conditions on metadata are tested by the server, with bound parameters.
+    """
+
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        embedding_client: EmbeddingClient | None = None,
+        *,
+        index: Literal["exact", "hnsw"] = "exact",
+    ) -> None:
+        super().__init__(embedding_client)
+        if index not in ("exact", "hnsw"):
+            raise InvalidArgumentError(f"index is {index!r}; give 'exact' or 'hnsw'")
+        self._database, self._is_approximate = database, index == "hnsw"
+
+    async def list_collections(self) -> list[str]:
+        def names(cursor: Cursor) -> list[str]:
+            cursor.execute("SELECT name FROM collections WHERE tenant = %s ORDER BY name", (self._database.tenant,))
+            return [name for (name,) in cursor]
+
+        return await self._database.run(names, part="vectors")
+
+    async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
+        return await self._database.run(lambda cursor: self._stored(cursor, collection, ids), part="vectors")
+
+    async def _put(self, collection: str, documents: list[Document], *, replace: bool) -> None:
+        def put(cursor: Cursor) -> None:
+            lock(cursor, self._database.tenant, "collection", collection)
+            known = () if replace else self._stored(cursor, collection, [each.id for each in documents])
+            new = [each for each in documents if each.id not in known]
+            number, held = self._collection(cursor, collection)
+            dimensions = check_dimensions(new, held, collection)
+            if held is None and new:
+                number = self._make_collection(cursor, collection, dimensions)
+            cursor.executemany(
+                "INSERT INTO documents (collection, id, content, metadata, fields, embedding, direction) "
+                "VALUES (%s, %s, %s, %s, %s::jsonb, %s, %s::public.vector) "
+                "ON CONFLICT (collection, id) DO UPDATE SET content = excluded.content, metadata = excluded.metadata, "
+                "fields = excluded.fields, embedding = excluded.embedding, direction = excluded.direction",
+                ((number, *_row(each)) for each in new),
+            )
+
+        await self._database.run(put, part="vectors")
+
+    async def _search(
+        self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
+    ) -> list[SearchResult]:
+        def search(cursor: Cursor) -> list[SearchResult]:
+            number, dimensions = self._collection(cursor, collection)
+            if dimensions is None or not limit:
+                return []
+            check_query(query, dimensions, collection)
+            if self._is_approximate:
+                cursor.execute(
+                    "SET LOCAL hnsw.iterative_scan = strict_order"
+                )  # goes on until enough rows pass the filter
+                cursor.execute("SET LOCAL enable_sort = off")  # else the server may rather sort the whole collection
+            found: list[SearchResult] = []
+            for each in _nearest(cursor, number, dimensions, query, wanted):
+                # Equal ones come by id: rows follow until one is worse than the last of them.
+                if len(found) >= limit and each.score < found[limit - 1].score:
+                    break
+                if wanted is None or wanted(each.metadata):
+                    found.append(each)
+            return sorted(found, key=lambda each: (-each.score, each.id))[:limit]
+
+        return await self._database.run(search, part="vectors")
+
+    async def _get(self, collection: str, ids: list[str]) -> list[Document]:
+        def get(cursor: Cursor) -> list[Document]:
+            number, _ = self._collection(cursor, collection)
+            cursor.execute(
+                "SELECT id, content, metadata, embedding FROM documents WHERE collection = %s AND id = ANY(%s)",
+                (number, ids),
+            )
+            found = {row[0]: row for row in cursor}
+            return [_document(*found[each]) for each in ids if each in found]
+
+        return await self._database.run(get, part="vectors")
+
+    async def _delete(self, collection: str, ids: list[str] | None) -> None:
+        def delete(cursor: Cursor) -> None:
+            lock(cursor, self._database.tenant, "collection", collection)
+            number, dimensions = self._collection(cursor, collection)
+            if ids is not None:
+                cursor.execute("DELETE FROM documents WHERE collection = %s AND id = ANY(%s)", (number, ids))
+                cursor.execute("SELECT 1 FROM documents WHERE collection = %s LIMIT 1", (number,))
+                if cursor.fetchone():
+                    return
+            cursor.execute("DELETE FROM collections WHERE id = %s", (number,))
+            if self._is_approximate and dimensions is not None:
+                cursor.execute(f"DROP INDEX IF EXISTS neighbours_{number:d}")
+
+        await self._database.run(delete, part="vectors")
+
+    def _collection(self, cursor: Cursor, name: str) -> tuple[int, int | None]:
+        """Return the number and the dimensions of a collection, 0 and None for an unknown one."""
+        cursor.execute(
+            "SELECT id, dimensions FROM collections WHERE tenant = %s AND name = %s", (self._database.tenant, name)
+        )
+        row = cursor.fetchone()
+        return (row[0], row[1]) if row else (0, None)
+
+    def _make_collection(self, cursor: Cursor, name: str, dimensions: int) -> int:
+        cursor.execute(
+            "INSERT INTO collections (tenant, name, dimensions) VALUES (%s, %s, %s) RETURNING id",
+            (self._database.tenant, name, dimensions),
+        )
+        (number,) = cursor.fetchone() or (0,)
+        if self._is_approximate:
+            if dimensions > _MAX_HNSW_DIMENSIONS:
+                raise InvalidArgumentError(
+                    f"an embedding has {dimensions:,} dimensions, an index of neighbours takes "
+                    f"{_MAX_HNSW_DIMENSIONS:,}; use index='exact'"
+                )
+            cursor.execute(
+                f"CREATE INDEX neighbours_{number:d} ON documents USING hnsw "
+                f"((direction::public.vector({dimensions:d})) public.vector_ip_ops) WHERE collection = {number:d}"
+            )
+        return int(number)
+
+    def _stored(self, cursor: Cursor, collection: str, ids: Collection[str]) -> set[str]:
+        number, _ = self._collection(cursor, collection)
+        cursor.execute("SELECT id FROM documents WHERE collection = %s AND id = ANY(%s)", (number, list(ids)))
+        return {each for (each,) in cursor}
+
+
+def _nearest(
+    cursor: Cursor, number: int, dimensions: int, query: tuple[float, ...], wanted: MetadataFilter | None
+) -> Iterator[SearchResult]:
+    """Yield documents, the largest cosine first, that may pass the filter. Only those that are asked for are sent."""
+    passes, values = ("true", []) if wanted is None else condition(wanted.given)
+    # The numbers are part of the statement: only so does the server see that its index of this collection applies.
+    distance = f"(direction::public.vector({dimensions:d})) OPERATOR(public.<#>) %s::public.vector"
+    statement = (
+        f"SELECT id, content, metadata, -({distance}) FROM documents "
+        f"WHERE collection = {number:d} AND {passes} ORDER BY {distance}"
+    )
+    direction = _direction(query)
+    with cursor.connection.cursor("nearest") as rows:
+        rows.itersize = _ROWS_AT_ONCE
+        rows.execute(statement, (direction, *values, direction))
+        for each, content, metadata, cosine in rows:
+            yield SearchResult(each, blocks_of(content), max(-1.0, min(1.0, cosine)), value_of(metadata))
+
+
+def _direction(embedding: tuple[float, ...]) -> str:
+    """Return an embedding at length 1 as pgvector reads it."""
+    import numpy as np
+
+    vector = np.asarray(embedding, np.float64)
+    vector /= np.abs(vector).max()
+    vector /= np.linalg.norm(vector)
+    return f"[{','.join(map(repr, vector.astype(np.float32).tolist()))}]"
+
+
+def _row(document: Document) -> tuple[Any, ...]:
+    import numpy as np
+
+    embedding = document.embedding or ()
+    metadata = json_text(document.metadata)
+    fields = None if "\\u0000" in metadata else metadata  # jsonb has no NUL
+    single = np.asarray(embedding, "<f4").tobytes()
+    return document.id, blocks_text(document.content), metadata, fields, single, _direction(embedding)
+
+
+def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> Document:
+    import numpy as np
+
+    return Document(blocks_of(content), document_id, np.frombuffer(embedding, "<f4").tolist(), value_of(metadata))
