@@ -23,6 +23,13 @@ def check_count(given: object, name: str, *, least: int = 0) -> int:
     raise InvalidArgumentError(f"{name} is {shown_name(given)}; give a whole number from {least} up")
 
 
+def check_share(given: object, name: str) -> float:
+    """Return a number from 0 to 1. Raises InvalidArgumentError."""
+    if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1:
+        return float(given)
+    raise InvalidArgumentError(f"{name} is {shown_name(given)}; give a number from 0 to 1")
+
+
 def check_ttl(given: object, name: str = "ttl") -> float:
     """Return a time in seconds. Raises InvalidArgumentError for one that is not above 0 and finite."""
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < math.inf:

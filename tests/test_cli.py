@@ -103,7 +103,7 @@ def test_the_answer_is_the_context_then_what_is_in_then_the_nearest_misses(place
     text, included, missed = re.fullmatch(r"(.*?)\n(shown: .*?)\n(not shown, .*)", out, re.DOTALL).groups()  # type: ignore[union-attr]
     assert code == 0
     assert text.startswith("## documents\n[contracts/")
-    assert re.match(r"shown: \d+ items?, \d+ of 150 tokens\n", included)
+    assert re.match(r"shown: \d+ items?, \d+ of 150 tokens, confidence 0\.\d\d\n", included)
     assert rows(included)[1] == ["section", "source", "rank", "score", "tokens", "reason"]
     assert {row[-1].split(" by ")[0] for row in rows(included)[2:]} <= {"relevant", "newest"}
     assert all(f"[{row[1].replace('#L', ':')}] " in text for row in rows(included)[2:])

@@ -168,7 +168,8 @@ def test_reprs_tell_what_there_is() -> None:
     assert repr(SessionMemory.test_mode()) == "<SessionMemory 'test': 0 tokens; empty>"
     context = assembled(memory)
     held = len(context.items) - 2
-    assert repr(context) == f"<Context text: {context.used} of 300 tokens; role 1, messages 1, documents {held}>"
+    sections = f"role 1, messages 1, documents {held}; confidence {context.confidence:.2f}"
+    assert repr(context) == f"<Context text: {context.used} of 300 tokens; {sections}>"
 
 
 def test_the_repr_of_many_sections_names_the_first() -> None:
@@ -272,7 +273,7 @@ def test_long_names_and_huge_numbers_leave_room_for_the_sums() -> None:
     memory = SessionMemory.test_mode(sections=[SectionSpec("s" * 64 + "-" * 60 + "tail")])
     memory.add("s" * 64 + "-" * 60 + "tail", "text", id="i" * 256)
     lines = assembled(memory).explain().splitlines()
-    assert re.fullmatch(r"  s{27}…-{8}tail +\d+ tokens +\d+%  1 item", lines[2])
+    assert re.fullmatch(r"  s{27}…-{8}tail +\d+ tokens +\d+%  1 item", lines[3])
     huge = SessionMemory.test_mode(counter=lambda text: 10**17 * len(text))
     huge.add("documents", "text", id="i" * 256)
     assert max(map(len, assembled(huge, budget=10**20).explain().splitlines())) == 80

@@ -65,11 +65,14 @@ def counted(context: Context, counter: TokenCounter) -> int:
     return count_messages(handed_over, context.format, counter=counter)
 
 
-@given(worlds(counters=COUNTERS), queries, budgets, formats, st.integers(0, 20))
-def test_p1_what_is_handed_over_counts_what_it_says_and_fits(world, query, budget, format, reserve):
+least_confidences = st.sampled_from([0, 0, 0.3, 1])
+
+
+@given(worlds(counters=COUNTERS), queries, budgets, formats, st.integers(0, 20), least_confidences)
+def test_p1_what_is_handed_over_counts_what_it_says_and_fits(world, query, budget, format, reserve, least):
     """Counted again from scratch a context is exactly `used`, within the budget, and each section within its cap."""
     reserve = min(reserve, budget)
-    context = assembled(world, query, budget, format, reserve=reserve)
+    context = assembled(world, query, budget, format, reserve=reserve, min_confidence=least)
     if isinstance(context, WindowTooSmallError):
         assert sum(context.need.values()) > min(
             [
@@ -161,10 +164,10 @@ def test_p4_calls_and_results_come_together(world, query, budget, format):
         check_anthropic_messages(context.messages, context.system)
 
 
-@given(worlds(counters=COUNTERS), queries, budgets, formats)
-def test_p5_every_candidate_has_a_decision(world, query, budget, format):
+@given(worlds(counters=COUNTERS), queries, budgets, formats, least_confidences)
+def test_p5_every_candidate_has_a_decision(world, query, budget, format, least):
     """What is in is decided to be in, every proposed item is decided once, and any other can be asked about."""
-    context = assembled(world, query, budget, format)
+    context = assembled(world, query, budget, format, min_confidence=least)
     if isinstance(context, WindowTooSmallError):
         return
     decided = {decision.item_id: decision for decision in context.decisions}
@@ -339,10 +342,13 @@ def test_p8_appending_leaves_the_prefix_as_it_was(turns, document, format, query
         previous = prefix
 
 
-@given(worlds(), questions, queries, budgets, formats)
-def test_p8_the_query_changes_nothing_before_its_block(world, one, other, budget, format):
+@given(worlds(), questions, queries, budgets, formats, least_confidences)
+def test_p8_the_query_changes_nothing_before_its_block(world, one, other, budget, format, least):
     """Whatever is asked, the system message and the histories are the same, wherever these are cut."""
-    contexts = [assembled(world, query, budget, format) for query in (one, other or "")]
+    contexts = [
+        assembled(world, one, budget, format),
+        assembled(world, other or "", budget, format, min_confidence=least),
+    ]
     if isinstance(contexts[0], WindowTooSmallError):
         assert str(contexts[0]) == str(contexts[1])
         return

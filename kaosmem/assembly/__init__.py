@@ -9,15 +9,19 @@ build  static sections, histories, then the block of what depends on the query
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
+from kaosmem.arguments import check_share
 from kaosmem.assembly.allocation import FRAME, Need, allocate, scaled_floors, window_too_small
+from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
 from kaosmem.assembly.costs import Costs, check_required, measure
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
 from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, WindowTooSmallError
-from kaosmem.formats import Format
+from kaosmem.formats import Format, Rendered
 from kaosmem.names import shown_name
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
@@ -50,6 +54,7 @@ def assemble(
     query: str = "",
     reserve: int = 0,
     overflow: Literal["raise", "cut"] = "raise",
+    min_confidence: float = 0.0,
     decide: Callable[[str], Decision],
     sources: Mapping[str, SourceReport] | None = None,
 ) -> Context:
@@ -57,6 +62,7 @@ def assemble(
 
     specs: in order of declaration. proposals: by section name; a section without one is not shown.
     overflow: what happens to what must be shown and does not fit. decide: answers for items that were not proposed.
+    min_confidence: below it, retrieved units are left out.
     sources: what attached sources did, for the record.
     Raises WindowTooSmallError, with the sums, where what must be shown does not fit; InvalidBudgetError and
     InvalidArgumentError.
@@ -64,19 +70,62 @@ def assemble(
     window = check_budget(budget, reserve)
     if overflow not in ("raise", "cut"):
         raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
+    least = check_share(min_confidence, "min_confidence")
     shown_specs = scaled_floors([spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates])
+    pack = partial(
+        _packed, shown_specs, proposals, window=window, format=format, counter=counter, cuts=overflow == "cut"
+    )
+    packed = pack()
+    judge = cache(partial(confidence_of, query, packed.packing.items, [*proposals.values()]))
+    if least and (found := judge()) is not None and found < least:
+        packed = pack(barred=packed.packing.retrieved)
+    by_section = packed.packing.by_section
+    return Context(
+        format=format.name,
+        query=query,
+        budget=window,
+        used=packed.used,
+        frame=packed.used - sum(use.used for use in by_section.values()),
+        items=packed.packing.items,
+        by_section=by_section,
+        sources=dict(sources or {}),
+        rendered=packed.rendered,
+        _counter=counter,
+        _proposed=packed.packing.decide,
+        _others=decide,
+        _judge=judge,
+    )
+
+
+class _Packed(NamedTuple):
+    packing: Packing
+    rendered: Rendered
+    used: int
+
+
+def _packed(
+    specs: Sequence[SectionSpec],
+    proposals: Mapping[str, Proposal],
+    *,
+    window: int,
+    format: Format,  # noqa: A002
+    counter: TokenCounter,
+    cuts: bool,
+    barred: Mapping[str, frozenset[int]] = MappingProxyType({}),
+) -> _Packed:
+    """Return the proposals packed into a window, and counted as rendered.
+
+    cuts: whether required texts that do not fit are shortened. barred: as of `Packing`.
+    """
     costs = Costs(format, counter)
     room = window
 
     def pack(what: Shortened) -> Packing:
-        return Packing(shown_specs, what.proposals, window=room, costs=costs, shortened=what.ids)
+        return Packing(specs, what.proposals, window=room, costs=costs, shortened=what.ids, barred=barred)
 
     while True:
         try:
-            if overflow == "cut":
-                packing = Shortener(shown_specs, proposals, counter=counter).packed(pack)
-            else:
-                packing = pack(Shortened(proposals))
+            packing = Shortener(specs, proposals, counter=counter).packed(pack) if cuts else pack(Shortened(proposals))
         except WindowTooSmallError as error:
             if room == window or FRAME not in error.need:
                 raise
@@ -85,23 +134,9 @@ def assemble(
         rendered = format.render(packing.layout)
         used = packing.used if counter.additive and packing.adds_up else format.count(rendered, counter)
         if used <= window:
-            break
+            return _Packed(packing, rendered, used)
         # Pieces of a counter that is not additive can weigh more together: give the difference up and pack again.
         room -= used - window
-    return Context(
-        format=format.name,
-        query=query,
-        budget=window,
-        used=used,
-        frame=used - sum(use.used for use in packing.by_section.values()),
-        items=packing.items,
-        by_section=packing.by_section,
-        sources=dict(sources or {}),
-        rendered=rendered,
-        _counter=counter,
-        _proposed=packing.decide,
-        _others=decide,
-    )
 
 
 def check_budget(budget: object, reserve: object = 0) -> int:

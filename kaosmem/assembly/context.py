@@ -43,6 +43,8 @@ class Reason(StrEnum):
     """Out: a message before the place where the history is cut."""
     ORPHAN = "orphan"
     """Out: a tool result without its call, or a second one for the same call."""
+    LOW_CONFIDENCE = "low_confidence"
+    """Out: it was retrieved, and the confidence is below `min_confidence`."""
     FILTERED = "filtered"
     """Out: its metadata do not pass the filter."""
     OUTRANKED = "outranked"
@@ -185,11 +187,13 @@ class Context:
     _counter: TokenCounter = field(repr=False, compare=False)
     _proposed: Callable[[], tuple[Decision, ...]] = field(repr=False, compare=False)
     _others: Callable[[str], Decision] = field(repr=False, compare=False)
+    _judge: Callable[[], float | None] = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
         held = listed(sections, 3) or "empty"
-        return f"<Context {self.format}: {self.used:,} of {self.budget:,} tokens; {held}>"
+        judged = "" if self.confidence is None else f"; confidence {self.confidence:.2f}"
+        return f"<Context {self.format}: {self.used:,} of {self.budget:,} tokens; {held}{judged}>"
 
     def _repr_html_(self) -> str:
         from kaosmem.assembly.explanation import html
@@ -217,6 +221,15 @@ class Context:
             where = "in its text" if self.rendered.messages is None else "the first of its messages"
             raise AttributeError(f"a context in format {self.format!r} has what is static {where}, not beside it")
         return self.rendered.system
+
+    @property
+    def confidence(self) -> float | None:
+        """Return how likely the evidence for the query is in the context, 0 to 1; None for a query without terms.
+
+        It compares the words of the query with those of the shown items, whatever ranks them. It is computed when it is
+        first asked. With `min_confidence`, it is that of the context before retrieved items were left out.
+        """
+        return self._judge()
 
     def decision(self, item_id: str) -> Decision:
         """Return why any item is in or out. Raises UnknownItemError for an id that the session does not know."""

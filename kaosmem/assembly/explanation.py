@@ -27,6 +27,7 @@ def explanation(context: Context, *, misses: int) -> str:
     lines = [
         f"{context.used:,} of {context.budget:,} tokens used, {_counted(len(context.items))}, format {context.format}",
         f"query: {preview(context.query, COLUMNS - 7)}",
+        *_confidence(context),
         *_sums(context),
         *_sources(context),
     ]
@@ -52,7 +53,11 @@ def html(context: Context, *, misses: int = 10) -> str:
         ("section", "tokens", "items"),
         [*shares[:_SHOWN_SECTIONS], (FRAME, bar(context.frame, context.budget), "")],
         numbers=("items",),
-        after=[*([f"… and {hidden:,} more sections"] if hidden > 0 else []), *_sources(context)],
+        after=[
+            *([f"… and {hidden:,} more sections"] if hidden > 0 else []),
+            *_confidence(context),
+            *_sources(context),
+        ],
     )
     shown = [context.decision(item.id) for item in context.items[:_SHOWN_ITEMS]]
     rest = len(context.items) - _SHOWN_ITEMS
@@ -79,6 +84,10 @@ def _counted(items: int) -> str:
 
 def _left_out(context: Context) -> int:
     return sum(not decision.included for decision in context.decisions)
+
+
+def _confidence(context: Context) -> list[str]:
+    return [] if context.confidence is None else [f"confidence: {context.confidence:.2f}"]
 
 
 def _sums(context: Context) -> Iterable[str]:

@@ -76,6 +76,7 @@ class Share:
 
     candidates: in order of want. runs: what is shown of them, by whether it is recalled, as they are shown.
     cap: the most it may take; grant: what it is sure of.
+    barred: positions of units that may not be taken.
     twins: of items left out as duplicates, by id, the id of the one that is shown.
     elsewhere: positions of the section's units that are shown in another place.
     brought_along: positions of the units that are in since a replaced version is.
@@ -86,6 +87,7 @@ class Share:
     runs: Mapping[bool, Run]
     cap: int
     grant: int = 0
+    barred: frozenset[int] = frozenset()
     twins: dict[str, str] = field(default_factory=dict)
     elsewhere: Collection[int] = ()
     brought_along: set[int] = field(default_factory=set)
@@ -152,9 +154,13 @@ class Share:
 
     @property
     def left_out(self) -> list[Candidate]:
-        """Return the candidates that are neither in nor duplicates of what is, in order of want."""
+        """Return the candidates that may still be taken, in order of want. Duplicates of shown items may not."""
         kept = {candidate.rank for candidate in self.kept}
-        return [unit for unit in self.candidates if unit.rank not in kept and not self.is_duplicate(unit)]
+        return [
+            unit
+            for unit in self.candidates
+            if unit.rank not in kept and unit.position not in self.barred and not self.is_duplicate(unit)
+        ]
 
     def is_duplicate(self, candidate: Candidate) -> bool:
         """Return whether a candidate was left out as a duplicate."""

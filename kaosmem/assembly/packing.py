@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from types import MappingProxyType
 
 from kaosmem.assembly.allocation import FRAME, Need, allocate, by_priority, cap_of, held_by_floor, window_too_small
 from kaosmem.assembly.context import Decision, Reason, SectionUse
@@ -22,6 +23,7 @@ class Packing:
 
     specs: of the sections that propose something, in order of declaration.
     shortened: ids of items that are shortened copies.
+    barred: by section, positions of units that are left out for low confidence.
     Raises WindowTooSmallError.
     """
 
@@ -33,8 +35,9 @@ class Packing:
         window: int,
         costs: Costs,
         shortened: frozenset[str] = frozenset(),
+        barred: Mapping[str, frozenset[int]] = MappingProxyType({}),
     ) -> None:
-        self._specs, self._proposals, self._shortened = specs, proposals, shortened
+        self._specs, self._proposals, self._shortened, self._barred = specs, proposals, shortened, barred
         self._window, self._costs = window, costs
         self._cutters = {spec.name: self._cutter(spec) for spec in specs if spec.placement == "history"}
         self._shares = {spec.name: self._share(spec) for spec in specs if spec.placement != "history"}
@@ -70,7 +73,7 @@ class Packing:
         if spec.recalls:
             recalled = self._run(spec, partial(self._costs.recalled_header, spec, None), int(spec.recall * cap))
             runs = {True: recalled, False: live}
-        share = Share(spec, candidates, runs, cap)
+        share = Share(spec, candidates, runs, cap, barred=self._barred_of(spec))
         for candidate in candidates:
             if candidate.must:
                 live.take(candidate, live.cost(candidate))
@@ -149,7 +152,11 @@ class Packing:
         need = self._needs[spec.name]
         cap = need.want - need.must
         recalled = self._run(spec, partial(self._costs.recalled_header, spec, tail.left_out), cap)
-        return Share(spec, candidates, {True: recalled}, cap, elsewhere=shown) if candidates else None
+        barred = self._barred_of(spec)
+        return Share(spec, candidates, {True: recalled}, cap, elsewhere=shown, barred=barred) if candidates else None
+
+    def _barred_of(self, spec: SectionSpec) -> frozenset[int]:
+        return self._barred.get(spec.name, frozenset())
 
     def _fill_block(self) -> None:
         """Fill the block with what the static sections and the histories leave."""
@@ -261,6 +268,18 @@ class Packing:
             items += sum(len(unit.items) for unit in tail.shown)
         return SectionUse(used, items)
 
+    @property
+    def retrieved(self) -> dict[str, frozenset[int]]:
+        """The positions of the units that the query brings in or may bring in, by section.
+
+        These are recalled units, and units of a query section beside its required and `recent` ones. A section that
+        offers all that it holds, and has room for it, is shown whatever the query.
+        """
+        shares = {share.spec.name: share for share in self._placed("query")} | self._recalled
+        return {
+            name: frozenset(_retrieved(share, is_all=self._proposals[name].is_all)) for name, share in shares.items()
+        }
+
     # decide
 
     def decide(self) -> tuple[Decision, ...]:
@@ -295,6 +314,8 @@ class Packing:
                 yield candidate, Reason.MUST if candidate.must else reason
             elif share.is_duplicate(candidate):
                 yield candidate, Reason.DUPLICATE
+            elif candidate.position in share.barred:
+                yield candidate, Reason.LOW_CONFIDENCE
             elif share.spec.placement == "static" and share.runs[False].cost(candidate) <= min(cap - share.used, left):
                 yield candidate, Reason.HELD_BACK
             else:
@@ -313,6 +334,8 @@ class Packing:
                 yield candidate, Reason.MUST if candidate.must else Reason.TAIL
             elif share and share.is_duplicate(candidate):
                 yield ranked[position], Reason.DUPLICATE
+            elif share and position in share.barred:
+                yield ranked[position], Reason.LOW_CONFIDENCE
             else:
                 yield ranked.get(position, candidate), Reason.RECALLED if position in recalled else Reason.BEFORE_TAIL
 
@@ -327,3 +350,13 @@ def _tail_entries(tail: Tail) -> Iterator[HistoryEntry]:
         yield Mark(tail.left_out)
     for unit in tail.units:
         yield from entries_of(unit)
+
+
+def _retrieved(share: Share, *, is_all: bool) -> Iterator[int]:
+    """Yield the positions of the units of a share that the query brings in or may bring in."""
+    live = sorted((unit.position for unit in share.candidates if not unit.recalled), reverse=True)
+    is_whole = is_all and all(unit.recalled for unit in share.left_out)
+    stays = live if is_whole else live[: share.spec.recent]
+    for unit in share.candidates:
+        if unit.recalled or not (unit.must or unit.position in stays):
+            yield unit.position

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 import kaosmem
+from kaosmem.arguments import check_share
 from kaosmem.assembly import Context, check_budget
 from kaosmem.cli.benchmark import measured, named_assemblers, print_report
 from kaosmem.cli.progress import Phases
@@ -114,6 +115,9 @@ def assemble(
     ranker: Annotated[
         RankerName, typer.Option(help="The ranker; dense also compares meaning and needs the extra dense.")
     ] = RankerName.LINEAR,
+    min_confidence: Annotated[
+        float, typer.Option(metavar="SHARE", help="Show no passage if the confidence is lower than this, 0 to 1.")
+    ] = 0.0,
     all_skipped: Annotated[bool, typer.Option("--skipped", help="List every skipped file with its reason.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -125,6 +129,7 @@ def assemble(
     """
     tokens = check_budget(_whole_number(budget))
     check_text(query, "query")
+    check_share(min_confidence, "min_confidence")
 
     async def answer() -> tuple[SessionMemory, IngestReport, Context]:
         with Phases() as phases:
@@ -138,7 +143,9 @@ def assemble(
                 phases.begin("indexing")
                 await memory.prepare(progress=phases.indexing)
                 phases.begin("ranking and packing")
-                context = await memory.assemble_context(query, budget=tokens, format=format.value)
+                context = await memory.assemble_context(
+                    query, budget=tokens, format=format.value, min_confidence=min_confidence
+                )
                 phases.begin("closing")
             return memory, report, context
 

@@ -60,7 +60,8 @@ def print_context(context: Context) -> None:
         write(json.dumps(handed_over, ensure_ascii=False, indent=2) + "\n")
     included = [context.decision(item.id) for item in context.items]
     items = f"{len(included):,} item{'' if len(included) == 1 else 's'}"
-    title = f"shown: {items}, {context.used:,} of {context.budget:,} tokens"
+    judged = "" if context.confidence is None else f", confidence {context.confidence:.2f}"
+    title = f"shown: {items}, {context.used:,} of {context.budget:,} tokens{judged}"
     write_table(title, _DECISION_COLUMNS, map(_decision_row, included))
     if missed := context.nearest_misses():
         write_table("not shown, nearest first", _DECISION_COLUMNS, map(_decision_row, missed))
@@ -73,6 +74,7 @@ def context_json(context: Context) -> dict[str, Any]:
         "query": context.query,
         "used": context.used,
         "budget": context.budget,
+        "confidence": context.confidence,
         "items": [_item_json(item) for item in context.items],
         "decisions": [_decision_json(decision) for decision in context.decisions],
     }

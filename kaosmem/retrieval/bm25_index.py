@@ -114,6 +114,12 @@ class BM25Index:
         slots = found.contenders(limit) if among is None else self._slots_of(among)
         return best(self._slots.ordinals[slots], found.at(slots), limit)
 
+    def frequencies(self, terms: Iterable[str]) -> dict[str, int] | None:
+        """Return the number of entries with each term; None with another analysis than ours."""
+        if self._analyze is not analyze:
+            return None
+        return {term: self._postings.frequency(term) if term in self._postings else 0 for term in terms}
+
     def scores(self, query: str) -> dict[int, float]:
         """Return the score of every entry by ordinal, not rounded; `idf="okapi"` may give negative ones."""
         slots = self._slots.in_order()

@@ -58,6 +58,15 @@ class Index(Protocol):
         ...
 
 
+@runtime_checkable
+class CountingIndex(Index, Protocol):
+    """An index that knows how many entries have a term."""
+
+    def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
+        """Return the number of entries with each term of `analyze`; None if the index analyses otherwise."""
+        ...
+
+
 TokensOf = Callable[[list[int]], Sequence[int]]
 """Asks for the tokens that entries have now, by their ordinals."""
 

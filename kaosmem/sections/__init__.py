@@ -4,7 +4,7 @@ from kaosmem.sections.archive import Archive, Archived, check_time
 from kaosmem.sections.lazy_index import IndexDump, Moment, StoredIndex
 from kaosmem.sections.lineage import Forgotten, derived_from
 from kaosmem.sections.past import EvictedItem, read_evicted
-from kaosmem.sections.proposal import Candidate, Proposal
+from kaosmem.sections.proposal import Candidate, Proposal, Stock
 from kaosmem.sections.section import Section
 from kaosmem.sections.sources import AttachedSection, ForgettingSource, NamedSource, Source, renamed
 from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, SectionSpecs, check_specs
@@ -29,6 +29,7 @@ __all__ = [
     "SectionSpec",
     "SectionSpecs",
     "Source",
+    "Stock",
     "StoredIndex",
     "Substitution",
     "check_specs",

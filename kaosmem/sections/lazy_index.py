@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, islice
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kaosmem.retrieval.dates import day_of
-from kaosmem.retrieval.ranker import StorableRanker
+from kaosmem.retrieval.ranker import CountingIndex, StorableRanker
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.past import EvictedItem
 from kaosmem.types import decoded
@@ -158,6 +158,11 @@ class LazyIndex:
         for first, last in periods:
             meant |= (first.toordinal() <= days) & (days <= last.toordinal())
         return set(np.flatnonzero(meant).tolist())
+
+    def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
+        """Return the number of items with each term; None if the index does not count them."""
+        index = self.synced()
+        return index.frequencies(terms) if isinstance(index, CountingIndex) else None
 
     @property
     def behind(self) -> int:

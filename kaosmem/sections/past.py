@@ -76,13 +76,14 @@ class Past:
     """Evicted units, each under the ordinal of its first item.
 
     texts: of items that only files hold, those that were read for a proposal.
+    used: tokens of all items.
     unloaded: how many more archive files hold, of which nothing is known to recall them by.
     returned: ordinals of what came back, though files may say that it was evicted.
     ended: when items stopped to hold, by ordinal: those that another superseded.
     """
 
     def __init__(self) -> None:
-        self.unloaded = 0
+        self.used = self.unloaded = 0
         self.returned: set[int] = set()
         self.texts: dict[EvictedItem, Item] = {}
         self._items: dict[int, Item | EvictedItem] = {}
@@ -144,6 +145,7 @@ class Past:
         self._lasts.sort()
 
     def _enter(self, items: Mapping[int, Item | EvictedItem]) -> None:
+        self.used += sum(item.tokens for ordinal, item in items.items() if ordinal not in self._items)
         self._items.update(items)
         for ordinal, item in items.items():
             if item.key is not None:
@@ -179,7 +181,7 @@ class Past:
         for first, unit in gone.items():
             self._members.pop(first, None)
             for ordinal in unit:
-                del self._items[ordinal]
+                self.used -= self._items.pop(ordinal).tokens
                 self._firsts.pop(ordinal, None)
                 if (key := self._keys.pop(ordinal, None)) is not None:
                     self._by_key[key].remove(ordinal)
@@ -259,3 +261,4 @@ class Past:
         for ordinal, item in self._items.items():
             if isinstance(item, Item):
                 self._items[ordinal] = replace(item, tokens=count(item))
+        self.used = sum(item.tokens for item in self._items.values())

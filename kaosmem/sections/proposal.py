@@ -52,12 +52,26 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Stock:
+    """All items that a section could propose, evicted ones included.
+
+    items, tokens: how many there are. frequencies: number of items with each term of the query, if its index knows.
+    """
+
+    items: int
+    tokens: int
+    frequencies: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """What a source would like to be shown.
 
     candidates: in order of want. earlier: of a history, what may be recalled, in order of worth.
     total, taken: tokens and items that the section has ever taken; without a total a history is cut by the positions of
     its units, and their offsets mean nothing. evicted: items that it holds no more, and may recall.
+    stock: all that it could propose; None if it does not know.
+    is_all: whether it proposes all its live items whatever the query: they are few, or it does not rank.
     signals: what made up the score of the candidate at a position, by name; nothing where the ranker does not say.
     unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
     error: the name of the type of what went wrong, where it is less than it should be.
@@ -68,6 +82,8 @@ class Proposal:
     total: int | None = 0
     taken: int = 0
     evicted: int = 0
+    stock: Stock | None = None
+    is_all: bool = False
     signals: Callable[[int], Mapping[str, float]] = field(default=lambda _: {}, repr=False, compare=False)
     unread: tuple[EvictedItem, ...] = ()
     error: str = ""
@@ -81,12 +97,11 @@ class Proposal:
         """
         listed = list(ranked)
         positions = _positions([item for item, _ in listed])
-        return cls(
-            tuple(
-                Candidate((item,), position, 0, False, False, False, place, score, item.tokens)
-                for place, (position, (item, score)) in enumerate(zip(positions, listed, strict=True), 1)
-            )
+        candidates = tuple(
+            Candidate((item,), position, 0, False, False, False, place, score, item.tokens)
+            for place, (position, (item, score)) in enumerate(zip(positions, listed, strict=True), 1)
         )
+        return cls(candidates, is_all=all(score is None for _, score in listed))
 
     def with_versions(self, versions: Mapping[str, Sequence[Version[Item]]], question: PastQuestion | None) -> Proposal:
         """Return the proposal with the versions that a question asks for, as a section proposes its own.

@@ -7,13 +7,13 @@ from itertools import chain, islice
 
 from kaosmem.duplicates import Told
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval import Query
+from kaosmem.retrieval import Query, analyze
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.periods import find
-from kaosmem.sections.proposal import Candidate, Proposal
+from kaosmem.sections.proposal import Candidate, Proposal, Stock
 from kaosmem.sections.recall import recallable
 from kaosmem.sections.required import Required
 from kaosmem.sections.scores import Scores, unit_scores
@@ -175,8 +175,17 @@ class Proposer:
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
         candidates = versions.labelled(self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores))
-        evicted = len(self._held.past)
-        return Proposal(candidates, (), self._held.total, self._held.taken, evicted, signals=scores.signals)
+        live = sum(len(unit.items) for unit in candidates if not unit.recalled)
+        return Proposal(
+            candidates,
+            (),
+            self._held.total,
+            self._held.taken,
+            len(self._held.past),
+            self._stock(query if is_ranked else None),
+            is_all=live == len(self._held) <= self._spec.retrieval_threshold,
+            signals=scores.signals,
+        )
 
     def passing(self, wanted: MetadataFilter | None) -> set[int] | None:
         """Return the ordinals of the items that pass a filter; None where it does not narrow the section.
@@ -205,11 +214,12 @@ class Proposer:
             if weight > cap:
                 break
             near.add(first)
-        scores, versions = Scores(), ShownVersions(self._held, query.past, {})
+        scores, stock = Scores(), self._stock(None)
+        versions = ShownVersions(self._held, query.past, {})
         earlier: dict[int, None] = {}
         shown = sum(len(self._held.units.members(first)) for first in near)
         if self._spec.recall and shown < len(self._held) + len(self._held.past):
-            scores = self._scores(query, cap)
+            scores, stock = self._scores(query, cap), self._stock(query)
             versions = ShownVersions(self._held, query.past, scores)
             room = int(self._spec.recall * cap)
             left: float = 2 * room
@@ -232,8 +242,15 @@ class Proposer:
             self._held.total,
             self._held.taken,
             len(self._held.past),
-            scores.signals,
+            stock,
+            signals=scores.signals,
         )
+
+    def _stock(self, query: Query | None) -> Stock:
+        """Return all that the section could propose. query: one that was just ranked by, so that the index is there."""
+        held, past = self._held, self._held.past
+        frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
+        return Stock(len(held) + len(past), held.used + past.used, frequencies)
 
     def _is_orphan(self, first: int) -> bool:
         past = self._held.past

@@ -651,6 +651,7 @@ class SessionMemory:
         sections: Iterable[str] | None = None,
         filter: Filter | None = None,  # noqa: A002
         overflow: Literal["raise", "cut"] = "raise",
+        min_confidence: float = 0.0,
     ) -> Context:
         """Pack the most valuable content into `budget - reserve` tokens, counted exactly in the format.
 
@@ -665,6 +666,9 @@ class SessionMemory:
             placement `query` in which any item has one of the fields; pinned items are filtered, too.
         overflow: if the required items do not fit, "raise" an error, or "cut" their longest texts in the middle. A
             system message is never cut. `fetch` returns the whole text.
+        min_confidence: 0 to 1. If the confidence of the context is lower, everything that was retrieved is left out.
+            Required, pinned and `recent` items stay, and so do sections of at most `retrieval_threshold` items that
+            fit whole.
         Raises InvalidBudgetError, InvalidFilterError, InvalidArgumentError, UnknownFormatError and UnknownSectionError;
         WindowTooSmallError if the required items do not fit; SourceUnavailableError if a required source fails.
 
@@ -696,6 +700,7 @@ class SessionMemory:
             counter=self.counter,
             query=query,
             overflow=overflow,
+            min_confidence=min_confidence,
             decide=lambda item_id: self._roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
             sources=reports,
         )

@@ -1,0 +1,117 @@
+"""How likely the evidence for a query is in a context, told by the words of both.
+
+Four figures are weighed. They need no scores, so they mean the same with every ranker:
+
+covered   share of the query's terms that the shown items have; a rare term counts more
+at_once   largest such share that one shown item has
+pairs     share of the query's pairs of neighbouring terms that stand side by side in a shown item
+shown     logarithm of the share of all tokens that is shown
+
+One more match, or one more shown item, never lowers a figure. A higher figure never lowers the confidence.
+`benchmarks/calibrate_confidence.py` learns the weights in `confidence.json` and measures them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+
+from kaosmem.formats.labels import source_label
+from kaosmem.retrieval.analysis import analyze
+from kaosmem.retrieval.dates import without_periods
+from kaosmem.sections import Proposal, Stock
+from kaosmem.types import Item
+
+BIAS = "bias"
+
+
+def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposal]) -> float | None:
+    """Return how likely the evidence for a query is among the shown items, 0 to 1. It is 0 for no items.
+
+    proposals: all that could be shown.
+    Returns None for a query without terms: an empty one, or stop words alone.
+    """
+    if (found := figures(query, items, stock_of(query, proposals))) is None:
+        return None
+    if found["shown"] == -math.inf:
+        return 0.0
+    weights = default_weights()
+    logit = weights[BIAS] + sum(weights[name] * value for name, value in found.items())
+    return round(1 / (1 + math.exp(-logit)), 4)
+
+
+def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float] | None:
+    """Return the figures of a query and the shown items by name; None for a query without terms.
+
+    An item with the query's terms and no others is left out: it is the question, not its evidence.
+    """
+    asked = terms_of(query)
+    rarity, pairs = _rarity(asked, stock), {pair for pair in pairwise(asked) if pair[0] != pair[1]}
+    if not rarity:
+        return None
+    covered: set[str] = set()
+    side_by_side: set[tuple[str, str]] = set()
+    at_once, shown = 0.0, 0
+    for item in items:
+        said = analyze(item.text)
+        if said == asked:
+            continue
+        shown += item.tokens
+        own = rarity.keys() & {*said}
+        if len(own) > 1:
+            side_by_side |= pairs.intersection(pairwise(said))
+        own |= rarity.keys() & {*analyze(f"{item.shown_role} {source_label(item)}")}
+        covered |= own
+        at_once = max(at_once, math.fsum(rarity[term] for term in own))
+    share = math.fsum(rarity[term] for term in covered)
+    return {
+        "covered": share,
+        "at_once": at_once,
+        "pairs": len(side_by_side) / len(pairs) if pairs else share,
+        "shown": math.log(shown / max(shown, stock.tokens)) if shown else -math.inf,
+    }
+
+
+def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
+    """Return all that several sources could propose.
+
+    If an index does not count the items that have a term, or if there is none, the items that are offered are counted.
+    """
+    asked, items, tokens = terms_of(query), 0, 0
+    frequencies: Counter[str] = Counter()
+    for proposal in proposals:
+        offered = [item for unit in (*proposal.candidates, *proposal.earlier) for item in unit.items]
+        stock = proposal.stock or Stock(len(offered), sum(item.tokens for item in offered))
+        items, tokens = items + stock.items, tokens + stock.tokens
+        if stock.frequencies is not None:
+            frequencies.update(stock.frequencies)
+        else:
+            frequencies.update(term for item in offered for term in {*asked} & {*analyze(item.text)})
+    return Stock(items, tokens, frequencies)
+
+
+def terms_of(query: str) -> list[str]:
+    """Return the terms of a query, without the words for its periods: they filter items by their day."""
+    return analyze(without_periods(query))
+
+
+def _rarity(terms: Iterable[str], stock: Stock) -> dict[str, float]:
+    """Return how much each term counts, 1 in all: its idf, as BM25 has it."""
+    known = stock.frequencies or {}
+    counts = {term: min(known.get(term, 0), stock.items) for term in terms}
+    idf = {term: math.log1p((stock.items - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
+    total = math.fsum(idf.values())
+    return {term: each / total for term, each in idf.items()}
+
+
+@cache
+def default_weights() -> Mapping[str, float]:
+    """Return the weights that come with kaosmem, of each figure and of BIAS."""
+    text = files("kaosmem.assembly").joinpath("confidence.json").read_text(encoding="utf-8")
+    weights: dict[str, float] = json.loads(text)
+    return weights

@@ -1,0 +1,310 @@
+"""The confidence of a context, and `min_confidence`, which leaves out what was retrieved for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import calibrate_confidence
+from benchmarks.corpus import text_item
+from kaosmem import (
+    BM25Ranker,
+    Context,
+    GraphRanker,
+    InvalidArgumentError,
+    Item,
+    LinearRanker,
+    RankBM25Ranker,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    WindowTooSmallError,
+)
+from kaosmem.assembly.confidence import BIAS, confidence_of, default_weights, terms_of
+from kaosmem.sections import Proposal, Stock
+from tests.worlds import WORDS, World, budgets, formats, queries, texts, worlds
+
+QUESTION = "What does the tenant of room 17 pay?"
+STRANGE = "Which wine goes with oysters?"
+CLAUSES = [f"The tenant of room {n} pays {50 + n} euros on the first of the month." for n in range(100)]
+
+
+def lease(**sections: object) -> SessionMemory:
+    """Return a session with a hundred clauses, a finding and a short history."""
+    memory = SessionMemory.test_mode(**sections)  # type: ignore[arg-type]
+    memory.add("role", "You are a careful clerk.")
+    memory.add_many("documents", CLAUSES)
+    memory.add("findings", "Ann manages the house.")
+    memory.add("messages", "Good morning.")
+    return memory
+
+
+def assembled(memory: SessionMemory, query: str | None, *, budget: int = 300, least: float = 0.0) -> Context:
+    return asyncio.run(memory.assemble_context(query, budget=budget, min_confidence=least))
+
+
+def items_of(said: Iterable[str]) -> list[Item]:
+    return [replace(text_item(text), id=f"i{place}", tokens=9) for place, text in enumerate(said)]
+
+
+def test_an_answerable_question_has_more_confidence_than_a_strange_one() -> None:
+    """The words of the question are in the window, or they are not."""
+    memory = lease()
+    likely, unlikely = (assembled(memory, query).confidence for query in (QUESTION, STRANGE))
+    assert likely is not None
+    assert unlikely is not None
+    assert likely > 0.8
+    assert unlikely < 0.25
+
+
+def test_without_confidence_nothing_retrieved_is_shown() -> None:
+    """Required items and a section that is shown whole stay; everything retrieved is out, with its own reason."""
+    memory = lease()
+    pinned = memory.add("documents", "The house is in Oslo.", pinned=True)
+    before, context = (assembled(memory, STRANGE, least=least) for least in (0, 0.5))
+    assert len(before.items) > 10
+    assert [item.text for item in context.items] == [
+        "You are a careful clerk.",
+        "Good morning.",
+        "Ann manages the house.",
+        pinned.text,
+    ]
+    out = {decision.reason for decision in context.decisions if not decision.included}
+    assert out == {Reason.LOW_CONFIDENCE}
+    assert context.confidence == before.confidence
+    assert "low_confidence" in context.explain()
+    assert f"confidence: {context.confidence:.2f}" in context.explain()
+    assert assembled(memory, QUESTION, least=0.5).text == assembled(memory, QUESTION).text
+
+
+def test_recent_items_stay_without_confidence() -> None:
+    """A section's newest `recent` items are shown whatever the query."""
+    memory = lease(sections=[SectionSpec("role", placement="static"), SectionSpec("documents", recent=2),
+                             SectionSpec("findings"), SectionSpec("messages", placement="history")])  # fmt: skip
+    shown = [item.text for item in assembled(memory, STRANGE, least=0.5).items if item.section == "documents"]
+    assert shown == CLAUSES[-2:]
+
+
+def test_earlier_messages_are_not_recalled_without_confidence() -> None:
+    """The tail of a history stays as it is, and no evicted or earlier message is added to it."""
+    memory = SessionMemory.test_mode()
+    for clause in CLAUSES:
+        memory.add("messages", clause)
+    memory.add("messages", STRANGE)
+    before, context = (assembled(memory, "tenant of a castle in Spain with wine", least=least) for least in (0, 0.99))
+    reasons = {decision.item_id: decision.reason for decision in before.decisions}
+    assert Reason.RECALLED in reasons.values()
+    tail = [item.id for item in before.items if reasons[item.id] is not Reason.RECALLED]
+    assert [item.id for item in context.items] == tail
+
+
+class Listing:
+    """A source that shows clauses, with scores or whatever the query."""
+
+    def __init__(self, name: str, scores: Iterable[float | None]) -> None:
+        self.spec = SectionSpec(name)
+        self._ranked = [
+            (replace(text_item(text), id=f"{name}-{place}", section=name, tokens=20), score)
+            for place, (text, score) in enumerate(zip(CLAUSES, scores, strict=False))
+        ]
+
+    async def propose(self, query: object, *, cap: int, wanted: object = None) -> Proposal:
+        return Proposal.of(self._ranked)
+
+    async def get(self, item_id: str) -> Item | None:
+        return None
+
+
+def test_a_source_that_does_not_rank_is_shown_without_confidence() -> None:
+    """The tasks of a board stay, the findings of a search go."""
+    board, search = Listing("board", [None] * 5), Listing("search", [3.0, 2.0, 1.0])
+    memory = SessionMemory.test_mode(sources=[board, search])
+    context = assembled(memory, STRANGE, least=0.9)
+    assert {name: use.items for name, use in context.by_section.items() if use.items} == {"board": 5}
+
+
+@given(worlds(), queries, budgets, formats, st.sampled_from([0.2, 0.5, 1.0]))
+def test_little_confidence_takes_out_what_was_retrieved_and_nothing_else(
+    world: World, query: str | None, budget: int, format: str, least: float
+) -> None:
+    """With enough confidence, or none that can be told, nothing changes; else what stays was there before."""
+
+    def assemble(least: float) -> Context | None:
+        try:
+            return asyncio.run(world.memory.assemble_context(query, budget=budget, format=format, min_confidence=least))
+        except WindowTooSmallError:
+            return None
+
+    before, context = assemble(0), assemble(least)
+    if before is None or context is None:
+        assert before is context
+        return
+    assert context.confidence == before.confidence
+    assert context.confidence is None or 0 <= context.confidence <= 1
+    if context.confidence is None or context.confidence >= least:
+        assert context.rendered == before.rendered
+        return
+    assert Reason.RECALLED not in {decision.reason for decision in context.decisions}
+    reasons = {decision.item_id: decision.reason for decision in before.decisions}
+    for decision in context.decisions:
+        stays = Reason.MUST, Reason.TAIL, Reason.SHORTENED
+        assert (decision.reason in stays) == (reasons[decision.item_id] in stays)
+        spec = world.memory[decision.section].spec
+        if decision.included and spec.placement == "query" and decision.reason is not Reason.MUST:
+            held = list(world.memory[decision.section])
+            assert len(held) <= spec.retrieval_threshold or decision.item_id in recent(held, spec.recent)
+
+
+def recent(held: list[Item], count: int) -> Collection[str]:
+    """Return the ids of items that may belong to the newest units; a unit here has three items at the most."""
+    return {item.id for item in held[len(held) - 3 * count :]} if count else ()
+
+
+def confidence_in(items: Iterable[Item], query: str, frequencies: list[int]) -> float:
+    stock = Stock(1_000, 10_000, dict(zip(terms_of(query), frequencies, strict=False)))
+    found = confidence_of(query, items, [Proposal((), stock=stock)])
+    assert found is not None
+    return found
+
+
+asked = st.lists(st.sampled_from(WORDS[:12]), min_size=1, max_size=6).map(" ".join)
+counts = st.lists(st.integers(0, 1_000), min_size=6, max_size=6)
+
+
+@given(asked, counts, st.lists(texts, max_size=8), texts)
+def test_one_more_item_never_lowers_the_confidence(query: str, known: list[int], said: list[str], more: str) -> None:
+    """Whatever it says, and in any order."""
+    items = items_of([*said, more])
+    found = confidence_in(items, query, known)
+    assert 0 <= confidence_in(items[:-1], query, known) <= found == confidence_in(reversed(items), query, known) <= 1
+
+
+@given(asked, counts, st.lists(texts, min_size=1, max_size=8), st.data())
+def test_one_more_match_never_lowers_the_confidence(
+    query: str, known: list[int], said: list[str], data: st.DataObject
+) -> None:
+    """An item that has another term of the query beside what it had is never worth less."""
+    place = data.draw(st.integers(0, len(said) - 1))
+    term = data.draw(st.sampled_from(query.split()))
+    better = [*said[:place], f"{said[place]} moreover {term} nevertheless", *said[place + 1 :]]
+    found = [confidence_in(items_of(each), query, known) for each in (said, better)]
+    assert found == sorted(found)
+
+
+def test_no_figure_can_lower_the_confidence() -> None:
+    """All weights but the bias are 0 or above."""
+    assert all(weight >= 0 for name, weight in default_weights().items() if name != BIAS)
+
+
+class Reversed:
+    """A ranker whose scores say the opposite of what they should."""
+
+    name = "reversed"
+
+    def index(self) -> ReversedIndex:
+        return ReversedIndex()
+
+
+class ReversedIndex:
+    def __init__(self) -> None:
+        self._ordinals: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._ordinals)
+
+    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
+        self._ordinals += [ordinal for ordinal, _ in entries]
+
+    def update(self, ordinal: int, item: Item) -> None: ...
+
+    def remove(self, ordinal: int) -> None:
+        self._ordinals.remove(ordinal)
+
+    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+        return [(ordinal, 1e9 + ordinal) for ordinal in sorted(self._ordinals, reverse=True)][:limit]
+
+
+@pytest.mark.parametrize("ranker", [LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), Reversed()])
+def test_the_confidence_depends_on_what_is_shown_and_not_on_scores(ranker: object) -> None:
+    """It is high if the clause is shown, and low if a ranker of one's own shows others, however it scores them."""
+    context = assembled(lease(ranker=ranker), QUESTION)
+    is_found = CLAUSES[17] in {item.text for item in context.items}
+    assert is_found == (not isinstance(ranker, Reversed))
+    assert context.confidence is not None
+    assert (context.confidence > 0.85) == is_found
+    assert (context.confidence < 0.7) == (not is_found)
+
+
+def test_a_rare_word_that_is_missing_counts_more_than_common_ones() -> None:
+    """All findings are about the user, and none of them is about a bicycle."""
+    memory = SessionMemory.test_mode()
+    memory.add_many("findings", [f"The user likes the colour {n} of the painting." for n in range(60)])
+    bicycle, colour = (assembled(memory, f"Which {each} does the user like?") for each in ("bicycle", "colour"))
+    assert bicycle.confidence is not None
+    assert colour.confidence is not None
+    assert bicycle.confidence < colour.confidence - 0.2
+
+
+def test_words_for_a_period_are_not_looked_for() -> None:
+    """They filter items by their day, so no item needs to have them."""
+    memory = lease()
+    plain, dated = (assembled(memory, query).confidence for query in ("tenant room 17", "tenant room 17 last week"))
+    assert plain == dated
+
+
+def test_a_question_without_terms_has_no_confidence() -> None:
+    """Stop words ask for nothing; neither does no question. Then nothing is left out."""
+    memory = lease()
+    for query in ("", "What is it?", "?!"):
+        context = assembled(memory, query, least=1)
+        assert context.confidence is None
+        assert len(context.items) > 10
+        assert "confidence" not in context.explain() + repr(context)
+
+
+def test_nothing_shown_gives_no_confidence_at_all() -> None:
+    """The confidence of an empty session is 0, and the question is no evidence for itself."""
+    memory = SessionMemory.test_mode()
+    assert assembled(memory, QUESTION).confidence == 0
+    memory.add("messages", QUESTION)
+    context = assembled(memory, None)
+    assert [item.text for item in context.items] == [QUESTION]
+    assert context.confidence == 0
+    memory.add_many("documents", CLAUSES)
+
+
+@pytest.mark.parametrize("least", [-0.1, 1.1, float("nan"), True, "high", None])
+def test_a_confidence_is_a_number_from_0_to_1(least: object) -> None:
+    """Anything else is refused by name."""
+    with pytest.raises(InvalidArgumentError, match=r"min_confidence is .*; give a number from 0 to 1"):
+        assembled(lease(), QUESTION, least=least)  # type: ignore[arg-type]
+
+
+def test_the_benchmark_learns_weights_and_measures_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each data set; weights that prefer a context in which the words of the question stand."""
+    for name, noun in (("leases", "tenant"), ("farms", "farmer"), ("ships", "sailor")):
+        folder = tmp_path / name
+        folder.mkdir()
+        items = [{"id": f"{n}", "text": f"The {noun} of {name} {n} pays {n + 50} euros."} for n in range(300)]
+        questions = [
+            {"id": f"q{n}", "query": f"What does the {noun} of {name} {n} pay?", "evidence_ids": [f"{n}"]}
+            for n in range(12)
+        ]
+        for kind, lines in (("items", items), ("questions", questions)):
+            (folder / f"a.{kind}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    saved = tmp_path / "confidence.json"
+    calibrate_confidence.main(["--data", str(tmp_path), "--save", str(saved), "--every", "3"])
+    learned = json.loads(saved.read_text())
+    assert learned.keys() == default_weights().keys()
+    assert all(weight >= 0 for name, weight in learned.items() if name != BIAS)
+    table = capsys.readouterr().out
+    assert [line.split()[0] for line in table.splitlines()[1:5]] == ["farms", "leases", "ships", "mean"]
+    mean = dict(zip(table.splitlines()[0].split()[2:], table.splitlines()[4].split()[1:], strict=False))
+    assert float(mean["foreign"]) > 0.9
