@@ -115,6 +115,29 @@ def test_cost_of_signals(capsys: pytest.CaptureFixture[str], runner: asyncio.Run
 
 
 @pytest.mark.timed
+def test_cost_of_confidence(capsys: pytest.CaptureFixture[str], runner: asyncio.Runner) -> None:
+    """The confidence is computed when it is asked, and costs at most a fifth of the turn at 10,000 items."""
+    with capsys.disabled():
+        print(f"\n{'items':>9}{'turn, ms':>11}{'confidence, ms':>17}{'share':>9}")
+        for n in (1_000, 10_000):
+            spec = SectionSpec("documents", eviction="none", retrieval_threshold=0)
+            memory = SessionMemory.test_mode(sections=(spec,))
+            memory.add_many("documents", seeded_texts(n))
+            turn, asked = [], []
+            for text, query in zip(seeded_texts(TURNS, seed=2), seeded_queries(TURNS, seed=2), strict=True):
+                start = time.process_time()
+                memory.add("documents", text)
+                context = runner.run(memory.assemble_context(query, budget=BUDGET))
+                between = time.process_time()
+                assert context.confidence is not None
+                turn.append(between - start)
+                asked.append(time.process_time() - between)
+            whole, part = 1_000 * median(turn), 1_000 * median(asked)
+            print(f"{n:>9,}{whole:>11.2f}{part:>17.3f}{part / whole:>9.1%}")
+            assert n < 10_000 or part < 0.2 * whole
+
+
+@pytest.mark.timed
 def test_cost_of_a_turn(capsys: pytest.CaptureFixture[str], runner: asyncio.Runner) -> None:
     """A turn is never slower than one that rebuilds, 300 times faster at 10,000 items, 1,500 times at 100,000."""
     with capsys.disabled():

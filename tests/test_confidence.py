@@ -80,7 +80,7 @@ def test_without_confidence_nothing_retrieved_is_shown() -> None:
     assert out == {Reason.LOW_CONFIDENCE}
     assert context.confidence == before.confidence
     assert "low_confidence" in context.explain()
-    assert f"confidence: {context.confidence:.2f}" in context.explain()
+    assert all(f"confidence: {context.confidence:.2f}" in each for each in (context.explain(), context._repr_html_()))
     assert assembled(memory, QUESTION, least=0.5).text == assembled(memory, QUESTION).text
 
 
@@ -266,7 +266,7 @@ def test_a_question_without_terms_has_no_confidence() -> None:
         context = assembled(memory, query, least=1)
         assert context.confidence is None
         assert len(context.items) > 10
-        assert "confidence" not in context.explain() + repr(context)
+        assert "confidence" not in context.explain() + context._repr_html_()
 
 
 def test_nothing_shown_gives_no_confidence_at_all() -> None:

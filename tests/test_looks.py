@@ -168,8 +168,7 @@ def test_reprs_tell_what_there_is() -> None:
     assert repr(SessionMemory.test_mode()) == "<SessionMemory 'test': 0 tokens; empty>"
     context = assembled(memory)
     held = len(context.items) - 2
-    sections = f"role 1, messages 1, documents {held}; confidence {context.confidence:.2f}"
-    assert repr(context) == f"<Context text: {context.used} of 300 tokens; {sections}>"
+    assert repr(context) == f"<Context text: {context.used} of 300 tokens; role 1, messages 1, documents {held}>"
 
 
 def test_the_repr_of_many_sections_names_the_first() -> None:

@@ -54,7 +54,7 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
     rarity, pairs = _rarity(asked, stock), {pair for pair in pairwise(asked) if pair[0] != pair[1]}
     if not rarity:
         return None
-    covered: set[str] = set()
+    terms, covered = {*asked}, set[str]()
     side_by_side: set[tuple[str, str]] = set()
     at_once, shown = 0.0, 0
     for item in items:
@@ -62,10 +62,10 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
         if said == asked:
             continue
         shown += item.tokens
-        own = rarity.keys() & {*said}
+        own = terms.intersection(said)
         if len(own) > 1:
             side_by_side |= pairs.intersection(pairwise(said))
-        own |= rarity.keys() & {*analyze(f"{item.shown_role} {source_label(item)}")}
+        own.update(terms.intersection(analyze(f"{item.shown_role} {source_label(item)}")))
         covered |= own
         at_once = max(at_once, math.fsum(rarity[term] for term in own))
     share = math.fsum(rarity[term] for term in covered)
@@ -82,7 +82,7 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
 
     If an index does not count the items that have a term, or if there is none, the items that are offered are counted.
     """
-    asked, items, tokens = terms_of(query), 0, 0
+    terms, items, tokens = {*terms_of(query)}, 0, 0
     frequencies: Counter[str] = Counter()
     for proposal in proposals:
         offered = [item for unit in (*proposal.candidates, *proposal.earlier) for item in unit.items]
@@ -91,7 +91,7 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
         if stock.frequencies is not None:
             frequencies.update(stock.frequencies)
         else:
-            frequencies.update(term for item in offered for term in {*asked} & {*analyze(item.text)})
+            frequencies.update(term for item in offered for term in terms.intersection(analyze(item.text)))
     return Stock(items, tokens, frequencies)
 
 

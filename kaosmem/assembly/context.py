@@ -192,8 +192,7 @@ class Context:
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
         held = listed(sections, 3) or "empty"
-        judged = "" if self.confidence is None else f"; confidence {self.confidence:.2f}"
-        return f"<Context {self.format}: {self.used:,} of {self.budget:,} tokens; {held}{judged}>"
+        return f"<Context {self.format}: {self.used:,} of {self.budget:,} tokens; {held}>"
 
     def _repr_html_(self) -> str:
         from kaosmem.assembly.explanation import html
