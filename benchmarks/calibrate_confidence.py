@@ -9,7 +9,7 @@ as is     The confidence should be the share of its evidence that is shown.
 removed   A filter hides its evidence. The confidence should be 0.
 foreign   A question on another corpus is asked in its place. The confidence should be 0.
 
-All data sets count the same. In each, 8 of 10 questions are as they are, 1 is removed and 1 is foreign. Questions that
+All data sets count the same. In each, 7 of 10 questions are as they are, 1 is removed and 2 are foreign. Questions that
 the data set calls unanswerable, and those of the category `adversarial`, are measured and not learned from.
 
 The table leaves each data set out in turn. `error` is the expected calibration error: the mean difference between the
@@ -41,7 +41,7 @@ from kaosmem.sections import Stock
 
 FIGURES = "covered", "at_once", "pairs", "shown"
 NOTHING = {"covered": 0.0, "at_once": 0.0, "pairs": 0.0, "shown": -15.0}
-COUNTS = {"as is": 0.8, "removed": 0.1, "foreign": 0.1, "given": 0.0}
+COUNTS = {"as is": 0.7, "removed": 0.1, "foreign": 0.2, "given": 0.0}
 BINS, RIDGE = 10, 1e-3
 SECTION = SessionAssembler().spec.name
 
