@@ -7,11 +7,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidContentError, InvalidNameError
 from kaosmem.names import MAX_ID_CHARS, check_item_id, shown, shown_name
-from kaosmem.types import JSONValue, check_metadata, check_text, json_text
+from kaosmem.types import Interval, JSONValue, check_metadata, check_text, json_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ARROW = re.compile(r"-(?=\[)|\](?=->)")
@@ -90,7 +91,8 @@ class Relationship:
     """A relation from one entity to another.
 
     source, target: ids of entities. type: the relation, such as `supplies`.
-    properties: further facts about it, as JSON holds them. They are stored, and not shown.
+    properties: further facts about it, as JSON holds them. `valid_from` and `valid_until` say in ISO 8601 when it began
+        and ceased to hold. The line shows these two, and none of the others.
     id: identifies it. The default follows from source, type and target, so that these three identify it. Give ids to
         relationships that have all three in common, such as two jobs at one company.
     Ids and types are 1 to 256 characters without control characters.
@@ -98,8 +100,11 @@ class Relationship:
 
     >>> Relationship("acme", "beta", "supplies", "since 2019").line("Acme", "Beta Ltd")
     'Acme -[supplies]-> Beta Ltd: since 2019'
-    >>> Relationship("acme", "beta", "supplies").id
-    '["acme","supplies","beta"]'
+    >>> job = Relationship("ann", "acme", "works at", properties={"valid_from": "2019-05-01"})
+    >>> job.line("Ann", "Acme")
+    'Ann -[works at]-> Acme (since 1 May 2019)'
+    >>> job.id
+    '["ann","works at","acme"]'
     """
 
     source: str
@@ -141,9 +146,15 @@ class Relationship:
             del stored["id"]
         return {"relationship": stored}
 
+    @property
+    def validity(self) -> Interval:
+        """Return the interval in which it holds. An end that the properties do not say, or not as a time, is None."""
+        return Interval(_time_of(self.properties.get("valid_from")), _time_of(self.properties.get("valid_until")))
+
     def line(self, source: str, target: str) -> str:
         """Return it as one line between the labels of its ends: `Acme -[supplies]-> Beta Ltd: since 2019`."""
-        return _described(f"{source} -[{one_line(self.type)}]-> {target}", self.description)
+        interval = f" ({self.validity.text})" if self.validity.text else ""
+        return _described(f"{source} -[{one_line(self.type)}]-> {target}{interval}", self.description)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +226,13 @@ def _check_id(given: object, what: str) -> None:
         f"{what} {shown_name(given)} is not valid: use 1 to {MAX_ID_CHARS} characters without control characters "
         "or lone surrogates, not only white space"
     )
+
+
+def _time_of(stated: JSONValue) -> datetime | None:
+    try:
+        return datetime.fromisoformat(stated) if isinstance(stated, str) else None
+    except ValueError:
+        return None
 
 
 def _keep_properties(part: Part) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 from kaosmem.adapters.store_source import StoreSource, passing, proposed
@@ -31,6 +32,8 @@ _ENTITY, _RELATIONSHIP = "entity:", "relationship:"
 class GraphSource(StoreSource):
     """Entities and relationships as lines, ranked like those of a session's own graph.
 
+    A relationship with `valid_from` or `valid_until` among its properties shows its interval. `as_of` of
+    `assemble_context` walks along the relationships that held then, and shows these alone.
     A store cannot be asked for the meaning of a name. So the source must know the entities that a query may name:
     `entities`, which are stored already, and those that `add` stores.
     depth: hops from a named entity to the furthest.
@@ -67,6 +70,8 @@ class GraphSource(StoreSource):
         """Return the neighbourhood of the entities that the query names, nearest and best first."""
         named = self._mentions.entities_in(query.text)[:MAX_NAMED]
         parts = await asyncio.gather(*(self._store.get_neighbors(each, depth=self._depth) for each in named))
+        if query.as_of is not None:
+            parts = [_as_of(part, query.as_of) for part in parts]
         items = [*{item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)}.values()]
         index = self._ranker.index()
         index.add(enumerate(items))
@@ -122,6 +127,20 @@ class GraphSource(StoreSource):
                 for each in relationships
             ),
         ]
+
+
+def _as_of(part: SubGraph, time: datetime) -> SubGraph:
+    """Return what of a neighbourhood is connected to its first entity by relationships that held at a time."""
+    if not part.entities:
+        return part
+    from networkx import Graph, node_connected_component
+
+    held = [each for each in part.relationships if each.validity.covers(time)]
+    graph = Graph((each.source, each.target) for each in held)
+    graph.add_node(part.entities[0].id)
+    reached = node_connected_component(graph, part.entities[0].id)
+    entities = tuple(entity for entity in part.entities if entity.id in reached)
+    return SubGraph(entities, tuple(each for each in held if each.source in reached))
 
 
 class _Place(NamedTuple):

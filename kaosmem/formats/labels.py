@@ -25,12 +25,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kaosmem.formats.delimiters import PROVIDERS_ROLES, speaker_name
 from kaosmem.memos import register_memo
-from kaosmem.types import Trust
+from kaosmem.types import Trust, day_text
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from kaosmem.types import Item
+    from kaosmem.types import Interval, Item
 
 Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
 """The day that a label shows: of the item's `timestamp`, else of its `created_at` if that is chosen, or none."""
@@ -49,10 +47,6 @@ _MAX_LABEL_CHARS = 200
 # The first of these in an item's metadata is its place in the source; its lines follow.
 _PLACES = (("page", " p. {}"), ("slide", " slide {}"), ("sheet", " {}"), ("cell", " cell {}"), ("heading", " § {}"))
 _MAX_PLACE_CHARS = 60
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +109,17 @@ class LabelStyle:
 
     def _day(self, item: Item) -> str:
         if item.interval is not None:
-            return self._interval(*item.interval)
+            return self._interval(item.interval)
         when = None if self.dates == "none" else item.timestamp
         if when is None and self.dates == "created_at":
             when = item.created_at
-        return _date(when) if when else ""
+        return day_text(when) if when else ""
 
-    def _interval(self, start: datetime | None, end: datetime | None) -> str:
+    def _interval(self, interval: Interval) -> str:
         """Return the words for the interval of a version: `until 1 June 2024`, or `since 1 June 2024`."""
-        if self.dates == "none":
-            return "replaced" if end else "current"
-        if end is None:
-            return f"since {_date(start)}" if start else "current"
-        return f"{_date(start)} until {_date(end)}" if start else f"until {_date(end)}"
+        if self.dates == "none" and interval.end:
+            return "replaced"
+        return "current" if self.dates == "none" else interval.text or "current"
 
 
 def source_label(item: Item) -> str:
@@ -139,10 +131,6 @@ def source_label(item: Item) -> str:
 def role_label(role: str) -> str:
     """Return the label of a role alone: `[user] `."""
     return f"{_bracketed(role, '', '')} "
-
-
-def _date(when: datetime) -> str:
-    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
 
 
 @lru_cache(maxsize=4_096)

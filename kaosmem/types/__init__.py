@@ -27,7 +27,7 @@ from kaosmem.types.json_values import (
 )
 from kaosmem.types.messages import ChatMessage
 from kaosmem.types.trust import Trust, trust_of
-from kaosmem.types.versions import Interval, Version, aware, in_order, known_by
+from kaosmem.types.versions import Interval, Version, aware, day_text, in_order, known_by
 
 __all__ = [
     "MAX_INTEGER",
@@ -56,6 +56,7 @@ __all__ = [
     "check_text",
     "content_json",
     "content_text",
+    "day_text",
     "decoded",
     "in_order",
     "is_integer",

@@ -10,6 +10,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
 
 class Interval(NamedTuple):
     """The interval of a version that its label shows. None: the label does not name this end.
@@ -19,6 +24,25 @@ class Interval(NamedTuple):
 
     start: datetime | None = None
     end: datetime | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the interval in words, "" for one without ends.
+
+        >>> Interval(datetime(2023, 3, 1), datetime(2024, 6, 1)).text
+        '1 March 2023 until 1 June 2024'
+        >>> Interval(datetime(2024, 6, 1)).text
+        'since 1 June 2024'
+        """
+        if self.end is None:
+            return f"since {day_text(self.start)}" if self.start else ""
+        until = f"until {day_text(self.end)}"
+        return f"{day_text(self.start)} {until}" if self.start else until
+
+    def covers(self, time: datetime) -> bool:
+        """Return whether a time is in the interval. An end that is None is open."""
+        has_begun = self.start is None or aware(self.start) <= time
+        return has_begun and (self.end is None or time < aware(self.end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +125,11 @@ def known_by(versions: Sequence[Version[T]], time: datetime) -> list[Version[T]]
         ends = [end for end in (successor, stated) if end is not None]
         told.append(replace(version, valid_until=min(ends, default=None)))
     return told
+
+
+def day_text(time: datetime) -> str:
+    """Return the day of a time in words: `1 June 2024`."""
+    return f"{time.day} {_MONTHS[time.month - 1]} {time.year}"
 
 
 def aware(time: datetime) -> datetime:

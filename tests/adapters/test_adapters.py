@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kaosmem
 from kaosmem import (
@@ -24,6 +28,7 @@ from kaosmem import (
     InMemoryTaskStore,
     NamedSource,
     Reason,
+    Relationship,
     SectionSpec,
     SessionMemory,
     Source,
@@ -253,6 +258,68 @@ async def test_relationships_of_the_same_ends_are_told_apart(stores: Stores, mem
     ):
         with pytest.raises(UnknownItemError):
             await memory.fetch(f"relations/relationship:{unknown}")
+
+
+def link(source: str, target: str, begin: str | None = None, end: str | None = None) -> Relationship:
+    stated = {name: value for name, value in (("valid_from", begin), ("valid_until", end)) if value}
+    return Relationship(source, target, "moved to", properties=stated, id=f"{source}-{target}-{begin}-{end}")
+
+
+async def test_relationships_show_when_they_held(stores: Stores, memory: SessionMemory) -> None:
+    """Several hops each show their interval, in the words of versions; a question as of a time walks those of then."""
+    graph = GraphSource(stores.graph)
+    names = [Entity(each, each.title()) for each in ("ann", "oslo", "acme", "bergen", "rome")]
+    links = [
+        link("ann", "oslo", "2019-05-01", "2021-06-01"),
+        link("oslo", "acme", None, "2020-01-01T10:00:00+02:00"),
+        link("ann", "bergen", "2021-06-01"),
+        link("bergen", "rome"),
+    ]
+    await graph.add(names, links)
+    lines = await shown(memory, graph, "Where is Ann?")
+    expected = ["(1 May 2019 until 1 June 2021)", "(until 1 January 2020)", "(since 1 June 2021)", ""]
+    ends = [("Ann", "Oslo"), ("Oslo", "Acme"), ("Ann", "Bergen"), ("Bergen", "Rome")]
+    for (one, other), interval in zip(ends, expected, strict=True):
+        assert f"{one} -[moved to]-> {other} {interval}".strip() in lines
+    for time, reached in (
+        ("2019-06-01", "ann oslo acme"),
+        ("2020-06-01", "ann oslo"),
+        ("2022-01-01", "ann bergen rome"),
+    ):
+        query = Query("Where is Ann?", as_of=datetime.fromisoformat(f"{time}T00:00:00+00:00"))
+        proposal = await graph.propose(query, cap=1_000)
+        items = [unit.items[0] for unit in proposal.candidates]
+        entities = {item.text.lower() for item in items if "entity" in item.metadata}
+        assert entities == {*reached.split()}
+        assert len(items) == 2 * len(entities) - 1
+
+
+_years = st.none() | st.integers(2000, 2009).map(str)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"), _years, _years), max_size=12),
+    st.integers(2000, 2009),
+)
+def test_a_walk_as_of_a_time_is_the_walk_of_then(
+    links: list[tuple[str, str, str | None, str | None]], year: int
+) -> None:
+    """It shows what a store would show that held the relationships of that time alone."""
+    dated = [link(a, b, begin and f"{begin}-01-01", end and f"{end}-01-01") for a, b, begin, end in links]
+    then = [
+        each
+        for each, (*_, begin, end) in zip(dated, links, strict=True)
+        if (begin is None or int(begin) <= year) and (end is None or year < int(end))
+    ]
+    query = Query("a", as_of=datetime(year, 1, 1, tzinfo=UTC))
+
+    async def texts(relationships: list[Relationship]) -> set[str]:
+        graph = GraphSource(Stores.new().graph, depth=9)
+        await graph.add([Entity("a")], relationships)
+        proposal = await graph.propose(query, cap=10_000)
+        return {unit.items[0].text for unit in proposal.candidates}
+
+    assert asyncio.run(texts(dated)) == asyncio.run(texts(then))
 
 
 async def test_a_board_shows_what_is_open_first(stores: Stores, memory: SessionMemory) -> None:
