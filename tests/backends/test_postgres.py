@@ -17,11 +17,12 @@ from kaosmem.backends.postgres import (
     PgVectorStore,
     PostgresDatabase,
     PostgresHistoryProvider,
+    PostgresLongTermMemory,
     PostgresShortTermMemory,
 )
 from kaosmem.backends.postgres.conditions import condition
 from kaosmem.errors import InvalidTransitionError, NotOpenedError, UnsupportedVersionError
-from kaosmem.testing import HistoryContract, ShortTermContract, TaskContract, VectorContract
+from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract, TaskContract, VectorContract
 from kaosmem.testing.filter_cases import FILTERS, METADATA
 from tests.servers import postgres_server
 
@@ -32,7 +33,7 @@ INJECTIONS = (
     "%",
     "_",
     "a\\' OR 1=1 --",
-    "$1",
+    "a $1",
     "%s",
     "a' UNION SELECT message FROM messages --",
     "set_config('kaosmem.tenant', 'one', false)",
@@ -84,6 +85,11 @@ class TestPostgresTasks(OnPostgres, TaskContract):
     kind = PgTaskStore
 
 
+class TestPostgresLongTerm(OnPostgres, LongTermContract):
+    def over(self, database: PostgresDatabase) -> PostgresLongTermMemory:
+        return PostgresLongTermMemory(database, clock=self.clock)
+
+
 class TestPgVectors(OnPostgres, VectorContract):
     kind = PgVectorStore
 
@@ -107,17 +113,33 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> No
         await history.append("a", ChatMessage("user", "secret"), session_id="s", run_id="r")
         await state.set_state("s", {"plan": "secret"})
         await tasks.create_task_list("c", "a", [Task("t", "secret")])
+        facts, their_facts = PostgresLongTermMemory(one), PostgresLongTermMemory(other)
+        fact_id = await facts.save("a", "a secret", key="k")
+        vectors, their_vectors = PgVectorStore(one), PgVectorStore(other)
+        await vectors.add([Document("secret", "d", embedding=(1.0, 0.0), metadata={"k": "secret"})])
         for name in ("a", "s", "c", *INJECTIONS):
             assert await their_history.get_messages(name, name) == []
             assert await their_history.count_messages("a", "s") == 0
             assert await their_state.get_state(name) == {}
             assert await their_tasks.get_task_list(name, name) is None
+            assert await their_facts.search("a", f"secret {name}", superseded=True) == []
+            assert await their_facts.versions("a", "k") == []
+            assert await their_facts.get("a", fact_id) is None
+            assert await their_vectors.search((1.0, 0.0), filter={name: "secret"}) == []
+            assert await their_vectors.search((1.0, 0.0), filter={"$or": [{"k": name}, {name: {"$gt": name}}]}) == []
+            assert await their_vectors.get(["d", name]) == []
+            await their_facts.delete("a", fact_id)
+            await their_facts.clear("a")
+            await their_vectors.delete(["d", name])
+            await their_vectors.delete_collection("default")
             await their_history.clear(name, "s")
             await their_history.clear_run("a", "s", name)
             await their_state.clear(name)
             await their_tasks.settle_conversation(name)
         assert [message.content for message in await history.get_messages("a", "s")] == ["secret"]
         assert await state.get_state("s") == {"plan": "secret"}
+        assert [fact.content for fact in await facts.search("a", "secret")] == ["a secret"]
+        assert [document.id for document in await vectors.get(["d"])] == ["d"]
         assert (await tasks.get_task_list("c", "a")).tasks[0].status == "planned"  # type: ignore[union-attr]
 
 

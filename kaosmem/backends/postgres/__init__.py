@@ -1,9 +1,17 @@
 """Stores in PostgreSQL."""
 
 from kaosmem.backends.postgres.database import PostgresDatabase
+from kaosmem.backends.postgres.facts import PostgresLongTermMemory
 from kaosmem.backends.postgres.history import PostgresHistoryProvider
 from kaosmem.backends.postgres.state import PostgresShortTermMemory
 from kaosmem.backends.postgres.tasks import PgTaskStore
 from kaosmem.backends.postgres.vectors import PgVectorStore
 
-__all__ = ["PgTaskStore", "PgVectorStore", "PostgresDatabase", "PostgresHistoryProvider", "PostgresShortTermMemory"]
+__all__ = [
+    "PgTaskStore",
+    "PgVectorStore",
+    "PostgresDatabase",
+    "PostgresHistoryProvider",
+    "PostgresLongTermMemory",
+    "PostgresShortTermMemory",
+]

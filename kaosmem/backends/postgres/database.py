@@ -161,6 +161,7 @@ class PostgresDatabase:
         limit = f"{round(self._timeout_s * 1_000)}ms"
         settings = {
             "search_path": f'"{self.schema}", public',
+            "timezone": "UTC",
             "kaosmem.tenant": self._tenant,
             "statement_timeout": limit,
             "lock_timeout": limit,

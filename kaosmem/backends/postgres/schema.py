@@ -53,6 +53,19 @@ _DOCUMENTS = (
         direction public.vector NOT NULL, PRIMARY KEY (collection, id)
     )""",
 )
+_FACTS = (
+    # `terms` are the words of the content, each as a number, as often as it occurs.
+    f"""CREATE TABLE facts (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, agent text COLLATE "C" NOT NULL,
+        namespace text COLLATE "C" NOT NULL, id text NOT NULL, key text COLLATE "C" NOT NULL, content bytea NOT NULL,
+        metadata text NOT NULL, valid_from timestamptz NOT NULL, valid_until timestamptz,
+        known_from timestamptz NOT NULL, expiry double precision, terms bigint[] NOT NULL, length bigint NOT NULL,
+        analysis integer NOT NULL, UNIQUE (tenant, agent, namespace, id)
+    )""",
+    "CREATE INDEX facts_by_key ON facts (tenant, agent, namespace, key, valid_from)",
+    "CREATE INDEX facts_that_expire ON facts (tenant, expiry) WHERE expiry IS NOT NULL",
+    "CREATE INDEX facts_by_term ON facts USING gin (terms)",
+)
 
 
 def _of_tenants(*tables: str) -> tuple[str, ...]:
@@ -73,6 +86,7 @@ def _of_tenants(*tables: str) -> tuple[str, ...]:
 
 MIGRATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
     "tables": ((*_HISTORIES, *_STATES, *_BOARDS, *_of_tenants("threads", "messages", "states", "boards", "tasks")),),
+    "facts": ((*_FACTS, *_of_tenants("facts")),),
     "vectors": ((*_DOCUMENTS, *_of_tenants("collections", "documents")),),
 }
 """The statements of each version, by part. A part is made when a store first needs it: `vectors` needs an extension.

@@ -1,0 +1,193 @@
+"""Facts in PostgreSQL, with an index of their words."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kaosmem.arguments import Clock, check_clock
+from kaosmem.backends.postgres.database import PostgresDatabase, lock
+from kaosmem.backends.rows import value_of
+from kaosmem.retrieval.analysis import ANALYSIS, analyze
+from kaosmem.retrieval.bm25 import BM25Ranker
+from kaosmem.stores.expiry import utc_now
+from kaosmem.stores.memory import BaseLongTermMemory, Memory, NewFact, Shelf, fact_time, unknown_fact
+from kaosmem.types import MAX_INTEGER, Version, json_text
+
+if TYPE_CHECKING:
+    from kaosmem.backends.postgres.database import Cursor
+
+T = TypeVar("T")
+
+_FIELDS = "content, id, metadata, key"
+_SHELF = "tenant = %s AND agent = %s AND namespace = %s"
+_LIVE = "(expiry IS NULL OR expiry > %s)"
+_BM25 = BM25Ranker()
+
+
+class PostgresLongTermMemory(BaseLongTermMemory):
+    """A LongTermMemory in PostgreSQL. It ranks facts as an InMemoryLongTermMemory does, by BM25.
+
+    A GIN index finds the facts that share a word with the query. Their words, and not the server's dictionaries,
+    decide: texts in all languages are split as in sessions.
+    clock: returns times with a zone.
+    """
+
+    def __init__(self, database: PostgresDatabase, *, clock: Clock | None = None) -> None:
+        self._database, self._clock = database, utc_now if clock is None else check_clock(clock)
+
+    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
+        def save(cursor: Cursor) -> str:
+            place = self._database.tenant, *shelf
+            lock(cursor, "facts", *place)
+            saved_at = self._clock().astimezone(UTC)
+            cursor.execute("DELETE FROM facts WHERE tenant = %s AND expiry <= %s", (place[0], saved_at.timestamp()))
+            key = new.key if of is None else _key_of(cursor, place, of)
+            cursor.execute(f"SELECT max(valid_from) FROM facts WHERE {_SHELF} AND key = %s", (*place, key))
+            (latest,) = cursor.fetchone() or (None,)
+            fact = new._replace(key=key).saved(secrets.token_hex(16), saved_at, latest)
+            expiry = None if new.ttl is None else saved_at.timestamp() + new.ttl
+            _insert(cursor, place, fact, saved_at, expiry)
+            return fact.id
+
+        return await self._run(save)
+
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+        def search(cursor: Cursor) -> list[Memory]:
+            place, now = (self._database.tenant, *shelf), self._clock().timestamp()
+            _index_anew(cursor, place)
+            rows = _ranked(cursor, place, now, query, min(limit, MAX_INTEGER), superseded=superseded)
+            return [_memory(*fields, score=score) for score, *fields in rows]
+
+        return await self._run(search)
+
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
+        def versions(cursor: Cursor) -> list[Version[Memory]]:
+            cursor.execute(
+                f"SELECT valid_from, valid_until, known_from, {_FIELDS} FROM facts "
+                f"WHERE {_SHELF} AND key = %s AND {_LIVE} ORDER BY valid_from, seq",
+                (self._database.tenant, *shelf, key, self._clock().timestamp()),
+            )
+            return [Version(_memory(*fields), begins, ends, known) for begins, ends, known, *fields in cursor]
+
+        return await self._run(versions)
+
+    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
+        def get(cursor: Cursor) -> Memory | None:
+            cursor.execute(
+                f"SELECT {_FIELDS} FROM facts WHERE {_SHELF} AND id = %s AND {_LIVE}",
+                (self._database.tenant, *shelf, memory_id, self._clock().timestamp()),
+            )
+            row = cursor.fetchone()
+            return _memory(*row) if row else None
+
+        return await self._run(get)
+
+    async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
+        def delete(cursor: Cursor) -> None:
+            only, values = ("", ()) if memory_id is None else (" AND id = %s", (memory_id,))
+            cursor.execute(f"DELETE FROM facts WHERE {_SHELF}{only}", (self._database.tenant, *shelf, *values))
+
+        await self._run(delete)
+
+    async def _run(self, work: Callable[[Cursor], T]) -> T:
+        return await self._database.run(work, part="facts")
+
+
+def _key_of(cursor: Cursor, place: tuple[str, ...], memory_id: str) -> str:
+    """Return the key of a fact. Raises UnknownItemError."""
+    cursor.execute(f"SELECT key FROM facts WHERE {_SHELF} AND id = %s", (*place, memory_id))
+    if (row := cursor.fetchone()) is None:
+        raise unknown_fact(memory_id, place[-1])
+    return str(row[0])
+
+
+def _insert(cursor: Cursor, place: tuple[str, ...], fact: Memory, saved_at: datetime, expiry: float | None) -> None:
+    """Store a fact among the versions of its key: it ends those that began before, and the next one ends it."""
+    begins = fact_time(fact.metadata) or saved_at
+    of_key = f"{_SHELF} AND key = %s AND valid_from"
+    cursor.execute(
+        f"UPDATE facts SET valid_until = %s WHERE {of_key} <= %s AND (valid_until IS NULL OR valid_until > %s)",
+        (begins, *place, fact.key, begins, begins),
+    )
+    cursor.execute(f"SELECT min(valid_from) FROM facts WHERE {of_key} > %s", (*place, fact.key, begins))
+    (ends,) = cursor.fetchone() or (None,)
+    terms = _terms(fact.content)
+    cursor.execute(
+        "INSERT INTO facts (tenant, agent, namespace, id, key, content, metadata, valid_from, valid_until, known_from, "
+        "expiry, terms, length, analysis) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            *place,
+            *(fact.id, fact.key, fact.content.encode(), json_text(fact.metadata)),
+            *(begins, ends, saved_at, expiry, terms, len(terms), ANALYSIS),
+        ),
+    )
+
+
+def _index_anew(cursor: Cursor, place: tuple[str, ...]) -> None:
+    """Split the texts of a shelf again that an older version of kaosmem has split."""
+    cursor.execute(f"SELECT seq, content FROM facts WHERE {_SHELF} AND analysis < %s", (*place, ANALYSIS))
+    outdated = cursor.fetchall()
+    for seq, content in outdated:
+        terms = _terms(content.decode())
+        cursor.execute(
+            "UPDATE facts SET terms = %s, length = %s, analysis = %s WHERE seq = %s", (terms, len(terms), ANALYSIS, seq)
+        )
+
+
+def _ranked(
+    cursor: Cursor, place: tuple[str, ...], now: float, query: str, limit: int, *, superseded: bool
+) -> Iterable[tuple[Any, ...]]:
+    """Return scores and fields of the best facts: BM25 over the facts of the shelf, as BM25Index."""
+    there = f"{_SHELF} AND {_LIVE}"
+    cursor.execute(f"SELECT count(*), coalesce(sum(length), 0)::bigint FROM facts WHERE {there}", (*place, now))
+    facts, length = cursor.fetchone() or (0, 0)
+    asked = Counter(_terms(query))
+    if not facts or not asked:
+        return []
+    weights = {}
+    for term, count in asked.items():
+        cursor.execute(f"SELECT count(*) FROM facts WHERE {there} AND terms @> %s::bigint[]", (*place, now, [term]))
+        (having,) = cursor.fetchone() or (0,)
+        weights[term] = count * (_BM25.k1 + 1) * math.log1p((facts - having + 0.5) / (having + 0.5))
+    cursor.execute(
+        f"""
+        SELECT round(sum(weight * n / (n + %s + %s * length))::numeric, 9)::float8 AS score, {_FIELDS}
+        FROM facts
+        CROSS JOIN LATERAL (SELECT word, count(*) AS n FROM unnest(terms) AS word GROUP BY word) AS counted
+        JOIN unnest(%s::bigint[], %s::float8[]) AS asked (term, weight) ON term = word
+        WHERE {there} AND terms && %s::bigint[] AND (%s OR valid_until IS NULL)
+        GROUP BY seq ORDER BY score DESC, seq DESC LIMIT %s
+        """,
+        (
+            _BM25.k1 * (1 - _BM25.b),
+            _BM25.k1 * _BM25.b * facts / max(length, 1),
+            list(weights),
+            list(weights.values()),
+            *(*place, now),
+            list(weights),
+            superseded,
+            limit,
+        ),
+    )
+    return cursor.fetchall()
+
+
+def _terms(text: str) -> list[int]:
+    """Return the terms of a text, each as a number of 64 bits: terms of any length fit into the index."""
+    hashed = {}
+    terms = analyze(text)
+    for term in terms:
+        if term not in hashed:
+            digest = blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            hashed[term] = int.from_bytes(digest, "big", signed=True)
+    return [hashed[term] for term in terms]
+
+
+def _memory(content: bytes, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> Memory:
+    return Memory(content.decode(), score, memory_id, value_of(metadata), key)
