@@ -105,6 +105,32 @@ def test_a_section_names_the_source_that_the_one_before_it_ended_with() -> None:
     assert assembled(memory).text == "## documents\n[a.md] x\n## notes\n[a.md] y\n"
 
 
+@pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
+@pytest.mark.parametrize("evicted", [False, True])
+def test_recalled_messages_name_speaker_and_day(format: str, evicted: bool) -> None:
+    """Earlier messages in the block stand under their source and day, a line for each speaker."""
+    spec = SectionSpec(
+        "messages", 900 if evicted else None, placement="history", recall=0.5, low_water=0.3, retrieval_threshold=5
+    )
+    memory = SessionMemory.test_mode(sections=[spec])
+    said = {"source": "session_5", "timestamp": "2023-05-08T13:56:00"}
+    memory.add("messages", "The vault code of the Zurich office is 4711.", role="Emi", metadata=said)
+    memory.add("messages", "Is the vault code of the Bern office 12?", role="user", metadata=said)
+    memory.add("messages", "The vault code of Basel is 13.", role="assistant", metadata={"timestamp": "2023-06-08"})
+    for number in range(60):
+        memory.add("messages", f"On day {number} we talked about weather and wine.", role=("Emi", "Kate")[number % 2])
+    memory.add("messages", "What are the vault codes?", role="user")
+    context = asyncio.run(memory.assemble_context(budget=400, format=format))
+    block = context.text if format == "text" else str(context.messages[-1]["content"][0]["text"])
+    assert (
+        "[session_5, 8 May 2023]\n"
+        "Emi: The vault code of the Zurich office is 4711.\n"
+        "user: Is the vault code of the Bern office 12?\n"
+        "[8 June 2023]\n"
+        "assistant: The vault code of Basel is 13.\n"
+    ) in block
+
+
 def test_recalled_messages_name_a_source_once() -> None:
     """Earlier messages stand in the block, and are labelled like all that does."""
     spec = SectionSpec("messages", placement="history", eviction="none", recall=0.5, low_water=0.3)
