@@ -150,11 +150,15 @@ def _ranked(
     asked = Counter(_terms(query))
     if not facts or not asked:
         return []
-    weights = {}
-    for term, count in asked.items():
-        cursor.execute(f"SELECT count(*) FROM facts WHERE {there} AND terms @> %s::bigint[]", (*place, now, [term]))
-        (having,) = cursor.fetchone() or (0,)
-        weights[term] = count * (_BM25.k1 + 1) * math.log1p((facts - having + 0.5) / (having + 0.5))
+    cursor.execute(
+        f"SELECT term, (SELECT count(*) FROM facts WHERE {there} AND terms @> ARRAY[term]) "
+        "FROM unnest(%s::bigint[]) AS term",
+        (*place, now, list(asked)),
+    )
+    weights = {
+        term: asked[term] * (_BM25.k1 + 1) * math.log1p((facts - having + 0.5) / (having + 0.5))
+        for term, having in cursor
+    }
     cursor.execute(
         f"""
         SELECT round(sum(weight * n / (n + %s + %s * length))::numeric, 9)::float8 AS score, {_FIELDS}
