@@ -70,7 +70,11 @@ class SqliteDatabase:
         return f"{type(self).__name__}({shown_location(self.path)})"
 
     async def __aenter__(self) -> SqliteDatabase:
-        await self.read(lambda connection: None)
+        try:
+            await self.read(lambda connection: None)
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
