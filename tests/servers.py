@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -26,6 +27,14 @@ from urllib.request import urlopen
 import pytest
 
 _STARTS_WITHIN_S = 60
+
+
+def example(server: str) -> tuple[str, str]:
+    """Return the example of docs/stores-that-last.md that needs a server, and the output below it."""
+    page = (Path(__file__).parent.parent / "docs" / "stores-that-last.md").read_text()
+    marked = rf"<!-- example with a server: {server} -->\n```python\n(.*?)```\n\n```\n(.*?)```"
+    ((text, printed),) = re.findall(marked, page, re.DOTALL)
+    return text, printed
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
@@ -24,7 +25,8 @@ from kaosmem.backends.postgres.conditions import condition
 from kaosmem.errors import InvalidTransitionError, NotOpenedError, UnsupportedVersionError
 from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract, TaskContract, VectorContract
 from kaosmem.testing.filter_cases import FILTERS, METADATA
-from tests.servers import postgres_server
+from tests.console import Console
+from tests.servers import example, postgres_server
 
 INJECTIONS = (
     "' OR 1=1 --",
@@ -305,3 +307,14 @@ async def test_the_server_tests_conditions(postgres: str) -> None:
                 assert sent >= set(passing.split()), given
             else:
                 assert sent == set(passing.split()), given
+
+
+def test_the_example_of_the_docs_runs(
+    postgres: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the URL of this server it prints the text below it."""
+    monkeypatch.setattr(sys, "displayhook", lambda _: None)
+    text, printed = example("postgres")
+    with Console() as console:
+        console.run(text.replace("postgresql://app@db/agents", postgres))
+    assert capsys.readouterr().out == printed

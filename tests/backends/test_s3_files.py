@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from urllib.error import HTTPError
@@ -15,7 +16,8 @@ from kaosmem.backends import S3FileStore
 from kaosmem.errors import InvalidContentError
 from kaosmem.testing import BlobContract
 from kaosmem.testing.store_contract import Clock
-from tests.servers import S3, s3_server
+from tests.console import Console
+from tests.servers import S3, example, s3_server
 
 _TEXT = "text/plain"
 _tenants = count(1)
@@ -162,3 +164,17 @@ async def test_a_media_type_that_no_header_can_hold_is_refused(s3: S3) -> None:
         await store.upload("a", b"1", content_type="text/größe\n")
     with pytest.raises(UnknownBlobError):
         await store.download("a")
+
+
+def test_the_example_of_the_docs_runs(
+    s3: S3, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With keys and endpoint in the environment it prints the text below it."""
+    settings = {"ENDPOINT": s3.url, "ACCESS_KEY_ID": s3.key, "SECRET_ACCESS_KEY": s3.secret, "REGION": "us-east-1"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setattr(sys, "displayhook", lambda _: None)
+    text, printed = example("s3")
+    with Console() as console:
+        console.run(text.replace("agent-files", "blobs"))
+    assert capsys.readouterr().out == printed
