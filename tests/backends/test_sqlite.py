@@ -84,10 +84,9 @@ async def test_a_damaged_database_is_named(tmp_path: Path) -> None:
     half = len(data) // 2
     data[half:] = random.Random(1).randbytes(len(data) - half)
     path.write_bytes(data)
-    async with SqliteDatabase(path) as database:
-        history = SqliteHistoryProvider(database)
-        with pytest.raises(CorruptionError, match="restore"):
-            await history.get_messages("a", session_id="s")
+    with pytest.raises(CorruptionError, match="restore"):
+        async with SqliteDatabase(path) as database:
+            await SqliteHistoryProvider(database).get_messages("a", session_id="s")
 
 
 async def test_places_that_cannot_hold_a_database_are_refused(tmp_path: Path) -> None:
