@@ -93,15 +93,17 @@ class FactSource(StoreSource):
     async def _versions(self, key: str) -> list[Version[Item]]:
         """Return the versions of a fact as items, each created when it was saved."""
         versions = await self._store.versions(self._agent_id, key, namespace=self._namespace)
+        named = key if len(versions) > 1 else None
         return [
-            Version(self._fact(each.item, each.known_from), each.valid_from, each.valid_until, each.known_from)
+            Version(self._fact(each.item, each.known_from, named), each.valid_from, each.valid_until, each.known_from)
             for each in versions
         ]
 
-    def _fact(self, memory: Memory, saved_at: datetime | None = None) -> Item:
+    def _fact(self, memory: Memory, saved_at: datetime | None = None, key: str | None = None) -> Item:
+        """Return a fact as an item, with its key if it has versions or the key is not just its id."""
         created_at = saved_at or fact_time(memory.metadata)
         item = self._item(memory.id, memory.content, metadata=memory.metadata, created_at=created_at)
-        return item if memory.key == memory.id else replace(item, key=memory.key)
+        return replace(item, key=key or (memory.key if memory.key != memory.id else None))
 
 
 class StateSource(StoreSource):
