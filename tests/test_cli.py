@@ -113,6 +113,19 @@ def test_the_answer_is_the_context_then_what_is_in_then_the_nearest_misses(place
     assert err.splitlines()[1] == "skipped 1, an image: picture.png"
 
 
+def test_without_confidence_no_passage_is_printed(place: Path, command: Command) -> None:
+    """With --min-confidence; the confidence is part of the answer, and a share above 1 is an error of one line."""
+    args = "assemble", "docs", "-q", "Which wine goes with oysters?", "--json"
+    shown, none = (json.loads(command(*args, "--min-confidence", least).out) for least in (0, 0.5))
+    assert shown["items"]
+    assert none["items"] == []
+    assert shown["confidence"] == none["confidence"] < 0.5
+    assert {decision["reason"] for decision in none["decisions"]} == {"low_confidence"}
+    code, _, err = command(*args, "--min-confidence", 1.5)
+    assert code == 2
+    assert err == "kaosmem: min_confidence is 1.5; give a number from 0 to 1\n"
+
+
 def test_every_skipped_file_can_be_listed(place: Path, command: Command) -> None:
     """By default files are counted by reason; with --skipped each has a line, with its reason and remedy."""
     for number in range(200):

@@ -128,7 +128,8 @@ for n in range(300):
     memory.add(section, " ".join(rng.choices(words, k=rng.randint(3, 40))), priority=rng.randint(0, 3))
 for format in ("text", "openai", "anthropic"):
     context = asyncio.run(memory.assemble_context("notice and term of TASK-17", budget=1500, format=format))
-    print(json.dumps([context.text if format == "text" else context.messages, [str(d) for d in context.decisions]]))
+    shown = context.text if format == "text" else context.messages
+    print(json.dumps([shown, context.confidence, [str(d) for d in context.decisions]]))
 """
 
 

@@ -3,7 +3,7 @@
 Four figures are weighed. They need no scores, so they mean the same with every ranker:
 
 covered   share of the query's terms that the shown items have; a rare term counts more
-at_once   largest such share that one shown item has
+at_once   logarithm of the largest such share that one shown item has, a little more than 0 for none
 pairs     share of the query's pairs of neighbouring terms that stand side by side in a shown item
 shown     logarithm of the share of all tokens that is shown
 
@@ -28,6 +28,7 @@ from kaosmem.sections import Proposal, Stock
 from kaosmem.types import Item
 
 BIAS = "bias"
+_LEAST = 0.1
 
 
 def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposal]) -> float | None:
@@ -71,7 +72,7 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
     share = math.fsum(rarity[term] for term in covered)
     return {
         "covered": share,
-        "at_once": at_once,
+        "at_once": math.log((at_once + _LEAST) / (1 + _LEAST)),
         "pairs": len(side_by_side) / len(pairs) if pairs else share,
         "shown": math.log(shown / max(shown, stock.tokens)) if shown else -math.inf,
     }

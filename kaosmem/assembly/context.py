@@ -227,6 +227,14 @@ class Context:
 
         It compares the words of the query with those of the shown items, whatever ranks them. It is computed when it is
         first asked. With `min_confidence`, it is that of the context before retrieved items were left out.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
+        >>> known = await memory.assemble_context("What does room 17 cost?", budget=200)
+        >>> unknown = await memory.assemble_context("Which wine goes with oysters?", budget=200)
+        >>> known.confidence > 0.8, unknown.confidence < 0.4
+        (True, True)
         """
         return self._judge()
 

@@ -679,6 +679,10 @@ class SessionMemory:
         12
         >>> context.decision(item.id).reason
         <Reason.NEWEST: 'newest'>
+        >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
+        >>> context = await memory.assemble_context("Which wine goes with oysters?", budget=100, min_confidence=0.5)
+        >>> context.items
+        ()
         """
         self._check_loop()
         window = check_budget(budget, reserve)
