@@ -48,6 +48,8 @@ class Account:
         self.tasks: set[str] = set()
         self.documents: set[str] = set()
         self.file: str | None = None
+        self.facts: list[str] = []
+        self.targets: set[str] = set()
 
     def take(self, kind: str, *rest: Any) -> None:
         match kind, rest:
@@ -61,25 +63,28 @@ class Account:
                 self.documents |= {*ids}
             case "files", (data,):
                 self.file = data
+            case "fact", (fact,):
+                self.facts.append(fact)
+            case "links", (targets,):
+                self.targets |= {*targets}
 
 
 def run_and_kill(folder: Path, account: Account, seed: int) -> None:
-    """Let a process work and kill it at some moment."""
+    """Let a process work, and be killed at some moment, or as soon as it has acknowledged something."""
     rng = random.Random(seed)
-    lines, patience_s = rng.randint(0, 60), rng.uniform(0, 0.02)
+    last_line, patience_s = rng.randint(1, 60), rng.uniform(0, 0.02)
     command = [sys.executable, "-m", "tests.backends.workers", str(folder), f"p{seed}"]
+    kills_itself = seed % 3 > 0
+    if kills_itself:
+        command.append(str(last_line))
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            account.take(*json.loads(line))
-            lines -= 1
-            if lines < 0:
-                break
-        time.sleep(patience_s)
-        os.kill(process.pid, signal.SIGKILL)
-        for line in process.stdout:
+        for number, line in enumerate(process.stdout):
             if line.endswith(b"\n"):
                 account.take(*json.loads(line))
+            if number == last_line and not kills_itself:
+                time.sleep(patience_s)
+                os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, process.stderr and process.stderr.read()
 
 
@@ -96,6 +101,13 @@ async def check(folder: Path, account: Account) -> None:
         assert account.tasks <= started
         found = await stores.vectors.search((1, 0), limit=100_000)
         assert account.documents <= {each.id for each in found}
+        versions = await stores.facts.versions("agent", "key")
+        contents = [each.item.content for each in versions]
+        assert [each for each in contents if each in {*account.facts}] == account.facts
+        assert [each.is_current for each in versions] == [False] * (len(versions) - 1) + [True] * bool(versions)
+        hub = await stores.graph.get_neighbors("hub")
+        assert account.targets <= {each.id for each in hub.entities}
+        assert len(hub.relationships) % BATCH == 0
         if account.file:
             assert len({*(await stores.files.download("shared")).decode().split()}) == 1
     with sqlite3.connect(folder / "_stores.sqlite") as connection:
@@ -110,6 +122,8 @@ async def kill_often(folder: Path, seeds: range) -> None:
         await check(folder, account)
     assert account.texts
     assert account.documents
+    assert account.facts
+    assert account.targets
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")

@@ -1,6 +1,6 @@
 """What processes do with the stores of one folder: side by side, or until they are killed.
 
-python -m tests.backends.workers FOLDER NAME
+python -m tests.backends.workers FOLDER NAME [LAST_LINE]
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,10 +16,20 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from kaosmem import ChatMessage, Document, DuplicateTaskError, InvalidTransitionError, Task, UnknownTaskError
+from kaosmem import (
+    ChatMessage,
+    Document,
+    DuplicateTaskError,
+    InvalidTransitionError,
+    Relationship,
+    Task,
+    UnknownTaskError,
+)
 from kaosmem.backends import Stores, open_stores
 
 BATCH, TASKS = 3, 30
+_LAST_LINE = int(sys.argv[3]) if len(sys.argv) == 4 and sys.argv[3].isdigit() else -1
+_lines = count()
 
 
 def work(tell: Callable[[Any], None], folder: str, name: str, turns: int) -> None:
@@ -55,22 +66,18 @@ async def _take_tasks(stores: Stores) -> list[str]:
 
 
 def say(*said: object) -> None:
+    """Say something, and be killed at once if it was the last line."""
     os.write(1, json.dumps(said).encode() + b"\n")
+    if next(_lines) == _LAST_LINE:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def work_for_ever(folder: str, name: str) -> None:
     """Change every kind of store, side by side, and say each change once it is acknowledged."""
     async with open_stores(folder) as stores:
         say("opened", name)
-        await asyncio.gather(
-            *(
-                _append(stores, name),
-                _update(stores, name),
-                _move(stores, name),
-                _index(stores, name),
-                _upload(stores, name),
-            )
-        )
+        kinds = (_append, _update, _move, _index, _upload, _learn, _link)
+        await asyncio.gather(*(change(stores, name) for change in kinds))
 
 
 async def _append(stores: Stores, name: str) -> None:
@@ -109,6 +116,19 @@ async def _upload(stores: Stores, name: str) -> None:
         data = f"{name}.{turn} " * 1_000
         await stores.files.upload("shared", data.encode(), content_type="text/plain")
         say("files", data)
+
+
+async def _learn(stores: Stores, name: str) -> None:
+    for turn in count():
+        await stores.facts.save("agent", f"fact {name} {turn}", key="key")
+        say("fact", f"fact {name} {turn}")
+
+
+async def _link(stores: Stores, name: str) -> None:
+    for turn in count():
+        links = [Relationship("hub", f"{name}.{turn}.{part}", "leads to") for part in range(BATCH)]
+        await stores.graph.add_relationships(links)
+        say("links", [each.target for each in links])
 
 
 if __name__ == "__main__":
