@@ -273,10 +273,12 @@ def test_nothing_shown_gives_no_confidence_at_all() -> None:
     """The confidence of an empty session is 0, and the question is no evidence for itself."""
     memory = SessionMemory.test_mode()
     assert assembled(memory, QUESTION).confidence == 0
-    memory.add("messages", QUESTION)
-    context = assembled(memory, None)
-    assert [item.text for item in context.items] == [QUESTION]
-    assert context.confidence == 0
+    for question in (QUESTION, "What did the tenant of room 17 pay last week?"):
+        memory = SessionMemory.test_mode()
+        memory.add("messages", question)
+        context = assembled(memory, None)
+        assert [item.text for item in context.items] == [question]
+        assert context.confidence == 0
     memory.add_many("documents", CLAUSES)
 
 

@@ -28,7 +28,7 @@ from kaosmem.sections import Proposal, Stock
 from kaosmem.types import Item
 
 BIAS = "bias"
-_LEAST = 0.1
+_LEAST = 0.1  # by hand: at 0 the logarithm has no end
 
 
 def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposal]) -> float | None:
@@ -49,9 +49,9 @@ def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposa
 def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float] | None:
     """Return the figures of a query and the shown items by name; None for a query without terms.
 
-    An item with the query's terms and no others is left out: it is the question, not its evidence.
+    An item that says what the query says is left out: it is the question, not its evidence.
     """
-    asked = terms_of(query)
+    question, asked = analyze(query), terms_of(query)
     rarity, pairs = _rarity(asked, stock), {pair for pair in pairwise(asked) if pair[0] != pair[1]}
     if not rarity:
         return None
@@ -60,7 +60,7 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
     at_once, shown = 0.0, 0
     for item in items:
         said = analyze(item.text)
-        if said == asked:
+        if said == question:
             continue
         shown += item.tokens
         own = terms.intersection(said)
