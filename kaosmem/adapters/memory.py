@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -19,6 +19,10 @@ from kaosmem.types import Item, JSONValue, Trust, Version, json_text, known_by
 
 FACTS = SectionSpec("facts", 8_000, 65, eviction="none")
 STATE = SectionSpec("state", 4_000, 75, eviction="none")
+
+
+_AT_ONCE = 16
+"""Of how many facts the versions are asked for at once: a server has only so many connections."""
 
 
 class FactSource(StoreSource):
@@ -163,25 +167,26 @@ class _Past:
     def __init__(self, load: Callable[[str], Awaitable[list[Version[Item]]]], query: Query) -> None:
         self._load, self._query = load, query
         self._of_key: dict[str, list[Version[Item]]] = {}
+        self._items: dict[str, Item] = {}  # by the id of the version in the store
         self.versions: dict[str, list[Version[Item]]] = {}
 
     async def shown(self, found: Sequence[Memory]) -> list[Scored]:
         """Return the items to propose of the found versions: of each fact the newest one, and the best other one."""
-        new = list(dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key))
-        loaded = await asyncio.gather(*map(self._load, new))
-        self._of_key |= {key: self._at(versions) for key, versions in zip(new, loaded, strict=True)}
-        items: list[Scored] = []
-        with_others: set[str] = set()
+        await self._learn(dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key))
+        items: dict[tuple[str, bool], Scored] = {}
         for memory in found:
-            of_fact = self._of_key[memory.key]
-            item = next((each.item for each in of_fact if each.item.id.endswith(f"/{memory.id}")), None)
-            if item is None or (item is not of_fact[-1].item and memory.key in with_others):
-                continue
-            if item is not of_fact[-1].item:
-                with_others.add(memory.key)
-            self.versions[item.id] = of_fact
-            items.append((item, memory.score))
-        return items
+            if (item := self._items.get(memory.id)) is not None:
+                of_fact = self.versions[item.id] = self._of_key[memory.key]
+                items.setdefault((memory.key, item is of_fact[-1].item), (item, memory.score))
+        return [*items.values()]
+
+    async def _learn(self, keys: Iterable[str]) -> None:
+        new = list(keys)
+        for start in range(0, len(new), _AT_ONCE):
+            some = new[start : start + _AT_ONCE]
+            for key, versions in zip(some, await asyncio.gather(*map(self._load, some)), strict=True):
+                self._of_key[key] = self._at(versions)
+                self._items |= {each.item.id.partition("/")[2]: each.item for each in self._of_key[key]}
 
     def _at(self, versions: list[Version[Item]]) -> list[Version[Item]]:
         """Return the versions that were known then, or of these the one that held then."""
