@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from kaosmem.arguments import check_count, check_ttl
 from kaosmem.backends.rows import message_of, message_text, value_of
-from kaosmem.errors import DurabilityError, InvalidNameError, KaosmemError, MissingExtraError, NotOpenedError
+from kaosmem.backends.service import Service
+from kaosmem.errors import DurabilityError, InvalidNameError, KaosmemError, MissingExtraError
 from kaosmem.names import check_id, check_name
 from kaosmem.stores.history import BaseHistoryProvider, Thread
 from kaosmem.stores.memory import check_state
@@ -56,7 +54,7 @@ end
 """
 
 
-class RedisDatabase:
+class RedisDatabase(Service["_Workers"]):
     """A server of Redis or Valkey for the stores in `kaosmem.backends.redis`. Any number of processes may use it.
 
     url: `redis://host:6379/0`, `rediss://` or `unix://`. tenant: all keys belong to it.
@@ -64,8 +62,7 @@ class RedisDatabase:
     timeout_s: seconds that a command, or the wait for a connection, may take.
     cluster: whether the server is a cluster. All keys of one thread or state are in one slot.
     Whether an acknowledged change survives a crash of the server is the server's setting: `appendonly yes` with
-    `appendfsync always` makes it so. Calls run in worker threads: any event loop may make them, and a call that is
-    cancelled changes everything or nothing.
+    `appendfsync always` makes it so. A call that is cancelled changes everything or nothing.
     Raises MissingExtraError without the extra `redis`, InvalidNameError and InvalidArgumentError; every call raises
     DurabilityError if the server fails or does not answer in time.
 
@@ -85,6 +82,7 @@ class RedisDatabase:
         timeout_s: float = 30.0,
         cluster: bool = False,
     ) -> None:
+        super().__init__()
         try:
             import redis
         except ImportError as error:
@@ -98,21 +96,9 @@ class RedisDatabase:
         self._tenant = check_name(tenant, "tenant")
         self._max_connections = check_count(max_connections, "max_connections", least=1)
         self._timeout_s = check_ttl(timeout_s, "timeout_s")
-        self._lock = threading.Lock()
-        self._workers: _Workers | None = None
-        self._is_closed = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(tenant={self._tenant!r})"
-
-    async def __aenter__(self) -> RedisDatabase:
-        await self.run(lambda client: client.ping())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     def key(self, kind: str, *ids: str) -> str:
         """Return the key of something. Different ids have different keys; keys of the same ids are in one slot."""
@@ -120,20 +106,13 @@ class RedisDatabase:
 
     async def run(self, work: Callable[[redis.Redis], T]) -> T:
         """Return what `work` returns."""
-        with self._lock:
-            if self._is_closed:
-                raise NotOpenedError(f"{self!r} is closed; make a new one")
-            if self._workers is None or self._workers.pid != os.getpid():  # a fork has none of its parent's threads
-                self._workers = _Workers(self._connect(), self._max_connections)
-            asked = self._workers.threads.submit(self._run, self._workers.client, work)
-        return await asyncio.wrap_future(asked)
+        return await self._submit(lambda workers: workers.threads.submit(self._run, workers.client, work))
 
-    async def close(self) -> None:
-        """Wait for calls under way, and close all connections. Later calls raise NotOpenedError."""
-        with self._lock:
-            self._is_closed, workers, self._workers = True, self._workers, None
-        if workers is not None and workers.pid == os.getpid():
-            await asyncio.to_thread(workers.close)
+    def _start(self) -> _Workers:
+        return _Workers(self._connect(), self._max_connections)
+
+    async def _check(self) -> object:
+        return await self.run(lambda client: client.ping())
 
     def _connect(self) -> Any:
         import redis

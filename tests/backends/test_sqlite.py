@@ -192,7 +192,7 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
     for _ in range(2):
         await stores.close()
     await asyncio.gather(*calls)
-    with pytest.raises(NotOpenedError, match="open the stores again"):
+    with pytest.raises(NotOpenedError, match="is closed; make a new one"):
         await stores.state.get_state("s")
     async with open_stores(tmp_path) as again:
         assert len(await again.state.get_state("s")) == 50

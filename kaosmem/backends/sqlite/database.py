@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import sqlite3
@@ -13,10 +12,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
+from kaosmem.backends.service import Service
 from kaosmem.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from kaosmem.errors import (
     CorruptionError,
@@ -25,7 +24,6 @@ from kaosmem.errors import (
     InvalidContentError,
     InvalidNameError,
     KaosmemError,
-    NotOpenedError,
     UnsupportedVersionError,
 )
 from kaosmem.names import shown_location
@@ -43,15 +41,14 @@ _CALLS_AT_ONCE = 256
 _SETTINGS = ("PRAGMA secure_delete = ON", "PRAGMA temp_store = MEMORY", "PRAGMA cache_size = -32768")
 
 
-class SqliteDatabase:
+class SqliteDatabase(Service["_Workers"]):
     """A file of SQLite for the stores in `kaosmem.backends.sqlite`. Several processes may use it at once.
 
     path: a file on a local disk, not on a network filesystem. The first use makes the file and its folders.
     durable: whether a call returns only after its changes reached the disk. False is for tests: a crash of the machine,
         but not of the process, may lose the newest changes.
     busy_timeout_s: seconds that a change waits for those of other processes.
-    Each statement runs in a worker thread of its own, with its own connection. A call that is cancelled has changed
-    everything or nothing.
+    Each thread has a connection of its own. A call that is cancelled has changed everything or nothing.
 
     >>> from kaosmem.backends import SqliteDatabase, SqliteShortTermMemory
     >>> async with SqliteDatabase("agent.sqlite") as database:
@@ -60,61 +57,36 @@ class SqliteDatabase:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = True, busy_timeout_s: float = 60) -> None:
+        super().__init__()
         self.path = local_path(path)
         self._durable, self._busy_timeout_s = durable, check_ttl(busy_timeout_s, "busy_timeout_s")
-        self._lock = threading.Lock()
-        self._workers: _Workers | None = None
-        self._is_closed = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown_location(self.path)})"
 
-    async def __aenter__(self) -> SqliteDatabase:
-        try:
-            await self.read(lambda connection: None)
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `work` reads, in one transaction, which sees one state of the file."""
-        with self._open_workers() as workers:
-            asked = workers.readers.submit(self._read, workers, work)
-        return await asyncio.wrap_future(asked)
+        return await self._submit(lambda workers: workers.readers.submit(self._read, workers, work))
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `work` returns, in a transaction that excludes other writers. If it raises, nothing changes.
 
         Calls that wait at the same time share a transaction, and so one wait for the disk.
         """
-        asked: Future[T] = Future()
-        with self._open_workers() as workers:
+
+        def queue(workers: _Workers) -> Future[T]:
+            asked: Future[T] = Future()
             workers.waiting.append((work, asked))
             workers.writer.submit(self._write_waiting, workers)
-        return await asyncio.wrap_future(asked)
+            return asked
 
-    async def close(self) -> None:
-        """Wait for calls under way, and close all connections. Later calls raise NotOpenedError."""
-        with self._lock:
-            self._is_closed, workers, self._workers = True, self._workers, None
-        if workers is not None and workers.pid == os.getpid():
-            await asyncio.to_thread(workers.close)
+        return await self._submit(queue)
 
-    @contextmanager
-    def _open_workers(self) -> Iterator[_Workers]:
-        """Provide the threads, which nobody closes meanwhile."""
-        with self._lock:
-            if self._is_closed:
-                raise NotOpenedError(f"{shown_location(self.path)} is closed; open the stores again")
-            if self._workers is None or self._workers.pid != os.getpid():  # a fork has none of its parent's threads
-                self._workers = _Workers()
-            yield self._workers
+    def _start(self) -> _Workers:
+        return _Workers()
+
+    async def _check(self) -> None:
+        await self.read(lambda connection: None)
 
     def _read(self, workers: _Workers, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._as_typed_errors(), workers.transaction(self._connect, "BEGIN") as connection:

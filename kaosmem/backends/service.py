@@ -1,0 +1,75 @@
+"""The common part of all backends: worker threads and connections, which the first call opens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from kaosmem.errors import NotOpenedError
+
+T = TypeVar("T")
+W = TypeVar("W", bound="Workers")
+
+
+class Workers(Protocol):
+    """Threads with their connections."""
+
+    def close(self) -> None:
+        """Wait for calls under way, and close all connections."""
+
+
+class Service(ABC, Generic[W]):
+    """A database that stores share. Its calls run in threads, so that any event loop may make them.
+
+    `async with` opens it, and closes it at the end. Without it the first call opens it. A forked process opens
+    connections of its own. A call that is cancelled changes everything or nothing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._workers: W | None = None
+        self._pid, self._is_closed = os.getpid(), False
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._check()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Wait for calls under way, and close all connections. Later calls raise NotOpenedError."""
+        with self._lock:
+            self._is_closed, workers, self._workers = True, self._workers, None
+        if workers is not None and self._pid == os.getpid():
+            await asyncio.to_thread(workers.close)
+
+    async def _submit(self, submit: Callable[[W], Future[T]]) -> T:
+        """Return the result of what `submit` gives to the workers. Raises NotOpenedError."""
+        with self._lock:
+            if self._is_closed:
+                raise NotOpenedError(f"{self!r} is closed; make a new one")
+            if self._workers is None or self._pid != os.getpid():  # a fork has none of its parent's threads
+                self._workers, self._pid = self._start(), os.getpid()
+            asked = submit(self._workers)
+        return await asyncio.wrap_future(asked)
+
+    @abstractmethod
+    def _start(self) -> W:
+        """Return new workers."""
+
+    @abstractmethod
+    async def _check(self) -> object:
+        """Open a connection. Raises the errors of the backend."""
