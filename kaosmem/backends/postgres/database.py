@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
 from kaosmem.backends.postgres.schema import LEDGER, MIGRATION_LOCK, MIGRATIONS
+from kaosmem.backends.service import Service
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
@@ -36,7 +35,7 @@ _TRIES = 5
 _MAX_SCHEMA_CHARS = 63
 
 
-class PostgresDatabase:
+class PostgresDatabase(Service["_Workers"]):
     """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`. Any number of processes may use it.
 
     url: `postgresql://user@host/database`, or a connection string of libpq.
@@ -64,6 +63,7 @@ class PostgresDatabase:
         max_connections: int = 8,
         timeout_s: float = 30.0,
     ) -> None:
+        super().__init__()
         try:
             import psycopg
         except ImportError as error:
@@ -81,9 +81,6 @@ class PostgresDatabase:
         self._url, self._max_connections = url, max_connections
         self._tenant, self.schema = check_id(tenant, "tenant"), schema
         self._timeout_s = check_ttl(timeout_s, "timeout_s")
-        self._lock = threading.Lock()
-        self._workers: _Workers | None = None
-        self._is_closed = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(schema={self.schema!r}, tenant={self._tenant!r})"
@@ -93,35 +90,19 @@ class PostgresDatabase:
         """Return the tenant whose rows the stores see."""
         return self._tenant
 
-    async def __aenter__(self) -> PostgresDatabase:
-        await self.run(lambda cursor: None)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def run(self, work: Callable[[Cursor], T], *, part: str = "tables") -> T:
         """Return what `work` returns, in one transaction. If it raises, nothing changes.
 
         part: the part of the schema that `work` needs.
         A transaction that the server gives up for another one's sake is tried again.
         """
-        with self._lock:
-            if self._is_closed:
-                raise NotOpenedError(f"{self!r} is closed; make a new one")
-            if self._workers is None or self._workers.pid != os.getpid():  # a fork has none of its parent's threads
-                self._workers = _Workers(self._make_pool(), self._max_connections)
-            asked = self._workers.threads.submit(self._run, self._workers, work, part)
-        return await asyncio.wrap_future(asked)
+        return await self._submit(lambda workers: workers.threads.submit(self._run, workers, work, part))
 
-    async def close(self) -> None:
-        """Wait for calls under way, and close all connections. Later calls raise NotOpenedError."""
-        with self._lock:
-            self._is_closed, workers, self._workers = True, self._workers, None
-        if workers is not None and workers.pid == os.getpid():
-            await asyncio.to_thread(workers.close)
+    def _start(self) -> _Workers:
+        return _Workers(self._make_pool(), self._max_connections)
+
+    async def _check(self) -> None:
+        await self.run(lambda cursor: None)
 
     def _make_pool(self) -> psycopg_pool.ConnectionPool[Any]:
         from psycopg_pool import ConnectionPool
