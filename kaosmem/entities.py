@@ -17,6 +17,7 @@ from kaosmem.types import Interval, JSONValue, check_metadata, check_text, json_
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ARROW = re.compile(r"-(?=\[)|\](?=->)")
 _DIGEST_CHARS = 16
+_IN_LABELS = ("source", "timestamp", "speaker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Entity:
 
     id: the name in relationships, 1 to 256 characters without control characters.
     name: the name for people; the default is the id. aliases: further names. type: its kind.
-    properties: further facts about it, as JSON holds them. They are stored, and not shown.
+    properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its label.
     Raises InvalidNameError for the id, InvalidContentError for the rest.
 
     >>> Entity("acme", "Acme Corp", "company", "supplier of bolts", aliases=("Acme",)).line
@@ -75,7 +76,7 @@ class Entity:
     @property
     def metadata(self) -> dict[str, JSONValue]:
         """Return it as the metadata of an item."""
-        return {"entity": _stored(self)}
+        return _for_labels(self) | {"entity": _stored(self)}
 
     @property
     def line(self) -> str:
@@ -91,8 +92,8 @@ class Relationship:
     """A relation from one entity to another.
 
     source, target: ids of entities. type: the relation, such as `supplies`.
-    properties: further facts about it, as JSON holds them. `valid_from` and `valid_until` say in ISO 8601 when it began
-        and ceased to hold. The line shows these two, and none of the others.
+    properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its label. `valid_from`
+        and `valid_until` say in ISO 8601 when it began and ceased to hold, and appear in its line.
     id: identifies it. The default follows from source, type and target, so that these three identify it. Give ids to
         relationships that have all three in common, such as two jobs at one company.
     Ids and types are 1 to 256 characters without control characters.
@@ -144,7 +145,7 @@ class Relationship:
         stored = _stored(self)
         if self.id == self._default_id:
             del stored["id"]
-        return {"relationship": stored}
+        return _for_labels(self) | {"relationship": stored}
 
     @property
     def validity(self) -> Interval:
@@ -264,6 +265,11 @@ def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
         raise InvalidContentError(
             f"a graph's {what} lacks a field; give " + ("an id" if kind is Entity else "source, target and type")
         ) from None
+
+
+def _for_labels(part: Part) -> dict[str, JSONValue]:
+    """Return the properties that the label of an item shows."""
+    return {name: part.properties[name] for name in _IN_LABELS if isinstance(part.properties.get(name), str)}
 
 
 def _stored(part: Part) -> dict[str, JSONValue]:

@@ -239,6 +239,21 @@ def test_an_entity_named_later_gives_earlier_relationships_its_name() -> None:
     assert memory["graph"].used == sum(item.tokens for item in memory["graph"])
 
 
+async def test_source_and_day_of_a_part_stand_in_its_label() -> None:
+    """They are taken from its properties, and a filter finds them."""
+    memory = SessionMemory.test_mode()
+    said = {"source": "minutes.md", "timestamp": "2024-05-07"}
+    memory.graph.add(
+        [Entity("ann", "Ann", properties=said), Entity("acme", "Acme", properties={"source": 5})],
+        [Relationship("ann", "acme", "left", properties={**said, "valid_until": "2024-06-01"})],
+    )
+    context = await memory.assemble_context("Where does Ann work?", budget=200)
+    assert "[minutes.md, 7 May 2024] Ann -[left]-> Acme (until 1 June 2024)\n" in context.text
+    assert "[*] Acme\n" in context.text
+    filtered = await memory.assemble_context("Ann", budget=200, filter={"source": "minutes.md"})
+    assert [item.id for item in filtered.items] == ["entity:ann", 'relationship:["ann","left","acme"]']
+
+
 async def test_properties_and_ids_are_kept(tmp_path: Path) -> None:
     """A session opens again with them. Relationships of the same ends and type are removed by their ids."""
     acme = Entity("acme", "Acme", properties={"founded": 1987, "tags": ["steel", None]})
