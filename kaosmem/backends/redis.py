@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,9 +14,9 @@ from kaosmem.arguments import check_count, check_ttl
 from kaosmem.backends.rows import message_of, message_text, value_of
 from kaosmem.backends.service import Service
 from kaosmem.errors import DurabilityError, InvalidNameError, KaosmemError, MissingExtraError
-from kaosmem.names import check_id, check_name
+from kaosmem.names import check_name
 from kaosmem.stores.history import BaseHistoryProvider, Thread
-from kaosmem.stores.memory import check_state
+from kaosmem.stores.memory import BaseShortTermMemory
 from kaosmem.types import MAX_INTEGER, ChatMessage, JSONValue, json_text
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class RedisHistoryProvider(BaseHistoryProvider):
             await self._database.run(lambda client: client.eval(_CLEAR_RUN, 1, key, f"{run}\n"))
 
 
-class RedisSessionStore:
+class RedisSessionStore(BaseShortTermMemory):
     """A ShortTermMemory in Redis: a hash for each session, so that the server merges patches in one step.
 
     ttl_s: seconds after its last change that a state stays, None for ever.
@@ -220,22 +220,12 @@ class RedisSessionStore:
         self._database = database
         self._ttl_ms = None if ttl_s is None else max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000))
 
-    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
-        return await self._changed(session_id, {}, replace=False)
+    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+        return await self._change(session_id, {}, replace=False)
 
-    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
-        await self._changed(session_id, state, replace=True)
-
-    async def update_state(self, session_id: str, patch: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
-        return await self._changed(session_id, patch, replace=False)
-
-    async def clear(self, session_id: str) -> None:
-        await self.set_state(session_id, {})
-
-    async def _changed(self, session_id: str, patch: Mapping[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
-        """Change a state in one step, and return it."""
-        key = self._database.key("state", check_id(session_id, "session id"))
-        fields = {name: json_text(value) for name, value in check_state(patch).items()}
+    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+        key = self._database.key("state", session_id)
+        fields = {name: json_text(value) for name, value in patch.items()}
 
         def change(client: Any) -> dict[str, JSONValue]:
             with client.pipeline(transaction=True) as steps:

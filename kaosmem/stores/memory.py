@@ -168,7 +168,34 @@ def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
         return None
 
 
-class InMemoryShortTermMemory:
+class BaseShortTermMemory(ABC):
+    """The checks of a ShortTermMemory. A backend adds two methods, which get checked values."""
+
+    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
+        return await self._read(check_id(session_id, "session id"))
+
+    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
+        await self._change(check_id(session_id, "session id"), check_state(state), replace=True)
+
+    async def update_state(self, session_id: str, patch: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
+        return await self._change(check_id(session_id, "session id"), check_state(patch), replace=False)
+
+    async def clear(self, session_id: str) -> None:
+        await self._change(check_id(session_id, "session id"), {}, replace=True)
+
+    @abstractmethod
+    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+        """Return a state, {} for an unknown one."""
+
+    @abstractmethod
+    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+        """Set the values of the patch's names, in one step, and return the state.
+
+        replace: whether the values of other names are deleted.
+        """
+
+
+class InMemoryShortTermMemory(BaseShortTermMemory):
     """A ShortTermMemory in this process.
 
     >>> states = InMemoryShortTermMemory()
@@ -179,20 +206,15 @@ class InMemoryShortTermMemory:
     def __init__(self) -> None:
         self._states: dict[str, dict[str, JSONValue]] = {}
 
-    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
-        return copy.deepcopy(self._states.get(check_id(session_id, "session id"), {}))
+    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+        return copy.deepcopy(self._states.get(session_id, {}))
 
-    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
-        self._states[check_id(session_id, "session id")] = check_state(state)
-
-    async def update_state(self, session_id: str, patch: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
-        # Nothing is awaited between the reading and the writing.
-        state = self._states.get(check_id(session_id, "session id"), {}) | check_state(patch)
+    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+        state = patch if replace else self._states.get(session_id, {}) | patch
         self._states[session_id] = state
+        if not state:
+            del self._states[session_id]
         return copy.deepcopy(state)
-
-    async def clear(self, session_id: str) -> None:
-        self._states.pop(check_id(session_id, "session id"), None)
 
 
 def check_state(state: object) -> dict[str, JSONValue]:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.backends.rows import value_of
-from kaosmem.names import check_id
-from kaosmem.stores.memory import check_state
+from kaosmem.stores.memory import BaseShortTermMemory
 from kaosmem.types import JSONValue, json_text
 
 if TYPE_CHECKING:
     from kaosmem.backends.postgres.database import Cursor
 
 
-class PostgresShortTermMemory:
+class PostgresShortTermMemory(BaseShortTermMemory):
     """A ShortTermMemory in PostgreSQL, a row for each name: a patch costs its own size, not that of the state.
 
     Patches of one session that several workers make at once come one after another; none is lost.
@@ -24,34 +23,19 @@ class PostgresShortTermMemory:
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
-    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
-        check_id(session_id, "session id")
+    async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return await self._database.run(lambda cursor: self._state(cursor, session_id))
 
-    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
-        check_id(session_id, "session id")
-        checked = check_state(state)
-
-        def replace(cursor: Cursor) -> None:
+    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+        def change(cursor: Cursor) -> dict[str, JSONValue]:
             lock(cursor, self._database.tenant, "state", session_id)
-            cursor.execute("DELETE FROM states WHERE tenant = %s AND session = %s", (self._database.tenant, session_id))
-            self._merge(cursor, session_id, checked)
-
-        await self._database.run(replace)
-
-    async def update_state(self, session_id: str, patch: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
-        check_id(session_id, "session id")
-        checked = check_state(patch)
-
-        def merge(cursor: Cursor) -> dict[str, JSONValue]:
-            lock(cursor, self._database.tenant, "state", session_id)
-            self._merge(cursor, session_id, checked)
+            if replace:
+                owned = (self._database.tenant, session_id)
+                cursor.execute("DELETE FROM states WHERE tenant = %s AND session = %s", owned)
+            self._merge(cursor, session_id, patch)
             return self._state(cursor, session_id)
 
-        return await self._database.run(merge)
-
-    async def clear(self, session_id: str) -> None:
-        await self.set_state(session_id, {})
+        return await self._database.run(change)
 
     def _state(self, cursor: Cursor, session_id: str) -> dict[str, JSONValue]:
         cursor.execute(
