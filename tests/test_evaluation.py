@@ -46,6 +46,7 @@ from kaosmem.evaluation import (
     read_questions,
     save_plot,
     standard_assemblers,
+    with_keys,
 )
 from kaosmem.evaluation.assemblers import faults
 from kaosmem.evaluation.plot import draw
@@ -329,6 +330,22 @@ async def test_superseded_items_are_told_by_what_stands_beside_and_after_them() 
     assert list(stale_rows(report)) == [("-", "4", "scripted", "5", "0.800", "0.200", "0.250")]
     figures = report.figures("scripted", 4)
     assert (figures.questions, figures.scored, figures.may_be_stale) == (6, 5, 5)
+
+
+async def test_with_keys_no_superseded_item_is_shown() -> None:
+    """Each question has a corpus of its own, in which its superseded items and the newest evidence have one key."""
+    items = tuple(EvidenceItem(f"i{n}", f"The fee is {n} euros.", timestamp=f"2024-05-0{n + 1}") for n in range(4))
+    questions = (
+        Question("old", "What is the fee?", ("i1", "i2"), stale_ids=("i0", "i3")),
+        Question("none", "What is the fee?", ("i3",)),
+    )
+    (keyed,) = with_keys([Corpus("fees", items, questions, "set")])
+    assert (keyed.name, keyed.dataset, [each.id for each in keyed.questions]) == ("fees: old", "set", ["old"])
+    assert [(each.id, each.key) for each in keyed.items] == [("i0", "old"), ("i1", ""), ("i3", "old"), ("i2", "old")]
+    assert keyed.items[-1].timestamp == "2024-05-04"
+    report = await evaluate([keyed], budgets=[200], assemblers=[SessionAssembler()])
+    assert report.outcomes[0].stale.shown is False
+    assert report.outcomes[0].recall == 1.0
 
 
 async def test_items_that_come_after_a_question_are_hidden_from_it() -> None:

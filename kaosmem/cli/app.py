@@ -278,6 +278,10 @@ def bench(
         ),
     ] = None,
     by_category: Annotated[bool, typer.Option("--by-category", help="Also print recall by category.")] = False,
+    keys: Annotated[
+        bool,
+        typer.Option("--keys", help="Ask only questions with superseded items, which get a key as versions of a fact."),
+    ] = False,
     unscored: Annotated[
         list[str] | None,
         typer.Option(
@@ -313,6 +317,7 @@ def bench(
             unscored=UNSCORED if unscored is None else filter(None, unscored),
             counter=counter,
             plot=plot,
+            keys=keys,
         )
     )
     if as_json:

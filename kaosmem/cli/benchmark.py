@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kaosmem.cli.progress import Phases
 from kaosmem.cli.terminal import Column, write, write_table
-from kaosmem.evaluation import Assembler, Report, evaluate, get_assembler, read_corpora, save_plot
+from kaosmem.evaluation import Assembler, Report, evaluate, get_assembler, read_corpora, save_plot, with_keys
 from kaosmem.evaluation.table import (
     FIGURES_HEADER,
     STALE_HEADER,
@@ -40,15 +40,18 @@ async def measured(
     unscored: Iterable[str],
     counter: str = "o200k_base",
     plot: Path | None = None,
+    keys: bool = False,
 ) -> Report:
     """Return what assemblers make of the questions of files or a folder, drawn where that is asked for.
 
+    keys: ask only questions with superseded items, which have keys, as `with_keys` says.
     Raises KaosmemError.
     """
     with Phases(per_second=1) as phases:  # drawing must not show in the times
         phases.begin("reading items and questions")
+        corpora = read_corpora(items, questions, datasets=datasets)
         report = await evaluate(
-            read_corpora(items, questions, datasets=datasets),
+            with_keys(corpora) if keys else corpora,
             budgets=budgets,
             assemblers=assemblers,
             counter=counter,

@@ -23,7 +23,15 @@ from kaosmem.evaluation.baselines import (
     RecencyAssembler,
 )
 from kaosmem.evaluation.comparison import ASSEMBLERS, DENSE, STANDARD, get_assembler, standard_assemblers
-from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question, read_corpora, read_items, read_questions
+from kaosmem.evaluation.evidence import (
+    Corpus,
+    EvidenceItem,
+    Question,
+    read_corpora,
+    read_items,
+    read_questions,
+    with_keys,
+)
 from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED, check_budgets, evaluate
 from kaosmem.evaluation.plot import check_plot, save_plot
@@ -62,4 +70,5 @@ __all__ = [
     "read_questions",
     "save_plot",
     "standard_assemblers",
+    "with_keys",
 ]

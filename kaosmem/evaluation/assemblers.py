@@ -84,7 +84,7 @@ class SessionAssembler:
         for item in items:
             metadata = {"source": item.session, "timestamp": item.timestamp}
             metadata = {name: value for name, value in metadata.items() if value}
-            memory.add(spec.name, item.text, id=item.id, role=item.role, metadata=metadata)
+            memory.add(spec.name, item.text, id=item.id, role=item.role, key=item.key or None, metadata=metadata)
         return memory
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:

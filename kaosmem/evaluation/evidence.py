@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -23,6 +23,7 @@ class EvidenceItem:
     """One item of a corpus.
 
     session: the conversation or document that it is from. timestamp: ISO 8601. Both may be empty, as the role.
+    key: items of one key are versions of one fact, the last of them the current one. Empty: it is no version.
     """
 
     id: str
@@ -30,6 +31,7 @@ class EvidenceItem:
     session: str = ""
     timestamp: str = ""
     role: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,33 @@ class Corpus:
         ends = {item.id: place for place, item in enumerate(self.items, 1)}
         for as_of, questions in asked.items():
             yield self.items[: ends.get(as_of)], tuple(questions)
+
+
+def with_keys(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
+    """Return a corpus for each question with superseded items: these and the newest evidence have one key.
+
+    It measures an application that gives keys. The newest evidence comes after all that it supersedes, and at no
+    earlier time.
+    """
+    return tuple(
+        Corpus(f"{corpus.name}: {question.id}", _keyed(items, question), (replace(question, as_of=""),), corpus.dataset)
+        for corpus in corpora
+        for items, questions in corpus.moments()
+        for question in questions
+        if question.stale_ids
+    )
+
+
+def _keyed(items: Sequence[EvidenceItem], question: Question) -> tuple[EvidenceItem, ...]:
+    newest = [item for item in items if item.id in question.evidence_ids][-1:]
+    stale = {*question.stale_ids}
+    kept = [replace(item, key=question.id) if item.id in stale else item for item in items if item not in newest]
+    for item in newest:
+        last = max((place for place, each in enumerate(items) if each.id in stale or each is item), default=0)
+        latest = max((each.timestamp for each in items if each.id in stale), default="")
+        when = max(item.timestamp, latest) if item.timestamp else ""
+        kept.insert(last, replace(item, key=question.id, timestamp=when))
+    return tuple(kept)
 
 
 Entry = TypeVar("Entry", EvidenceItem, Question)
