@@ -47,12 +47,15 @@ class Shown:
 
         A shown item of the same section is a twin only if it is not older: a repeated statement is the newest one.
         """
-        twins = [twin.id for item in items if (twin := self._twin(item))]
-        if len(twins) == len(items):
-            return tuple(twins)
-        for item in items:
+        twins = self.twins(items)
+        for item in items if not twins else ():
             self._note(item)
-        return ()
+        return twins
+
+    def twins(self, items: Sequence[Item]) -> tuple[str, ...]:
+        """Return the ids of the twins of a unit's items; () if not all of them are duplicates."""
+        twins = [twin.id for item in items if (twin := self._twin(item))]
+        return tuple(twins) if len(twins) == len(items) else ()
 
     def _twin(self, item: Item) -> Item | None:
         twin = self._by_statement.get(statement(item))

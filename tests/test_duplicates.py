@@ -266,7 +266,7 @@ async def test_calls_in_a_history_are_recalled_with_new_results() -> None:
 
 def chosen(context: Context) -> list[Item]:
     """Return what retrieval brought into a context."""
-    by_choice = (Reason.RELEVANT, Reason.NEWEST, Reason.RECALLED)
+    by_choice = (Reason.RELEVANT, Reason.NEWEST, Reason.NEWER, Reason.RECALLED)
     return [item for item in context.items if context.decision(item.id).reason in by_choice]
 
 

@@ -25,9 +25,9 @@ def measure(item: Item, counter: TokenCounter, style: LabelStyle) -> int:
     return item.size(*_as_piece(counter, style))
 
 
-def _as_piece(counter: TokenCounter, style: LabelStyle, *, continued: bool = False) -> _Measure:
-    form = f"{'continued ' if continued else ''}piece {style} {counter.name}"
-    return form, partial(item_tokens, counter=counter, style=style, continued=continued)
+def _as_piece(counter: TokenCounter, style: LabelStyle, *, continued: bool = False, newer: bool = False) -> _Measure:
+    form = f"{'continued ' if continued else ''}{'newer ' if newer else ''}piece {style} {counter.name}"
+    return form, partial(item_tokens, counter=counter, style=style, continued=continued, newer=newer)
 
 
 class Costs:
@@ -37,17 +37,19 @@ class Costs:
         self._format, self._counter = format, counter
         self._lines: dict[str, int] = {}
         self._as_entry = f"{format.name} {counter.name}"
-        self._as_pieces: dict[LabelStyle, tuple[_Measure, _Measure]] = {}
+        self._as_pieces: dict[tuple[LabelStyle, bool], tuple[_Measure, _Measure]] = {}
 
-    def pieces(self, items: Iterable[Item], before: Item | None = None, *, style: LabelStyle) -> int:
+    def pieces(
+        self, items: Iterable[Item], before: Item | None = None, newer: bool = False, *, style: LabelStyle
+    ) -> int:
         """Return the tokens of items in the system message or the block.
 
-        before: the item of their section that is shown before them.
+        before: the item of their section that is shown before them. newer: whether they are marked as newer.
         """
-        if style not in self._as_pieces:
-            own = _as_piece(self._counter, style), _as_piece(self._counter, style, continued=True)
-            self._as_pieces[style] = own
-        labelled, continued = self._as_pieces[style]
+        if (style, newer) not in self._as_pieces:
+            forms = (_as_piece(self._counter, style, continued=each, newer=newer) for each in (False, True))
+            self._as_pieces[style, newer] = next(forms), next(forms)
+        labelled, continued = self._as_pieces[style, newer]
         tokens = 0
         for item in items:
             form, measure_item = continued if style.continues(item, before) else labelled

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 
-from kaosmem.duplicates import Shown, newest_first
+from kaosmem.duplicates import Shown, newest_first, statement
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.types import Item
 
@@ -19,16 +19,19 @@ _STANDING = attrgetter("standing")
 class Run:
     """What is shown under one header, units in stored order, while it grows. All costs are in tokens as rendered.
 
-    size: what items cost that are shown after another one, or first. header: what the header costs over that many
-    items. cap: the most it may take. used, count, kept: tokens, items and units so far.
+    size: what items cost that are shown after another one, or first, and whether they are marked as newer.
+    header: what the header costs over that many items. cap: the most it may take.
+    used, count, kept: tokens, items and units so far.
+    corrected: positions of units that correct one that is shown. The last of several corrections is marked as newer.
     """
 
-    size: Callable[[Sequence[Item], Item | None], int]
+    size: Callable[[Sequence[Item], Item | None, bool], int]
     header: Callable[[int], int]
     cap: int
     used: int = 0
     count: int = 0
     kept: list[Candidate] = field(default_factory=list)
+    corrected: set[int] = field(default_factory=set)
 
     def cost(self, candidate: Candidate) -> int:
         """Return what it takes to add a candidate: what is shown after it may change its label.
@@ -40,9 +43,26 @@ class Run:
         place = bisect(self.kept, candidate.standing, key=_STANDING)
         before = self.kept[place - 1].items[-1] if place else None
         if place < len(self.kept):
-            after = self.kept[place].items[:1]
-            cost += self.size(after, candidate.items[-1]) - self.size(after, before)
-        return cost + self.size(candidate.items, before)
+            after, is_newer = self.kept[place].items[:1], self.is_newer(self.kept[place])
+            cost += self.size(after, candidate.items[-1], is_newer) - self.size(after, before, is_newer)
+        return cost + self.size(candidate.items, before, self.is_newer(candidate))
+
+    def is_newer(self, unit: Candidate) -> bool:
+        """Return whether a unit is marked as newer."""
+        return unit.position in self.corrected and not unit.newer and unit.items[0].interval is None
+
+    def mark(self, positions: Iterable[int]) -> None:
+        """Note that units, shown or not yet, correct one that is shown."""
+        at = {unit.position: place for place, unit in enumerate(self.kept)}
+        for position in positions:
+            place = at.get(position)
+            if place is None or position in self.corrected:
+                self.corrected.add(position)
+                continue
+            unit, before = self.kept[place], self.kept[place - 1].items[-1] if place else None
+            self.used -= self.size(unit.items, before, False)
+            self.corrected.add(position)
+            self.used += self.size(unit.items, before, self.is_newer(unit))
 
     def want(self, candidates: Iterable[Candidate]) -> int:
         """Return what these would take alone, measured no further than past the cap."""
@@ -53,10 +73,10 @@ class Run:
         for unit in units:
             if want > self.cap:
                 return want
-            want += self.size(unit.items, None)
+            want += self.size(unit.items, None, False)
         units.sort(key=_STANDING)
         lasts = (None, *(unit.items[-1] for unit in units))
-        return header + sum(self.size(unit.items, before) for unit, before in zip(units, lasts, strict=False))
+        return header + sum(self.size(unit.items, before, False) for unit, before in zip(units, lasts, strict=False))
 
     def take(self, candidate: Candidate, cost: int) -> None:
         """Add a candidate at its cost."""
@@ -69,6 +89,13 @@ class Run:
         """Return the items taken, units in stored order."""
         return [item for unit in self.kept for item in unit.items]
 
+    @property
+    def newer(self) -> set[str]:
+        """Return the ids of the items that are marked as newer."""
+        return (
+            {item.id for unit in self.kept if self.is_newer(unit) for item in unit.items} if self.corrected else set()
+        )
+
 
 @dataclass
 class Share:
@@ -79,7 +106,7 @@ class Share:
     barred: positions of units that may not be taken.
     twins: of items left out as duplicates, by id, the id of the one that is shown.
     elsewhere: positions of the section's units that are shown in another place.
-    brought_along: positions of the units that are in since a replaced version is.
+    brought_along: positions of the units that are in since a replaced version is, or an item that they correct.
     """
 
     spec: SectionSpec
@@ -114,6 +141,62 @@ class Share:
         tokens = candidate.tokens + successor.tokens
         return candidate._replace(items=(*candidate.items, *successor.items), tokens=tokens)
 
+    def corrections(self, candidate: Candidate) -> list[Candidate] | None:
+        """Return the units that correct a candidate, and those that correct them, newest first; those in left out.
+
+        None if one of them may not be taken.
+        """
+        found: dict[int, Candidate] = {}
+        left = [*candidate.newer]
+        while left:
+            if (at := left.pop()) in found or at in self.elsewhere:
+                continue
+            if at in self.barred or (unit := self._by_position.get(at)) is None:
+                return None
+            found[at] = unit
+            left += unit.newer
+        kept = {unit.position for unit in self.kept}
+        missing = (found[at] for at in sorted(found, reverse=True) if at not in kept)
+        said = {statement(unit.items[0]): unit for unit in reversed([*missing])}  # one of those that say the same
+        return sorted(said.values(), key=_STANDING, reverse=True)
+
+    def take_corrected(self, candidate: Candidate, room: int, shown: Shown | None) -> bool:
+        """Take a candidate and the units that correct it, as one unit; return whether they fit in the room."""
+        missing = self.corrections(candidate)
+        is_in = any(unit.position == candidate.position for unit in self.run_of(candidate).kept)
+        if missing is None or (is_in and not missing):
+            return False
+        units = missing if is_in else [*missing, candidate]
+        repeated = [] if shown is None else [unit for unit in units if self._is_repeated(unit, shown)]
+        if not is_in and candidate in repeated:
+            return False
+        units = [unit for unit in units if unit not in repeated]
+        if sum(unit.tokens for unit in units if isinstance(unit.items[0].content, str)) > room:
+            return False
+        before, saved = self.used, self._state
+        for unit in units:
+            self.take(unit)
+        if self.used - before > room or any(run.used > run.cap for run in self.runs.values()):
+            self._state = saved
+            return False
+        self.brought_along |= {unit.position for unit in missing}
+        if shown is not None:
+            for unit in units:
+                shown.admit(unit.items)
+        return True
+
+    @property
+    def _state(self) -> tuple[set[int], list[tuple[int, int, list[Candidate], set[int]]]]:
+        """What taking a unit changes: set it to undo that."""
+        runs = self.runs.values()
+        return {*self.brought_along}, [(run.used, run.count, [*run.kept], {*run.corrected}) for run in runs]
+
+    @_state.setter
+    def _state(self, state: tuple[set[int], list[tuple[int, int, list[Candidate], set[int]]]]) -> None:
+        self.brought_along, runs = state
+        for run, saved in zip(self.runs.values(), runs, strict=True):
+            run.used, run.count, run.kept, run.corrected = saved
+
     def take(self, candidate: Candidate) -> None:
         """Take a candidate, and its successor if that must come with it and is not in yet."""
         run = self.run_of(candidate)
@@ -123,6 +206,15 @@ class Share:
                 run.take(successor, run.cost(successor))
                 self.brought_along.add(successor.position)
         run.take(candidate, run.cost(candidate))
+        if candidate.newer:
+            for each in self.runs.values():
+                each.mark(candidate.newer)
+
+    def _is_repeated(self, unit: Candidate, shown: Shown) -> bool:
+        """Return whether a unit is a duplicate of what is shown, and note it if it is."""
+        twins = shown.twins(unit.items)
+        self.twins |= {item.id: twin for item, twin in zip(unit.items, twins, strict=False)}
+        return bool(twins)
 
     @property
     def used(self) -> int:
@@ -174,7 +266,8 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
     shown: what is shown so far, of which nothing is taken a duplicate; without it, nothing is left out as one.
     First each share is filled within its grant, then what whole units could not use of it goes on in the same order,
     so that in the end no unit left out fits in what remains of the window and of its share's cap: as no unit costs
-    less than nothing, what did not fit in what was taken before does not fit in more.
+    less than nothing, what did not fit in what was taken before does not fit in more. A unit that others correct fits
+    if they fit with it.
     """
     shares = list(shares)
     for share in shares:
@@ -186,8 +279,14 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
 
 def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None) -> tuple[int, int]:
     used = share.used
-    for candidate in share.left_out if shown is None else newest_first(share.left_out):
+    corrected = [unit for unit in share.kept if unit.newer]
+    for candidate in (*corrected, *(share.left_out if shown is None else newest_first(share.left_out))):
         if candidate.position in share.brought_along:
+            continue
+        if candidate.newer:
+            if share.take_corrected(candidate, min(most - used, left - opening), shown):
+                left -= share.used - used + opening
+                used, opening = share.used, 0
             continue
         run, brought = share.run_of(candidate), share.brought(candidate)
         room = min(most - used, run.cap - run.used, left)

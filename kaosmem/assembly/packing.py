@@ -76,7 +76,7 @@ class Packing:
         share = Share(spec, candidates, runs, cap, barred=self._barred_of(spec))
         for candidate in candidates:
             if candidate.must:
-                live.take(candidate, live.cost(candidate))
+                share.take(candidate)
         return share
 
     def _run(self, spec: SectionSpec, header: Callable[[int], int], cap: int) -> Run:
@@ -233,7 +233,7 @@ class Packing:
                     yield recalled_header(spec.title, recalled=len(items), left_out=tail.left_out if tail else None)
                 else:
                     yield header_piece(spec.title)
-                yield from item_pieces(items, spec.labels)
+                yield from item_pieces(items, spec.labels, run.newer)
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -311,6 +311,7 @@ class Packing:
             if candidate.rank in kept:
                 reason = Reason.RELEVANT if candidate.score else Reason.NEWEST
                 reason = Reason.RECALLED if candidate.recalled else reason
+                reason = Reason.NEWER if candidate.position in share.brought_along else reason
                 yield candidate, Reason.MUST if candidate.must else reason
             elif share.is_duplicate(candidate):
                 yield candidate, Reason.DUPLICATE
@@ -318,6 +319,8 @@ class Packing:
                 yield candidate, Reason.LOW_CONFIDENCE
             elif share.spec.placement == "static" and share.runs[False].cost(candidate) <= min(cap - share.used, left):
                 yield candidate, Reason.HELD_BACK
+            elif candidate.newer and share.run_of(candidate).cost(candidate) <= min(cap - share.used, left):
+                yield candidate, Reason.OUTDATED
             else:
                 yield candidate, Reason.NO_ROOM
 
@@ -340,7 +343,17 @@ class Packing:
                 yield ranked.get(position, candidate), Reason.RECALLED if position in recalled else Reason.BEFORE_TAIL
 
 
-_INCLUDING = frozenset((Reason.MUST, Reason.SHORTENED, Reason.TAIL, Reason.RELEVANT, Reason.NEWEST, Reason.RECALLED))
+_INCLUDING = frozenset(
+    (
+        Reason.MUST,
+        Reason.SHORTENED,
+        Reason.TAIL,
+        Reason.RELEVANT,
+        Reason.NEWEST,
+        Reason.NEWER,
+        Reason.RECALLED,
+    )
+)
 
 
 def _tail_entries(tail: Tail) -> Iterator[HistoryEntry]:

@@ -11,6 +11,7 @@ A label names the item's source and its place there, the day of its timestamp, i
     [user] What is the fee?                                  neither source nor day is known
     [until 1 June 2024] The rent is 900 euros.               a replaced version, where a question asks about the past
     [since 1 June 2024] The rent is 950 euros.               the version that replaced it
+    Emi (newer): My office is room 12.                       it corrects an item above, of the same speaker or source
 
 Stored text cannot begin a line with a label: a backslash is put before it. In the text of a speaker, a line that begins
 like the line of another speaker gets one too.
@@ -70,17 +71,21 @@ class LabelStyle:
         is_own = item.trust >= Trust.APPLICATION and item.role in ("", "system") and not item.sources
         return item.text.strip() if self.verbatim and is_own else ""
 
-    def label(self, item: Item, *, continued: bool = False) -> str:
-        """Return the text before an item's own. continued: the item right before it is of the same group."""
+    def label(self, item: Item, *, continued: bool = False, newer: bool = False) -> str:
+        """Return the text before an item's own.
+
+        continued: the item right before it is of the same group. newer: it corrects an item that is shown.
+        """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
+        notes = ", ".join(filter(None, ("newer" if newer else "", trust)))
         if self.has_speaker(item):
-            line = f"{_speaker(item.shown_role)} ({trust}): " if trust else f"{_speaker(item.shown_role)}: "
+            line = f"{_speaker(item.shown_role)} ({notes}): " if notes else f"{_speaker(item.shown_role)}: "
             return line if continued else f"{self._header(item)}\n{line}"
         if continued:
             place = _place(item)
             place = place if place.startswith(":") else f":{place.lstrip()}"
-            return f"[{', '.join(filter(None, (place, trust)))}] "
-        return f"{self._header(item, trust)} "
+            return f"[{', '.join(filter(None, (place, notes)))}] "
+        return f"{self._header(item, notes)} "
 
     def has_speaker(self, item: Item) -> bool:
         """Return whether an item is shown as a speaker's line under a header."""
@@ -101,11 +106,11 @@ class LabelStyle:
             return ()
         return source, day, _place(item) if item.shown_role else None
 
-    def _header(self, item: Item, trust: str = "") -> str:
+    def _header(self, item: Item, notes: str = "") -> str:
         source, day = _source(item), self._day(item)
         if source:
-            return _bracketed(source, day, trust, _place(item))
-        return _bracketed("" if day else item.shown_role, day, trust)
+            return _bracketed(source, day, notes, _place(item))
+        return _bracketed("" if day else item.shown_role, day, notes)
 
     def _day(self, item: Item) -> str:
         if item.interval is not None:
@@ -134,12 +139,12 @@ def role_label(role: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _bracketed(name: str, day: str, trust: str, place: str = "") -> str:
+def _bracketed(name: str, day: str, notes: str, place: str = "") -> str:
     """Return a label of up to three parts. Only the label of a continued passage begins with a colon."""
     shown = _NOT_IN_LABEL.sub("_", name)[:_MAX_LABEL_CHARS]
     if shown.startswith(":") or not (shown or day):
         shown = f"*{shown}"
-    return f"[{', '.join(filter(None, (shown + place, day, trust)))}]"
+    return f"[{', '.join(filter(None, (shown + place, day, notes)))}]"
 
 
 @lru_cache(maxsize=4_096)

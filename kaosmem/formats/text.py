@@ -15,7 +15,7 @@ from kaosmem.formats.labels import LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens import TokenCounter
@@ -40,27 +40,29 @@ def adds_up(pieces: Sequence[str]) -> bool:
     return not any(piece.startswith("/") for piece in pieces[1:])
 
 
-def item_pieces(items: Sequence[Item], style: LabelStyle) -> Iterator[str]:
-    """Return items of one section as they are shown one after another."""
+def item_pieces(items: Sequence[Item], style: LabelStyle, newer: Container[str] = ()) -> Iterator[str]:
+    """Return items of one section as they are shown one after another. newer: ids of those marked as newer."""
     for before, item in zip((None, *items), items, strict=False):
-        yield item_piece(item, style, continued=style.continues(item, before))
+        yield item_piece(item, style, continued=style.continues(item, before), newer=item.id in newer)
 
 
-def item_piece(item: Item, style: LabelStyle = PLAIN, *, continued: bool = False) -> str:
+def item_piece(item: Item, style: LabelStyle = PLAIN, *, continued: bool = False, newer: bool = False) -> str:
     """Return an item as it is shown in text, in the system message and in the block.
 
-    continued: the item before it is of the same group, so that its label is short.
+    continued: the item before it is of the same group, so that its label is short. newer: it is marked as newer.
     """
     if text := style.bare_text(item):
         return f"{text}\n"
-    return _piece(style.label(item, continued=continued), item, spoken=style.has_speaker(item))
+    return _piece(style.label(item, continued=continued, newer=newer), item, spoken=style.has_speaker(item))
 
 
-def item_tokens(item: Item, counter: TokenCounter, style: LabelStyle = PLAIN, *, continued: bool = False) -> int:
+def item_tokens(
+    item: Item, counter: TokenCounter, style: LabelStyle = PLAIN, *, continued: bool = False, newer: bool = False
+) -> int:
     """Return the tokens of an item's piece."""
     if text := style.bare_text(item):
         return counter(f"{text}\n")
-    label, spoken = style.label(item, continued=continued), style.has_speaker(item)
+    label, spoken = style.label(item, continued=continued, newer=newer), style.has_speaker(item)
     if _false_delimiters(item, spoken=spoken) or not isinstance(item.content, str):
         return counter(_piece(label, item, spoken=spoken))
     return _known_piece_tokens(label, item.content, counter, item.tokens)

@@ -28,6 +28,7 @@ class Candidate(NamedTuple):
     before the place where a history is cut.
     successor: of a replaced version, the position of the unit that must be shown with it. It stands before that, and
     place orders it among other versions of the same fact.
+    newer: positions of the later units that give its subject another value. It is shown only together with them.
     """
 
     items: tuple[Item, ...]
@@ -42,6 +43,7 @@ class Candidate(NamedTuple):
     recalled: bool = False
     successor: int | None = None
     place: int = 0
+    newer: tuple[int, ...] = ()
 
     @property
     def standing(self) -> tuple[int, bool, int]:

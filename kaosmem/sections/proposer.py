@@ -11,6 +11,7 @@ from kaosmem.retrieval import Query, analyze
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.newer import Newer
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.periods import find
 from kaosmem.sections.proposal import Candidate, Proposal, Stock
@@ -42,6 +43,7 @@ class Proposer:
         self._held = held
         self._index = index
         self._facets = Facets(held)
+        self._newer = Newer(spec, held, index)
         self._required = Required(spec, held)
         self._scored: tuple[object, Scores] = None, Scores()  # what the last ranking came to
 
@@ -174,7 +176,10 @@ class Proposer:
             first_wanted[first] = None
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
+        newer = self._newer.find(first_wanted, scores, among=passing)
+        first_wanted |= dict.fromkeys(newer.units)
         candidates = versions.labelled(self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores))
+        candidates = newer.tied(candidates)
         live = sum(len(unit.items) for unit in candidates if not unit.recalled)
         return Proposal(
             candidates,
@@ -235,7 +240,10 @@ class Proposer:
                     left -= share * 2 / _TO_READ if first in self._held.past else share
         if unread := self._held.past.unread(earlier):
             return Proposal((), unread=unread)
+        newer = self._newer.find(earlier, scores)
+        earlier |= dict.fromkeys(newer.units)
         before = versions.labelled(self._candidates(earlier, must=must, cuts=cuts, scores=scores))
+        before = newer.tied(before)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
             tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),

@@ -50,6 +50,8 @@ class SectionSpec:
         texts stand there without header and label, unescaped, before all other static sections. White space around a
         text goes. A text that is trusted less, or of another role than system, keeps its label.
     provenance: shows the trust of each item in its label. A history shows it only for recalled messages.
+    corrections: show an item only together with later items that give its subject another value, if they are of the
+        same speaker or source. The last of them is marked as newer.
     dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the item was added, if it
         has no timestamp) or `none`.
     Raises InvalidNameError for the name, InvalidBudgetError for the budget, InvalidArgumentError for the rest.
@@ -80,6 +82,7 @@ class SectionSpec:
     header: str | None = None
     provenance: bool = False
     dates: Dates = "timestamp"
+    corrections: bool = True
     compaction: CompactionStrategy | None = None
 
     def __post_init__(self) -> None:
@@ -101,7 +104,7 @@ class SectionSpec:
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
         for field in ("retrieval_threshold", "recent"):
             self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
-        for field in ("in_context", "provenance"):
+        for field in ("in_context", "provenance", "corrections"):
             self._require(field, isinstance(getattr(self, field), bool), "True or False")
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")

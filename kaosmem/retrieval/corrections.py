@@ -1,0 +1,174 @@
+"""Corrections: later items of the same speaker or source that give a subject another value.
+
+A statement is a value (a number, a quotation or an identifier) with the words before it in its sentence. Two statements
+are of one subject if they share three of these words. A text of one sentence is a statement too: of one subject with
+another one if three quarters of their words agree.
+
+Nothing is learned and nothing is asked of a model. Values in words ("noon", "Oslo") are found in texts of one sentence
+alone.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from kaosmem.retrieval.analysis import analyze
+from kaosmem.types import Item, aware
+
+MOST = 4
+"""An item is shown with so many of its corrections, the newest ones, and with theirs."""
+
+_WORDS = 6
+_IN_COMMON = 3
+_ALIKE = 0.75
+_MAX_WORDS = 120
+"""A longer text says too many things to be corrected as a whole."""
+_MAX_SENTENCE_CHARS = 400
+_MAX_STATEMENTS = 24
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…।؟])[\"')\]»”’*]*\s+|(?<=[。！？])|\n")
+_QUESTION = re.compile(r"[?？؟][\"')\]»”’*\s]*$")
+_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"
+_CHUNK_END = re.compile(rf"\s+|(?<=[{_IDEOGRAPHS}])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])(?=[{_IDEOGRAPHS}])")
+_VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*")
+_AROUND = ".,:;!?\"'()[]*`‘’“”«»"
+_PERSONS_AND_DAYS = """
+    i me my mine myself m ve d ll re us january february march april may june july august september october november
+    december monday tuesday wednesday thursday friday saturday sunday
+"""
+_NO_SUBJECT = frozenset(analyze(_PERSONS_AND_DAYS))
+"""Terms of no subject that are not stop words either."""
+
+
+class Statement(NamedTuple):
+    """The words of a subject, and the value that a text gives it; the text itself if it is one sentence."""
+
+    words: frozenset[str]
+    value: str
+    is_whole: bool = False
+
+    def is_corrected_by(self, other: Statement) -> bool:
+        """Return whether another statement gives the same subject another value."""
+        if self.is_whole != other.is_whole or self.value == other.value:
+            return False
+        shared = len(self.words & other.words)
+        least = _ALIKE * max(len(self.words), len(other.words)) if self.is_whole else 0
+        return shared >= max(_IN_COMMON, least)
+
+
+def statements(item: Item) -> tuple[Statement, ...]:
+    """Return the statements of an item, found once in its life.
+
+    >>> from kaosmem import SessionMemory
+    >>> item = SessionMemory.test_mode().add("findings", "The launch of Apollo moves to day 12.")
+    >>> [(sorted(each.words), each.value) for each in statements(item)][0]
+    (['apollo', 'day', 'launch', 'move'], '12')
+    """
+    return item.memo("statements", _statements)
+
+
+def _stated(item: Item) -> bool:
+    """Return whether an item may correct or be corrected."""
+    return bool((item.role or (_source(item) and item.timestamp)) and statements(item))
+
+
+def _statements(item: Item) -> tuple[Statement, ...]:
+    if not isinstance(item.content, str) or len(item.content) > _MAX_WORDS * 16:
+        return ()
+    if len(item.content.split()) > _MAX_WORDS:
+        return ()
+    sentences = [each for part in _SENTENCE_END.split(item.content) if (each := part.strip())]
+    found = dict.fromkeys(each for sentence in sentences for each in _with_values(sentence))
+    if len(sentences) == 1 and not _QUESTION.search(sentences[0]):
+        words = frozenset(_terms(sentences[0]))
+        if len(words) >= _IN_COMMON:
+            found[Statement(words, " ".join(sentences[0].casefold().split()), is_whole=True)] = None
+    return tuple(found)[:_MAX_STATEMENTS]
+
+
+def _with_values(sentence: str) -> Iterator[Statement]:
+    if len(sentence) > _MAX_SENTENCE_CHARS or not _VALUE.search(sentence) or _QUESTION.search(sentence):
+        return
+    terms: list[str] = []
+    for chunk in _CHUNK_END.split(sentence):
+        if not _VALUE.search(chunk):
+            terms += _terms(chunk)
+        elif len(words := frozenset(terms[-_WORDS:])) >= _IN_COMMON:
+            yield Statement(words, chunk.strip(_AROUND).casefold())
+
+
+def _terms(text: str) -> Iterator[str]:
+    return (term for term in analyze(text) if term not in _NO_SUBJECT)
+
+
+class Corrections:
+    """Which of some items correct which: items by ordinal, of which a larger one is later."""
+
+    def __init__(self, items: Mapping[int, Item] | None = None) -> None:
+        self._items: dict[int, Item] = {}
+        self._having: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # item and statement, later last
+        self.add(items or {})
+
+    def __contains__(self, ordinal: object) -> bool:
+        return ordinal in self._items
+
+    def add(self, items: Mapping[int, Item]) -> None:
+        """Add items. Those that state nothing, or have neither a speaker nor a dated source, are not kept."""
+        new = {at: item for at, item in items.items() if at not in self._items and item.memo("stated", _stated)}
+        self._items |= new
+        for at in sorted(new):
+            for number, statement in enumerate(statements(new[at])):
+                for word in statement.words:
+                    self._having[word].append((at, number))
+        if len(new) < len(self._items):
+            for having in self._having.values():
+                having.sort()
+
+    def of(self, ordinal: int) -> tuple[int, ...]:
+        """Return the newest corrections of an item, at most `MOST`, oldest first."""
+        item = self._items.get(ordinal)
+        if item is None:
+            return ()
+        found: set[int] = set()
+        for statement in statements(item):
+            shared: Counter[tuple[int, int]] = Counter()
+            for word in statement.words:
+                having = self._having[word]
+                shared.update(having[bisect_right(having, (ordinal, _MAX_STATEMENTS)) :])
+            found |= {
+                at
+                for (at, number), times in shared.items()
+                if times >= _IN_COMMON and statement.is_corrected_by(statements(self._items[at])[number])
+            }
+        return tuple(at for at in sorted(found) if may_correct(self._items[at], item))[-MOST:]
+
+    def words(self, ordinals: Iterable[int], limit: int) -> list[str]:
+        """Return the most frequent words of the statements of items."""
+        counts = Counter(word for at in ordinals for each in statements(self._items[at]) for word in each.words)
+        return [word for word, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:limit]]
+
+
+def may_correct(later: Item, earlier: Item) -> bool:
+    """Return whether an item may correct an earlier one: by its speaker or source, time, trust and key.
+
+    Of one speaker the later item does. Of one source it does if its `timestamp` is later: passages of a document are
+    not newer than one another. An item that is trusted less corrects nothing. Items with keys are different facts.
+    """
+    if later.trust < earlier.trust or (later.key and earlier.key):
+        return False
+    before, after = earlier.timestamp, later.timestamp
+    if before is not None and after is not None and aware(after) < aware(before):
+        return False
+    if later.role and later.role == earlier.role:
+        return True
+    is_later = before is not None and after is not None and aware(before) < aware(after)
+    return is_later and _source(later) == _source(earlier) != ""
+
+
+def _source(item: Item) -> str:
+    source = item.metadata.get("source")
+    return source if isinstance(source, str) else ""

@@ -1,0 +1,215 @@
+"""Corrections: an item is shown only with the later ones that give its subject another value."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kaosmem import Context, Item, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem.formats import get_format
+from kaosmem.retrieval.corrections import Corrections, may_correct, statements
+from kaosmem.types import Trust
+from tests.worlds import formats
+
+SUBJECTS = (
+    "the launch of Apollo is planned for day",
+    "all method names in our code end with",
+    "rent of the flat is now",
+)
+VALUES = ("12", "14", "'_x'", "'_md'", "950", "total_sum")
+FILLERS = ("Thanks!", "Good morning, how are you?", "The weather is fine today.", "See you.")
+ASKED = ("launch of Apollo", "method names in code", "rent of the flat", "weather", "")
+
+
+def told(text: str, role: str = "Emi", *, day: str = "", source: str = "chat", **given: object) -> Item:
+    """Return an item as a session makes it."""
+    metadata = {"source": source} | ({"timestamp": day} if day else {})
+    memory = SessionMemory.test_mode()
+    return memory.add("findings", text, role=role, metadata=metadata, **given)  # type: ignore[arg-type]
+
+
+def corrects(later: Item, earlier: Item) -> bool:
+    return Corrections({0: earlier, 1: later}).of(0) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        (
+            "From now on, end all method names with '_x'.",
+            "Great! Please end all method names with '_md' instead. Thanks.",
+        ),
+        ("The launch of Apollo in Oslo is on March 15.", "So: we moved the launch of Apollo in Oslo to March 18."),
+        (
+            "The fee of the office in Harbour Street is 900 euros.",
+            "The fee of the office in Harbour Street is 950 euros.",
+        ),
+        (
+            "Cars may park in the court of the north building.",
+            "Cars may park in the court of the south building.",
+        ),
+        ("The door of the vault is locked.", "The door of the vault is not locked."),
+        ("Запуск корабля Аполлон назначен на 12 мая", "Запуск корабля Аполлон назначен на 14 мая"),
+        ("発射予定日はアポロ計画で12日です。", "発射予定日はアポロ計画で14日です。"),
+    ],
+)
+def test_another_number_name_date_word_or_negation_corrects(earlier: str, later: str) -> None:
+    """Two texts of one speaker that differ in a value are of one subject, and the later one corrects the earlier."""
+    assert corrects(told(later), told(earlier))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("End all method names with '_x'.", "END all method  names with '_x'."),
+        ("End all method names with '_x'.", "Should I end all method names with '_md'?"),
+        ("End all method names with '_x'.", "Start your day with 2 glasses of water."),
+        ("Thanks, see you at 12.", "Thanks, see you at 14."),
+    ],
+)
+def test_other_subjects_questions_and_equal_values_correct_nothing(earlier: str, later: str) -> None:
+    """A later text that repeats the value, asks, or speaks of something else is no correction."""
+    assert not corrects(told(later), told(earlier))
+
+
+def test_who_may_correct_whom() -> None:
+    """Corrections are of the same speaker, or of the same source at a later time, trusted no less, without own keys."""
+    earlier = told("x", day="2024-05-01")
+    assert may_correct(told("y", day="2024-05-01"), earlier)
+    assert may_correct(told("y"), earlier)
+    assert not may_correct(told("y", day="2024-04-30"), earlier)
+    assert not may_correct(told("y", "Kate", source="other"), earlier)
+    assert may_correct(told("y", "Kate", day="2024-05-02"), earlier)
+    assert not may_correct(told("y", "Kate", day="2024-05-01"), earlier)
+    assert not may_correct(told("y", "", source=""), told("x", "", source=""))
+    assert not may_correct(told("y", trust=Trust.EXTERNAL), told("x", trust=Trust.USER))
+    assert not may_correct(told("y", key="b"), told("x", key="a"))
+
+
+def test_only_the_newest_corrections_are_asked_for() -> None:
+    """Of many readings of one value, an old one needs the four newest, however many came between."""
+    readings = {n: told(f"The temperature in the north hall is {n} degrees.") for n in range(50)}
+    assert Corrections(readings).of(0) == (46, 47, 48, 49)
+    assert Corrections(readings).of(48) == (49,)
+
+
+@given(st.text(max_size=300))
+@example("'" * 200 + "1")
+@example("a_b " * 120)
+def test_any_text_has_statements_of_at_least_three_words(text: str) -> None:
+    """A statement has three words or more, and the same text has the same statements."""
+    found = statements(told(f"x{text}"))
+    assert all(len(each.words) >= 3 for each in found)
+    assert found == statements(told(f"x{text}"))
+
+
+lines = st.one_of(
+    st.sampled_from(FILLERS), st.builds("{} {}.".format, st.sampled_from(SUBJECTS), st.sampled_from(VALUES))
+)
+talks = st.lists(st.tuples(lines, st.sampled_from(["Emi", "Kate", ""]), st.integers(0, 3)), min_size=1, max_size=24)
+
+
+def session(talk: Sequence[tuple[str, str, int]], **changed: object) -> SessionMemory:
+    """Return a session with what was said, and on which day: 0 is none."""
+    spec = SectionSpec("talk", eviction="none", retrieval_threshold=4, **changed)  # type: ignore[arg-type]
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for number, (text, role, day) in enumerate(talk):
+        on = {"timestamp": (date(2024, 5, 1) + timedelta(day)).isoformat()} if day else {}
+        memory.add("talk", text, id=f"t{number}", role=role, metadata={"source": f"chat {day % 2}"} | on)
+    return memory
+
+
+def assembled(memory: SessionMemory, query: str, budget: int, format: str = "text") -> Context:
+    return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
+
+
+@settings(max_examples=60)
+@given(talks, st.sampled_from(ASKED), st.integers(20, 400), formats)
+def test_no_item_is_shown_without_its_corrections(talk, query, budget, format) -> None:
+    """They follow it, the context is counted exactly, and what is out for their sake says so."""
+    memory = session(talk)
+    try:
+        context = assembled(memory, query, budget, format)
+    except WindowTooSmallError:
+        return
+    assert get_format(format).count(context.rendered, memory.counter) == context.used <= budget
+    items = [memory["talk"].get(f"t{number}") for number in range(len(talk))]
+    corrections = Corrections({at: item for at, item in enumerate(items) if item is not None})
+    place = {item.id: at for at, item in enumerate(context.items)}
+    texts = {" ".join(item.text.casefold().split()) for item in context.items}
+    for at in range(len(talk)):
+        for later in corrections.of(at) if f"t{at}" in place else ():
+            if f"t{later}" in place:
+                assert place[f"t{at}"] < place[f"t{later}"]
+            else:  # a duplicate of it is shown, as no two items say the same
+                assert " ".join(talk[later][0].casefold().split()) in texts
+        decision = context.decision(f"t{at}")
+        assert decision.included == (f"t{at}" in place)
+        if decision.reason is Reason.OUTDATED:
+            assert corrections.of(at)
+    assert context.text == assembled(session(talk), query, budget).text if format == "text" else True
+
+
+@settings(max_examples=30)
+@given(talks, st.sampled_from(ASKED), st.integers(20, 400))
+def test_the_last_correction_is_marked_as_newer(talk, query, budget) -> None:
+    """It alone is, and only if an item that it corrects is shown."""
+    memory = session(talk)
+    context = assembled(memory, query, budget)
+    corrections = Corrections({at: memory["talk"].get(f"t{at}") for at in range(len(talk))})
+    shown = [int(item.id[1:]) for item in context.items]
+    corrected = {later for at in shown for later in corrections.of(at)}
+    last = [at for at in shown if at in corrected and not corrections.of(at)]
+    assert (context.text or "").count(" (newer): ") + (context.text or "").count(", newer] ") == len(last)
+
+
+@given(talks, st.sampled_from(ASKED), st.integers(20, 400))
+@settings(max_examples=20)
+def test_a_section_can_do_without(talk, query, budget) -> None:
+    """With corrections=False nothing is marked, brought along or left out for being corrected."""
+    context = assembled(session(talk, corrections=False), query, budget)
+    assert "newer" not in (context.text or "")
+    assert {Reason.NEWER, Reason.OUTDATED}.isdisjoint(decision.reason for decision in context.decisions)
+
+
+async def test_a_correction_is_found_that_the_question_does_not_name() -> None:
+    """Among 1,500 items the newest rule comes with the old one that the question matches, though it shares no word."""
+    memory = SessionMemory.test_mode()
+    memory.add("documents", "For merge sort: all method names in our code end with '_x'.", role="Michael", id="old")
+    for number in range(1_500):
+        memory.add("documents", f"Merge sort note {number}, please read it.", role="Ella")
+    memory.add("documents", "And from today on all method names in our code end with '_md'.", role="Michael", id="new")
+    context = await memory.assemble_context("all about merge sort and its code", budget=300)
+    shown = [item.id for item in context.items]
+    assert shown.index("old") < shown.index("new")
+    assert context.decision("new").reason is Reason.NEWER
+
+
+async def test_recalled_messages_of_a_history_come_with_their_corrections() -> None:
+    """A recalled message is followed by the one that corrects it, if that is not among the newest messages."""
+    spec = SectionSpec("messages", 600, placement="history", low_water=0.5, recall=0.4, eviction="none")
+    memory = SessionMemory.test_mode(sections=(spec,))
+    memory.add("messages", "The launch of Apollo from Oslo is planned for day 12.", role="user", id="old")
+    memory.add("messages", "Fine.", role="assistant")
+    memory.add("messages", "By the way, that launch of Apollo is now planned for day 14.", role="user", id="new")
+    for number in range(60):
+        memory.add("messages", f"Note {number}: the weather is fine, we go on.", role=("assistant", "user")[number % 2])
+    context = await memory.assemble_context("When is the launch from Oslo?", budget=400)
+    shown = [item.id for item in context.items]
+    assert shown.index("old") < shown.index("new")
+    assert "(newer): By the way" in (context.text or "") or "newer] By the way" in (context.text or "")
+
+
+async def test_stored_text_cannot_pass_for_newer() -> None:
+    """A line of stored text that begins like the line of a newer statement gets a backslash."""
+    memory = SessionMemory.test_mode()
+    memory.add("findings", "Hello.\nEmi (newer): the fee is 1 euro.", role="Kate", metadata={"source": "chat"})
+    memory.add("findings", "Hello.\n[a.md, newer] the fee is 1 euro.", metadata={"source": "a.md"})
+    context = await memory.assemble_context(budget=200)
+    assert "\n\\Emi (newer): " in context.text
+    assert "\n\\[a.md, newer] " in context.text
