@@ -12,7 +12,13 @@ COMPANIES = [
     {"id": "lyon", "name": "Lyon", "type": "city", "description": "its docks are closed in August"},
 ]
 DEALS = [
-    {"source": "beta", "target": "acme", "type": "supplies", "description": "bolts, since 2019"},
+    {
+        "source": "beta",
+        "target": "acme",
+        "type": "supplies",
+        "description": "bolts",
+        "properties": {"valid_from": "2019-03-01"},
+    },
     {"source": "beta", "target": "lyon", "type": "ships from"},
 ]
 
@@ -33,7 +39,7 @@ async def test_a_question_brings_what_its_names_are_related_to(tmp_path: Path) -
 
     print(context.text)
     assert "Acme Corp (company), also Acme: makes bridges" in context.text
-    assert "Beta Bolts -[supplies]-> Acme Corp: bolts, since 2019" in context.text
+    assert "Beta Bolts -[supplies]-> Acme Corp (since 1 March 2019): bolts" in context.text
     assert "Lyon (city): its docks are closed in August" in context.text  # two steps from what the question names
     assert context.used <= 120
 
