@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -127,8 +128,12 @@ def postgres_server() -> Iterator[str]:
                     connection.execute("CREATE DATABASE agents OWNER app")
                 with psycopg.connect(server.get_uri(database="agents"), autocommit=True) as connection:
                     connection.execute("CREATE EXTENSION vector")
+                    connection.execute("CREATE EXTENSION age")
+                    connection.execute("GRANT USAGE ON SCHEMA ag_catalog TO app")
+                    connection.execute("ALTER DATABASE agents SET session_preload_libraries = 'age'")
                 yield server.get_uri(database="agents").replace("//postgres:@", "//app@")
             finally:
+                os.kill(server.get_pid(), signal.SIGQUIT)  # at once: nobody needs what is in the buffers
                 server.cleanup()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from kaosmem import ChatMessage, Document, DurabilityError, InvalidArgumentError, InvalidNameError, Task
 from kaosmem.backends.postgres import (
+    AGEGraphStore,
     PgTaskStore,
     PgVectorStore,
     PostgresDatabase,
@@ -22,8 +23,16 @@ from kaosmem.backends.postgres import (
     PostgresShortTermMemory,
 )
 from kaosmem.backends.postgres.conditions import condition
+from kaosmem.backends.postgres.returned import returned_columns
 from kaosmem.errors import InvalidTransitionError, NotOpenedError, UnsupportedVersionError
-from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract, TaskContract, VectorContract
+from kaosmem.testing import (
+    GraphContract,
+    HistoryContract,
+    LongTermContract,
+    ShortTermContract,
+    TaskContract,
+    VectorContract,
+)
 from kaosmem.testing.filter_cases import FILTERS, METADATA
 from tests.console import Console
 from tests.servers import example, postgres_server
@@ -90,6 +99,10 @@ class TestPostgresTasks(OnPostgres, TaskContract):
 class TestPostgresLongTerm(OnPostgres, LongTermContract):
     def over(self, database: PostgresDatabase) -> PostgresLongTermMemory:
         return PostgresLongTermMemory(database, clock=self.clock)
+
+
+class TestAGEGraph(OnPostgres, GraphContract):
+    kind = AGEGraphStore
 
 
 class TestPgVectors(OnPostgres, VectorContract):
@@ -318,3 +331,44 @@ def test_the_example_of_the_docs_runs(
     with Console() as console:
         console.run(text.replace("postgresql://app@db/agents", postgres))
     assert capsys.readouterr().out == printed
+
+
+async def test_a_graph_answers_cypher_with_bound_parameters(postgres: str) -> None:
+    """Rows are mappings; text in parameters is a value, whatever it says; another tenant's graph is out of reach."""
+    async with database(postgres, tenant="one") as one, database(postgres, one.schema, tenant="other") as other:
+        graph, theirs = AGEGraphStore(one), AGEGraphStore(other)
+        names = ["Acme", *INJECTIONS]
+        await graph.add_relationships({"source": "hub", "target": name, "type": "owns"} for name in names)
+        await graph.add_entities([{"id": "Acme", "name": "Acme Corp", "properties": {"since": 2019}}])
+        assert await graph.query_cypher(
+            "MATCH (:Entity {id: 'hub'})-[r:Relationship]->(e:Entity) WHERE e.id = $id "
+            "RETURN e.name AS name, e.properties.since, r.type ORDER BY name",
+            {"id": "Acme"},
+        ) == [{"name": "Acme Corp", "e.properties.since": 2019, "r.type": "owns"}]
+        for name in names:
+            found = await graph.query_cypher("MATCH (e:Entity) WHERE e.id = $id RETURN e.id AS id", {"id": name})
+            assert found == [{"id": name}]
+            assert [each.id for each in (await graph.get_neighbors(name)).entities] == [name, "hub"]
+            assert (await theirs.get_neighbors(name)).entities == ()
+        assert await theirs.query_cypher("MATCH (e) RETURN count(e) AS entities") == [{"entities": 0}]
+        assert await graph.query_cypher("MATCH (e:Entity) WHERE e.id = '50%s' SET e.seen = true") == []
+        for refused in ("MATCH (e RETURN e", "RETURN *", "MATCH (e) RETURN e.id, e.id", "RETURN unknown(1)"):
+            with pytest.raises(InvalidArgumentError):
+                await graph.query_cypher(refused)
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("CREATE (:Entity {id: 'a'})", []),
+        ("MATCH (e) RETURN e", ["e"]),
+        ("match (e) return distinct e.a as x, e.b As `y z` order by x, e.b skip 1 limit 2", ["x", "y z"]),
+        ("MATCH (e) WHERE e.a = 'RETURN b, c' RETURN [1, 2], {a: 1, b: 2} AS m, f(1, 2)", ["[1, 2]", "m", "f(1, 2)"]),
+        ("MATCH (e) WITH e // RETURN no\nRETURN e.a /* , b */, 'it\\'s, so' AS s", ["e.a", "s"]),
+        ("MATCH (a) RETURN a.x AS x UNION MATCH (b) RETURN b.x AS x, b.y", ["x"]),
+        ("MATCH (e) CALL { RETURN 1 AS no } RETURN e.a", ["e.a"]),
+    ],
+)
+def test_the_columns_of_a_query_are_those_of_its_last_return(query: str, columns: list[str]) -> None:
+    """Texts, comments and brackets are passed over, and an alias is the name."""
+    assert returned_columns(query) == columns

@@ -141,7 +141,7 @@ class PostgresDatabase(Service["_Workers"]):
         """Let a connection see one tenant's rows, and wait no longer than it may."""
         limit = f"{round(self._timeout_s * 1_000)}ms"
         settings = {
-            "search_path": f'"{self.schema}", public',
+            "search_path": f'"{self.schema}", public, ag_catalog',
             "timezone": "UTC",
             "kaosmem.tenant": self._tenant,
             "statement_timeout": limit,
