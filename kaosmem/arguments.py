@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
@@ -57,6 +57,25 @@ def check_clock(clock: Clock) -> Clock:
 
     checked()
     return checked
+
+
+def check_time(given: object, name: str) -> datetime:
+    """Return a time with a zone, from a datetime, a date or a text in ISO 8601. Raises InvalidArgumentError.
+
+    A time without a zone is in UTC; a day means its first moment.
+
+    >>> check_time("2024-06-01", "as_of").isoformat()
+    '2024-06-01T00:00:00+00:00'
+    """
+    if isinstance(given, date) and not isinstance(given, datetime):
+        given = given.isoformat()
+    try:
+        time = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        time = None
+    if not isinstance(time, datetime):
+        raise InvalidArgumentError(f"{name} is {shown_name(given)}; give a datetime, or a text in ISO 8601")
+    return time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
 
 
 def check_instance(given: T, kind: type, name: str) -> T:

@@ -50,7 +50,7 @@ class Reason(StrEnum):
     LOW_CONFIDENCE = "low_confidence"
     """Out: it was retrieved, and the confidence is below `min_confidence`."""
     FILTERED = "filtered"
-    """Out: its metadata do not pass the filter."""
+    """Out: its metadata do not pass the filter, or it did not hold or was not known at the time asked for."""
     OUTRANKED = "outranked"
     """Out: its section proposed better ones."""
     NOT_SHOWN = "not_shown"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import Blob, Place, fill
-from kaosmem.persistence.contents import Contents, evicted_in, read_contents, starts_of
+from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
 from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item, item_of
 from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
-from kaosmem.persistence.lines import checksum, parse_objects, stated_crc
+from kaosmem.persistence.lines import checksum, parse_object, parse_objects, stated_crc
 from kaosmem.persistence.records import stated_blobs
 from kaosmem.persistence.rescued_items import rescue_items
 from kaosmem.persistence.steps import List, Read, ReadParts, Steps
@@ -33,6 +33,60 @@ def find_archived(item_id: str, *, since: int) -> Steps[Entry | None]:
             yield from fill(data, blobs)
             return section, data
     return None
+
+
+class KeyedLines(NamedTuple):
+    """Where an archive file holds items with keys: where each line begins, and the numbers of the lines by key."""
+
+    starts: array[int]
+    by_key: dict[str, list[int]]
+
+
+def find_keyed(key: str, known: dict[str, KeyedLines], *, since: int) -> Steps[list[Entry]]:
+    """Return all versions with a key in the archives from record `since` on, oldest first. Raises CorruptionError.
+
+    known: what the files say of their keys, by path. A file that is not there yet is looked into and added.
+    """
+    found: list[Entry] = []
+    for path in map(archive_file, (yield from _archives(since))):
+        try:
+            if path not in known:
+                known[path] = yield from _keyed_lines(path)
+            starts, by_key = known[path]
+            if numbers := by_key.get(key):
+                found += yield from _read_lines(path, starts, numbers)
+        except FileNotFoundError:  # forgotten by another, whose file holds what is left
+            known.pop(path, None)
+    return found
+
+
+def _keyed_lines(path: str) -> Steps[KeyedLines]:
+    try:
+        fields = yield from read_contents(path)
+    except CorruptionError:
+        fields = None  # the file itself says what is damaged
+    if fields is None:
+        fields = _noted((yield Read(path)), path)
+    return KeyedLines(starts_of(fields), keyed_lines(fields))
+
+
+def _read_lines(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry]]:
+    """Return the items of some lines. Each is read with the line before it, whose checksum it goes on from."""
+    places = [starts[number - 1 : number + 2] for number in sorted(numbers)]
+    parts = yield ReadParts(path, tuple((before, end - before) for before, _, end in places))
+    entries: list[Entry] = []
+    for (before, start, end), part in zip(places, parts, strict=True):
+        line = part[start - before : end - before - 1]
+        try:
+            checksum(line, stated_crc(part))
+            fields = parse_object(line)
+            section, data = item_of(fields)
+        except CorruptionError as error:
+            where = f"{path!r} is damaged at byte {start}"
+            raise CorruptionError(f"{where}: {error}", file=path, byte=start) from None
+        yield from fill(data, stated_blobs(fields))
+        entries.append((section, data))
+    return entries
 
 
 class ArchiveFile:
@@ -132,12 +186,16 @@ def _evicted_in(path: str, perform: Callable[[Steps[Any]], Any]) -> Steps[tuple[
             return _known_by(fields, path, perform)
     except CorruptionError:
         pass  # the file itself says what is damaged
-    data: bytes = yield Read(path)
+    return _known_by(_noted((yield Read(path)), path), path, perform)
+
+
+def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
+    """Return what the last line of an archive file would say of it. Raises CorruptionError."""
     contents = Contents(None)
     items = decode_items(data, path).items
     for line, entry in zip_longest(data.split(b"\n")[:-2], [("", None), *decoded(items)]):
         contents.note(len(line) + 1, *entry)
-    return _known_by(contents.all_fields, path, perform)
+    return contents.all_fields
 
 
 def _known_by(

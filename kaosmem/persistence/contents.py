@@ -127,6 +127,7 @@ class Contents:
         self._counter = counter
         self._sizes: list[int] = []
         self._past: dict[str, _Columns] = {}
+        self._keyed: dict[str, dict[str, list[int]]] = {}  # section -> key -> lines
         self._bytes = 0
 
     def note(self, size: int, section: str = "", data: Mapping[str, Any] | None = None) -> None:
@@ -134,6 +135,9 @@ class Contents:
         if data is not None and all(type(data.get(name)) is kind for name, kind in _RECALLABLE.items()):
             self._past.setdefault(section, _Columns()).note(len(self._sizes), data)
             self._bytes += len(data["id"].encode()) + len((data.get("key") or "").encode()) + 24
+        elif data is not None and type(key := data.get("key")) is str:
+            self._keyed.setdefault(section, {}).setdefault(key, []).append(len(self._sizes))
+            self._bytes += len(key.encode()) + 16
         self._sizes.append(size)
         self._bytes += 8
 
@@ -146,7 +150,7 @@ class Contents:
     def all_fields(self) -> dict[str, JSONValue]:
         """Return it as JSON values."""
         past = {section: columns.to_dict() for section, columns in self._past.items()}
-        return {"counter": self._counter, "sizes": self._sizes, "past": past}
+        return {"counter": self._counter, "sizes": self._sizes, "past": past, "keyed": self._keyed}
 
 
 def read_contents(path: str) -> Steps[dict[str, Any] | None]:
@@ -181,6 +185,27 @@ def evicted_in(fields: Mapping[str, Any], file: EvictedFile, *, end: int) -> Ite
             yield from _Columns.from_dict(stored).items(section, file, end)
     except (AttributeError, InvalidContentError, KeyError, TypeError, ValueError):
         raise CorruptionError("its last line makes no sense") from None
+
+
+def keyed_lines(fields: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Return the numbers of the lines that hold items with keys, by key, by what a file's last line says.
+
+    Raises CorruptionError.
+    """
+    found: dict[str, list[int]] = {}
+    try:
+        for stored in fields["past"].values():
+            columns = _Columns.from_dict(stored)
+            lines = [*accumulate(columns.lines)] if columns.keys else []
+            for number, key in zip(columns.keys[::2], columns.keys[1::2], strict=True):
+                found.setdefault(str(key), []).append(lines[int(number)])
+        for by_key in fields["keyed"].values():
+            for key, numbers in by_key.items():
+                _check({*map(type, numbers)} <= {int})
+                found.setdefault(key, []).extend(numbers)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise CorruptionError("its last line makes no sense") from None
+    return found
 
 
 def _filled(pairs: Sequence[Any], usual: Iterable[Any]) -> list[Any]:

@@ -14,9 +14,11 @@ from kaosmem.names import check_item_id
 from kaosmem.persistence.archive import (
     ArchiveFile,
     Entry,
+    KeyedLines,
     encode_archive,
     evicted_items,
     find_archived,
+    find_keyed,
     read_archive,
     salvage_archive,
 )
@@ -73,6 +75,8 @@ class SessionLog:
         self._extent = Extent(recovery)
         self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
         self._counters: set[str | None] = {None}  # of what the archive files hold
+        self._keyed: dict[str, KeyedLines] = {}
+        self._keyed_since = self._purged  # the record of the purge after which this is known
         self._texts = KnownTexts(recovery.texts)
         self._may_lose_texts = any(record.op == TOMBSTONE for record in recovery.recovered.records)
 
@@ -325,6 +329,21 @@ class SessionLog:
             return self._intact_archive()
         self._texts.add(texts)
         return entries
+
+    def keyed(self, key: str) -> list[Entry]:
+        """Return the section and data of every archived version with a key, oldest first. Raises as `archived`.
+
+        The first call reads what each archive file says of its keys. After that, the lines with the key alone are read.
+        """
+        if self._keyed_since != self._purged:
+            self._keyed, self._keyed_since = {}, self._purged
+        try:
+            return self._read(find_keyed(key, self._keyed, since=self._purged))
+        except CorruptionError:
+            self._keyed = {}
+            if not self._read_only:
+                raise
+        return [entry for entry in self._intact_archive() if entry[1].get("key") == key]
 
     def evicted(self, *, at: int | None = None) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
         """Return what may be recalled from the archives, or from that of record `at`, oldest first, by file.

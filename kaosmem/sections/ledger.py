@@ -173,6 +173,18 @@ class Ledger:
                 self.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
                 self.proposer.removed(ordinal)
 
+    @_under_lock
+    def restored(self, item: Item, valid_until: datetime | None) -> None:
+        """Take an item in as it once was: live, or evicted if it has stopped to hold by now."""
+        ordinal = self.held.put(item)
+        self.proposer.added(ordinal)
+        if valid_until is not None:
+            if self.spec.recalls and not self.held.units.ties(ordinal):
+                self.evict((item.id,))
+                self.held.past.ended[ordinal] = valid_until
+            else:
+                self.remove(item.id)
+
     def _end(self, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
         """Return when an item that leaves is superseded, and when that was told; None if it is only evicted."""
         item = self.held.as_stored(ordinal)

@@ -158,6 +158,21 @@ class Section:
         self.use((item_id,))
         return self.peek(item_id)
 
+    def placed(self) -> Iterator[tuple[int, Item]]:
+        """Yield the live items in order, each with the number of items that the section had taken before it."""
+        held = self._ledger.held
+        return ((ordinal, held[ordinal]) for ordinal in held)
+
+    def copied(self, items: Iterable[tuple[Item, datetime | None]]) -> Section:
+        """Return another section of this spec with these items, in order, whatever its budget.
+
+        items: each with the time when it stopped to hold; such an item is there for questions about the past alone.
+        """
+        other = Section(self.spec, ranker=self._ranker)
+        for item, valid_until in items:
+            other._ledger.restored(item, valid_until)
+        return other
+
     def keyed(self, key: str) -> Item | None:
         """Return the live item with a key, or None. This does not count as a use."""
         held = self._ledger.held

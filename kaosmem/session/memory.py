@@ -7,12 +7,12 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
-from kaosmem.arguments import Clock, check_clock, check_several
+from kaosmem.arguments import Clock, check_clock, check_instance, check_several, check_time
 from kaosmem.assembly import Context, assemble, check_budget, check_required, measure
 from kaosmem.display import fitted, listed
 from kaosmem.duplicates import statement
@@ -36,6 +36,7 @@ from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_ses
 from kaosmem.persistence import delete_session as _delete_session
 from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Query, Ranker
+from kaosmem.retrieval.past_cues import PAST_CUES, PastCues
 from kaosmem.sections import DEFAULT_SECTIONS, AttachedSection, Section, SectionSpec, Source, check_specs, read_evicted
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
@@ -47,9 +48,10 @@ from kaosmem.session.originals import Originals
 from kaosmem.session.past import load_past
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
+from kaosmem.session.timeline import Timeline
 from kaosmem.session.turns import Turns
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import ContentBlock, Item, JSONValue, Trust, check_content, check_text
+from kaosmem.types import ContentBlock, Item, JSONValue, Trust, Version, check_content, check_text
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -89,6 +91,7 @@ class SessionMemory:
         *,
         clock: Clock,
         rng: random.Random,
+        past_cues: PastCues,
         read_only: bool = False,
         one_loop: bool = False,
     ) -> None:
@@ -108,7 +111,8 @@ class SessionMemory:
         ]
         self._read_only = read_only
         self._one_loop = one_loop
-        self._clock = clock
+        self._clock, self._past_cues = clock, check_instance(past_cues, PastCues, "past_cues")
+        self._timeline = Timeline(self._sections, log, counter=self.counter, unpurged=lambda: self._saver.unpurged)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns = Turns()
 
@@ -154,6 +158,7 @@ class SessionMemory:
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         ranker: Ranker | None = None,
         clock: Clock | None = None,
+        past_cues: PastCues = PAST_CUES,
         read_only: bool = False,
         missing_ok: bool = False,
         single_writer: bool = False,
@@ -167,6 +172,7 @@ class SessionMemory:
             o200k_base.
         ranker: for sections without their own. The default is `LinearRanker`.
         clock: returns aware times. The default is the computer's clock.
+        past_cues: words that ask about the past. `PAST_CUES.including(...)` adds a language.
         read_only: the session cannot be changed. One process reads such a session once and shares it among all who open
             it. Of a damaged session, all intact items are there (see `damage`).
         missing_ok: with read_only, an id that is not stored gives an empty session instead of UnknownSessionError.
@@ -195,6 +201,7 @@ class SessionMemory:
             hydrated,
             clock=clock,
             rng=random.SystemRandom(),
+            past_cues=past_cues,
             read_only=read_only,
         )
         async with memory:
@@ -212,6 +219,7 @@ class SessionMemory:
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         ranker: Ranker | None = None,
         clock: Clock | None = None,
+        past_cues: PastCues = PAST_CUES,
     ) -> SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
@@ -235,6 +243,7 @@ class SessionMemory:
             hydrated,
             clock=clock,
             rng=random.Random(0),
+            past_cues=past_cues,
             one_loop=True,
         )
         for source in sources:
@@ -371,6 +380,26 @@ class SessionMemory:
             missing = "; memory.damage says what is missing of the session" if self.damage else ""
             raise UnknownItemError(f"no item {shown(item_id)}, live or archived{missing}")
         return Item.from_dict(stored[1], stored[0])
+
+    async def versions(self, key: str, section: str | None = None) -> list[Version[Item]]:
+        """Return the versions of a key, oldest first: live, superseded, evicted and removed items.
+
+        A version holds from its timestamp, else from when it was added, until its successor begins or it is removed.
+        An update corrects a version and makes no new one.
+        section: the default is every section that has the key; their versions do not end one another.
+        Raises UnknownSectionError and CorruptionError.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> for day, name in (("2023-05-08", "Ann"), ("2024-06-01", "Bob")):
+        ...     item = memory.add("findings", f"{name} owns the deal.", key="owner", metadata={"timestamp": day})
+        >>> for version in await memory.versions("owner"):
+        ...     print(version.item.text, version.valid_until and version.valid_until.date())
+        Ann owns the deal. 2024-06-01
+        Bob owns the deal. None
+        """
+        self._check_loop()
+        names = self._sections if section is None else [self[section].spec.name]
+        return await self._timeline.versions(check_text(key, "key"), names)
 
     async def expand(self, item_id: str) -> list[Item]:
         """Return the originals of a derived item, in order, through any number of steps.
@@ -652,6 +681,8 @@ class SessionMemory:
         filter: Filter | None = None,  # noqa: A002
         overflow: Literal["raise", "cut"] = "raise",
         min_confidence: float = 0.0,
+        as_of: datetime | date | str | None = None,
+        known_at: datetime | date | str | None = None,
     ) -> Context:
         """Pack the most valuable content into `budget - reserve` tokens, counted exactly in the format.
 
@@ -669,6 +700,10 @@ class SessionMemory:
         min_confidence: 0 to 1. If the confidence of the context is lower, everything that was retrieved is left out.
             Required, pinned and `recent` items stay, and so do sections of at most `retrieval_threshold` items that
             fit whole.
+        as_of: show only items that held at this time: a datetime, or a text in ISO 8601. An item holds from its
+            timestamp, else from when it was added, until its successor with the same key begins or it is removed.
+        known_at: show only items that the session had been told by this time, as it knew them then. Both find archived
+            and evicted items, and read the whole session to do so. Sources leave newer items out.
         Raises InvalidBudgetError, InvalidFilterError, InvalidArgumentError, UnknownFormatError and UnknownSectionError;
         WindowTooSmallError if the required items do not fit; SourceUnavailableError if a required source fails.
 
@@ -688,13 +723,17 @@ class SessionMemory:
         window = check_budget(budget, reserve)
         wanted = None if filter is None else parse_filter(filter)
         specs = self._roster.shown(sections)
-        if self._compactions:
+        as_of = None if as_of is None else check_time(as_of, "as_of")
+        known_at = None if known_at is None else check_time(known_at, "known_at")
+        roster = self._roster
+        if as_of or known_at:
+            roster = roster.over(await self._timeline.sections_at(as_of=as_of, known_at=known_at))
+        else:
             await asyncio.gather(*(each.run() for each in self._compactions))
-        query = self._roster.newest_question() if query is None else check_text(query, "query")
-        await self._read_back([self._sections[name] for name in specs if name in self._sections])
-        proposals, reports = await self._roster.propose(
-            specs, Query.read(query, self._clock), window=window, wanted=wanted
-        )
+            await self._read_back([self._sections[name] for name in specs if name in self._sections])
+        query = roster.newest_question() if query is None else check_text(query, "query")
+        asked = Query.read(query, self._clock, self._past_cues, as_of=as_of, known_at=known_at)
+        proposals, reports = await roster.propose(specs, asked, window=window, wanted=wanted)
         context = assemble(
             list(specs.values()),
             proposals,
@@ -705,10 +744,11 @@ class SessionMemory:
             query=query,
             overflow=overflow,
             min_confidence=min_confidence,
-            decide=lambda item_id: self._roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
+            decide=lambda item_id: roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
             sources=reports,
         )
-        self._roster.use(context.items)
+        if roster is self._roster:  # a look into the past is no use
+            roster.use(context.items)
         return context
 
     async def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:

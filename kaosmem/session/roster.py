@@ -42,6 +42,13 @@ class Roster:
         self._counter = counter
         self._attached: dict[str, Attachment] = {}
         self._specs = {name: section.spec for name, section in sections.items()}
+        self._now: Roster | None = None  # if these are sections as they were
+
+    def over(self, sections: Mapping[str, Section]) -> Roster:
+        """Return a roster of these sections as they were at other times, with the same sources."""
+        other = Roster(sections, counter=self._counter)
+        other._attached, other._specs, other._now = self._attached, self._specs, self
+        return other
 
     @property
     def sources(self) -> Mapping[str, Source]:
@@ -119,7 +126,7 @@ class Roster:
                 raise answer
             offered, reports[name] = answer
             if offered is not None:
-                proposals[name] = self._taken_in(name, offered, known)
+                proposals[name] = self._taken_in(name, _admitted(offered, query), known)
         return proposals, reports
 
     def use(self, items: Iterable[Item]) -> None:
@@ -147,6 +154,9 @@ class Roster:
                 return Decision(
                     item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens, same_as, item=archived
                 )
+        if self._now is not None:
+            decision = self._now.decide(item_id, shown_names=shown_names, wanted=wanted)
+            return replace(decision, reason=Reason.FILTERED, same_as=None)
         raise UnknownItemError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
 
     def rank(
@@ -258,6 +268,17 @@ def _may_be_crowded(sections: Mapping[str, Section], window: int) -> bool:
     """Return whether sections may not fit a window as a whole; a layout adds labels and headers to their tokens."""
     items = sum(map(len, sections.values()))
     return 2 * sum(section.used for section in sections.values()) + _LABEL_TOKENS * items > window
+
+
+def _admitted(proposal: Proposal, query: Query) -> Proposal:
+    """Return a source's proposal without units that are newer than the times that the query asks for."""
+    if query.as_of is None and query.known_at is None:
+        return proposal
+    candidates, earlier = (
+        tuple(unit for unit in units if all(map(query.admits, unit.items)))
+        for units in (proposal.candidates, proposal.earlier)
+    )
+    return replace(proposal, candidates=candidates, earlier=earlier)
 
 
 class _KnownItems:

@@ -103,7 +103,7 @@ def in_order(
     versions = []
     for place, (begin, item) in enumerate(begins, 1):
         successor = begins[place][0] if place < len(begins) else None
-        ends = [end for end in (successor, ended(item)) if end is not None]
+        ends = [max(begin, end) for end in (successor, ended(item)) if end is not None]
         versions.append(Version(item, begin, min(ends, default=None), known_from(item)))
     return versions
 

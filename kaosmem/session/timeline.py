@@ -1,0 +1,154 @@
+"""All that a session was told: the versions of a key, and sections as they were at a time.
+
+There are two clocks. An item holds from its timestamp, else from when it was added: valid time. The session knows an
+item since it was added: known time. Evictions and compactions change neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from kaosmem.persistence import SessionLog
+from kaosmem.sections import Archived, Replaced, Section
+from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.types import Item, JSONValue, Version, in_order
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An item of a section, live or archived, as the session was told of it.
+
+    order: the items of a section ascend by it in the order in which they came.
+    known_from, known_until: when the session was told, and when an update corrected it.
+    ended: when a successor began to hold or the item was removed, and when the session was told so.
+    """
+
+    item: Item
+    order: tuple[bool, int, datetime]
+    known_from: datetime
+    known_until: datetime | None = None
+    ended: tuple[datetime, datetime] | None = None
+
+    def is_known(self, at: datetime | None) -> bool:
+        """Return whether the session knew this at a time; None is now."""
+        if at is None:
+            return self.known_until is None
+        return self.known_from <= at and (self.known_until is None or at < self.known_until)
+
+    def end(self, known_at: datetime | None) -> datetime | None:
+        """Return when the item stopped to hold, as the session knew it at a time; None is now."""
+        if self.ended is None or (known_at is not None and known_at < self.ended[1]):
+            return None
+        return self.ended[0]
+
+
+def told(section: Section, archived: Iterable[Archived]) -> list[Told]:
+    """Return all that a section was told, in order. A summary that a compaction made is left out for its originals.
+
+    archived: the versions that archive files hold, oldest first. Those in memory are added here.
+    """
+    contents: dict[object, dict[datetime | None, Archived]] = {}
+    for version in (*archived, *section.archive.in_memory()):
+        if not Replaced.by(version.item):
+            of = version.item.id if version.ordinal is None else version.ordinal
+            contents.setdefault(of, {})[version.corrected] = version  # files may hold it, too
+    for ordinal, item in section.placed():
+        if not Replaced.by(item):
+            contents.setdefault(ordinal, {})[None] = Archived(item, ordinal=ordinal)
+    return sorted((each for versions in contents.values() for each in _told_of(versions)), key=lambda each: each.order)
+
+
+def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[Told]:
+    """Yield the contents that an item had, by when they were corrected."""
+    known_from: datetime | None = None
+    for corrected in [*sorted(filter(None, versions)), None]:
+        if (version := versions.get(corrected)) is not None:
+            item, number = version.item, version.ordinal
+            order = (number is None, number or 0, item.created_at)
+            yield Told(item, order, known_from or item.created_at, corrected, version.ended)
+        known_from = corrected
+
+
+def versions_of(items: Iterable[Told], *, known_at: datetime | None = None) -> list[Version[Told]]:
+    """Return the versions of one fact, oldest first, as the session knew them at a time; None is now."""
+    known = [each for each in items if each.is_known(known_at)]
+    return in_order(
+        known,
+        stated=lambda each: each.item.stated_from,
+        known_from=lambda each: each.item.created_at,
+        ended=lambda each: each.end(known_at),
+    )
+
+
+def section_at(
+    section: Section, items: Iterable[Told], *, as_of: datetime | None = None, known_at: datetime | None = None
+) -> Section:
+    """Return a section with the items that held at one time, and that the session knew at another.
+
+    Without `as_of`, replaced versions are there for questions about the past, as in the section itself.
+    """
+    facts: dict[object, list[Told]] = {}
+    for number, each in enumerate(items):
+        if each.is_known(known_at):
+            facts.setdefault(number if each.item.key is None else (each.item.key,), []).append(each)
+    chosen: list[Version[Told]] = []
+    for fact in facts.values():
+        versions = versions_of(fact, known_at=known_at)
+        if as_of is not None:
+            chosen += (replace(version, valid_until=None) for version in versions if version.holds_at(as_of))
+        elif versions[-1].is_current:  # else it was removed, and no question may bring it back
+            chosen += versions
+    chosen.sort(key=lambda version: version.item.order)
+    newest = {version.item.item.id: version for version in chosen}  # an id may have been given again
+    unique = [version for version in chosen if newest[version.item.item.id] is version]
+    return section.copied((version.item.item, version.valid_until) for version in unique)
+
+
+class Timeline:
+    """All that a session was ever told, as its sections and its archive files have it.
+
+    unpurged: ids of items that were forgotten and that files may still hold.
+    """
+
+    def __init__(
+        self,
+        sections: Mapping[str, Section],
+        log: SessionLog,
+        *,
+        counter: TokenCounter,
+        unpurged: Callable[[], Container[str]],
+    ) -> None:
+        self._sections, self._log, self._counter, self._unpurged = sections, log, counter, unpurged
+
+    async def versions(self, key: str, names: Iterable[str]) -> list[Version[Item]]:
+        """Return the versions of a key in some sections, oldest first. Raises CorruptionError."""
+        stored = self._by_section(await asyncio.to_thread(self._log.keyed, key))
+        found: list[Version[Item]] = []
+        for name in names:
+            items = told(self._sections[name], stored.get(name, ()))
+            versions = versions_of(each for each in items if each.item.key == key)
+            found += (
+                Version(version.item.item, version.valid_from, version.valid_until, version.known_from)
+                for version in versions
+            )
+        return sorted(found, key=lambda version: version.valid_from)
+
+    async def sections_at(self, *, as_of: datetime | None, known_at: datetime | None) -> dict[str, Section]:
+        """Return all sections as they were: see `section_at`. The archive is read whole. Raises CorruptionError."""
+        stored = self._by_section(await asyncio.to_thread(self._log.archive))
+        return {
+            name: section_at(section, told(section, stored.get(name, ())), as_of=as_of, known_at=known_at)
+            for name, section in self._sections.items()
+        }
+
+    def _by_section(self, entries: Iterable[tuple[str, Mapping[str, JSONValue]]]) -> dict[str, list[Archived]]:
+        unpurged, found = self._unpurged(), dict[str, list[Archived]]()
+        for name, data in entries:
+            if data["id"] not in unpurged:
+                version = Archived.from_dict(data, name)
+                tokens = count_content(version.item.content, self._counter)
+                found.setdefault(name, []).append(replace(version, item=replace(version.item, tokens=tokens)))
+        return found

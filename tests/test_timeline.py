@@ -1,0 +1,312 @@
+"""Two clocks: what held at a time, and what a session had been told by a time, exact against a plain model."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import (
+    InvalidArgumentError,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    SlidingWindowCompaction,
+    UnknownSectionError,
+)
+from kaosmem.persistence import log as session_log
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.steps import Read, ReadParts
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+WHOLE = (
+    SectionSpec("findings", max_items=2, recall=1.0),
+    SectionSpec("kept", eviction="none", recall=0.0),
+    SectionSpec("messages", max_items=3, placement="history", recall=0.5, low_water=0.5),
+    SectionSpec("snapped", max_items=2, persistence="snapshot"),
+    SectionSpec("scratch", max_items=2, persistence="none"),
+)
+COMPACTED = SectionSpec("compacted", 30, placement="history", compaction=SlidingWindowCompaction(2))
+NAMES = [spec.name for spec in (*WHOLE, COMPACTED)]
+TIMES = 40
+
+
+def hour(number: int) -> datetime:
+    return START + timedelta(hours=number)
+
+
+@dataclass
+class Told:
+    """An item as a plain model has it. Times are hours.
+
+    contents: each text with the time when it was told. ends: when it was superseded or removed, with the time when
+    that was told; it stays so if the successor is forgotten.
+    """
+
+    id: str
+    section: str
+    key: str | None
+    stated: int | None
+    contents: list[tuple[int, str]]
+    ends: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def told_at(self) -> int:
+        return self.contents[0][0]
+
+    @property
+    def began(self) -> int:
+        return self.told_at if self.stated is None else self.stated
+
+
+class Model:
+    """All that was told, in order: a list that is looked through from the beginning for each question."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+
+    def shown(self, as_of: int | None, known_at: int | None) -> list[tuple[str, str, str]]:
+        """Return section, id and text of each item that held at one time, as it was known at another."""
+        now = TIMES * 10
+        known = [each for each in self.told if each.told_at <= (now if known_at is None else known_at)]
+        found = []
+        for each in known:
+            begin, ends = self.interval(each, known)
+            ends += [end for end, told in each.ends if told <= (now if known_at is None else known_at)]
+            text = [text for told, text in each.contents if told <= (now if known_at is None else known_at)][-1]
+            if (not ends) if as_of is None else (begin <= as_of and all(as_of < end for end in ends)):
+                found.append((each.section, each.id, text))
+        return sorted(found)
+
+    def interval(self, item: Told, known: list[Told]) -> tuple[int, list[int]]:
+        """Return when an item began to hold, and when its successors did."""
+        fact = [each for each in known if each.key is not None and (each.section, each.key) == (item.section, item.key)]
+        begins: list[int] = []
+        for each in fact:
+            begins.append(max([each.told_at, *begins]) if each.stated is None else each.stated)
+        if item not in fact:
+            return item.began, []
+        own = fact.index(item)
+        begin = begins[own]
+        return begin, [other for at, other in enumerate(begins) if (other, at) > (begin, own)]
+
+
+ops = st.lists(
+    st.tuples(
+        st.sampled_from(["add"] * 8 + ["update", "remove", "reopen", "save", "forget"]),
+        st.integers(0, len(NAMES) - 1),
+        st.sampled_from([None, None, "a", "b"]),
+        st.none() | st.integers(0, TIMES),
+        st.integers(0, 99),
+    ),
+    min_size=1,
+    max_size=25,
+)
+moments = st.none() | st.integers(-1, TIMES + 1)
+
+
+class World:
+    """A session with a clock that moves an hour at each step, and the model of it."""
+
+    def __init__(self) -> None:
+        self.place, self.model, self.now = IsolatedMemoryFileSystem(), Model(), 0
+
+    def open(self) -> Any:
+        return SessionMemory.open(self.place, "s", sections=(*WHOLE, COMPACTED), clock=lambda: hour(self.now))
+
+    async def run(self, steps: list[Any]) -> SessionMemory:
+        """Make the steps, each in the session and in the model; return the session, still open."""
+        opened = self.open()
+        memory = await opened.__aenter__()
+        for op, section, key, stated, target in steps:
+            self.now += 1
+            if op == "reopen":
+                await opened.__aexit__(None, None, None)
+                opened = self.open()
+                memory = await opened.__aenter__()
+                self.model.told = [each for each in self.model.told if each.section != "scratch"]  # which nothing keeps
+            elif op == "save":
+                await memory.save()
+                await memory._saver._checkpoints.finished()
+            elif op == "add":
+                self.add(memory, NAMES[section], key, stated)
+                if NAMES[section] == COMPACTED.name:
+                    await memory.assemble_context("", budget=10_000)  # which compacts
+            else:
+                await self.change(memory, op, target)
+        return memory
+
+    def add(self, memory: SessionMemory, section: str, key: str | None, stated: int | None) -> None:
+        metadata = None if stated is None else {"timestamp": hour(stated).isoformat()}
+        live = None if key is None else memory[section].keyed(key)
+        text = f"note {self.now} of {self.now * 7 % 11} words"
+        item = memory.add(section, text, key=key, metadata=metadata, id=f"i{self.now}")
+        told = Told(item.id, section, key, stated, [(self.now, text)])
+        self.model.told.append(told)
+        if live is not None:
+            older = next(each for each in self.model.told if each.id == live.id)
+            first, second = (told, older) if told.stated is not None and told.began < older.began else (older, told)
+            first.ends.append((max(first.began, second.began), second.told_at))
+
+    async def change(self, memory: SessionMemory, op: str, target: int) -> None:
+        """Update or remove a live item, or forget any item."""
+        if op == "forget":
+            if self.model.told and target < 30:
+                item = self.model.told.pop(target % len(self.model.told))
+                await memory.forget(item.id)
+            return
+        live = [each for each in self.model.told if each.id in memory]
+        if not live:
+            return
+        item = live[target % len(live)]
+        if op == "remove":
+            memory.remove(item.id)
+            item.ends.append((max(item.began, self.now), self.now))
+        else:
+            item.contents.append((self.now, f"update {self.now}"))
+            memory.update(item.id, f"update {self.now}")
+
+
+@given(ops, moments, moments)
+@settings(max_examples=25)
+def test_what_held_and_was_known_is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -> None:
+    """Whatever was added, replaced, updated, removed, evicted, compacted, forgotten and reopened."""
+    asyncio.run(_is_exact(steps, as_of, known_at))
+
+
+async def _is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_log, "MIN_LOG_BYTES", 500)
+        world = World()
+        memory = await world.run(steps)
+    times = {name: hour(at) for name, at in (("as_of", as_of), ("known_at", known_at)) if at is not None}
+    sections = await memory._timeline.sections_at(as_of=times.get("as_of"), known_at=times.get("known_at"))
+    found = sorted((name, item.id, item.text) for name, section in sections.items() for item in section)
+    assert found == world.model.shown(as_of, known_at)
+    if times:
+        context = await memory.assemble_context("", budget=10_000, sections=[spec.name for spec in WHOLE], **times)
+        shown = sorted((item.section, item.id, item.text) for item in context.items)
+        assert shown == [each for each in found if each[0] != COMPACTED.name]
+        assert all(context.decision(item.id).included for item in context.items)
+
+
+@given(ops)
+@settings(max_examples=10)
+def test_versions_are_all_that_had_a_key(steps: list[Any]) -> None:
+    """Live, superseded, evicted, compacted and removed ones, in any process, each until its successor began."""
+    asyncio.run(_are_versions(steps))
+
+
+async def _are_versions(steps: list[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_log, "MIN_LOG_BYTES", 500)
+        world = World()
+        memory = await world.run(steps)
+    for key in "ab":
+        for name in NAMES:
+            fact = [each for each in world.model.told if (each.section, each.key) == (name, key)]
+            expected = []
+            for at, each in enumerate(fact):
+                begin, ends = world.model.interval(each, fact)
+                ends += [max(begin, end) for end, _ in each.ends]
+                text = each.contents[-1][1]
+                expected.append((begin, at, each.id, text, min(ends, default=None), each.told_at))
+            versions = await memory.versions(key, name)
+            assert [
+                (version.item.id, version.item.text, version.valid_from, version.valid_until, version.known_from)
+                for version in versions
+            ] == [
+                (item_id, text, hour(begin), None if end is None else hour(end), hour(told))
+                for begin, _, item_id, text, end, told in sorted(expected)
+            ]
+        everywhere = await memory.versions(key)
+        assert len(everywhere) == sum(each.key == key for each in world.model.told)
+        assert [each.valid_from for each in everywhere] == sorted(each.valid_from for each in everywhere)
+
+
+async def test_times_are_datetimes_or_texts() -> None:
+    """A day is its first moment, and a time without a zone is in UTC."""
+    memory = SessionMemory.test_mode()
+    for day, name in (("2023-05-08", "Ann"), ("2024-06-01", "Bob")):
+        memory.add("findings", f"{name} owns the deal.", key="owner", metadata={"timestamp": day}, id=name)
+    for as_of in ("2024-05-31", "2023-05-08", datetime(2024, 5, 31, 23), datetime(2024, 5, 31, tzinfo=UTC).date()):
+        context = await memory.assemble_context("owner", budget=100, as_of=as_of)
+        assert [item.id for item in context.items] == ["Ann"]
+        assert context.decision("Bob").reason is Reason.FILTERED
+    assert [item.id for item in (await memory.assemble_context("", budget=100, as_of="2024-06-01")).items] == ["Bob"]
+    assert (await memory.assemble_context("", budget=100, as_of="2023-05-07")).items == ()
+    for wrong in ("yesterday", 7, 2024.5):
+        with pytest.raises(InvalidArgumentError, match=r"known_at is .*; give a datetime, or a text in ISO 8601"):
+            await memory.assemble_context("", budget=100, known_at=wrong)  # type: ignore[arg-type]
+
+
+async def test_a_question_about_the_past_is_asked_as_the_session_knew_it() -> None:
+    """With known_at, the current version is the one of that time, and the replaced ones are those known then."""
+    memory = SessionMemory.test_mode(clock=(times := iter(map(hour, range(99)))).__next__)
+    made = [memory.add("findings", f"{name} owns the deal.", key="owner") for name in ("Ann", "Bob", "Eve")]
+    at = made[1].created_at
+    now = await memory.assemble_context("Who owns the deal?", budget=200, known_at=at)
+    assert [item.text for item in now.items] == ["Bob owns the deal."]
+    before = await memory.assemble_context("Who owned the deal before?", budget=200, known_at=at)
+    assert before.text == (
+        "## findings\n[until 1 January 2024] Ann owns the deal.\n[since 1 January 2024] Bob owns the deal.\n"
+    )
+    assert next(times)
+
+
+async def test_a_look_into_the_past_changes_nothing() -> None:
+    """No use is marked, and the next context is as it would have been."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("actions", max_items=2, eviction="lru"),))
+    for text in "abc":
+        memory.add("actions", text)
+    journal = list(memory["actions"].journal)
+    assert len((await memory.assemble_context("", budget=100, as_of="2025-01-01")).items) == 3
+    assert memory["actions"].journal == journal
+    assert [item.text for item in memory["actions"]] == ["b", "c"]
+
+
+async def test_another_sessions_section_leaves_newer_items_out() -> None:
+    """An attached section shows items that had begun and were known at the times that are asked for."""
+    theirs, memory = SessionMemory.test_mode(), SessionMemory.test_mode()
+    for day in ("2023-01-01", "2024-01-01"):
+        theirs.add("findings", f"said on {day}", metadata={"timestamp": day})
+    await memory.attach(theirs["findings"])
+    context = await memory.assemble_context("", budget=100, as_of="2023-06-01")
+    assert [item.text for item in context.items] == ["said on 2023-01-01"]
+    assert (await memory.assemble_context("", budget=100, known_at="2023-06-01")).items == ()
+
+
+async def test_versions_of_an_unknown_key_are_none() -> None:
+    memory = SessionMemory.test_mode()
+    assert await memory.versions("owner") == []
+    with pytest.raises(UnknownSectionError):
+        await memory.versions("owner", "nowhere")
+
+
+async def test_versions_in_a_new_process_cost_the_lines_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first question reads what archive files say at their ends; a later one reads the lines with its key alone."""
+    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 1_000)
+    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
+        for number in range(300):
+            memory.add("findings", f"value {number} " * 20, key=f"k{number % 100}")
+            if number % 100 == 50:
+                await memory.save()
+                await memory._saver._checkpoints.finished()
+    reads: list[Any] = []
+    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
+        await memory.versions("k5")
+        perform = memory._log._storage.perform
+        monkeypatch.setattr(memory._log._storage, "perform", lambda step: (reads.append(step), perform(step))[1])
+        versions = await memory.versions("k7")
+        assert [version.item.text.split()[1] for version in versions] == ["7", "107", "207"]
+        parts = [part for step in reads if isinstance(step, ReadParts) for part in step.parts]
+        assert 1 <= len(parts) <= 3
+        assert not [step for step in reads if isinstance(step, Read)]
