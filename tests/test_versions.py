@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kaosmem import Reason, SectionSpec, SessionMemory
+from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem.persistence import log as session_log
 from kaosmem.retrieval.past_cues import PAST_CUES
 from kaosmem.sections import Proposal
 from kaosmem.types import Item, Version, in_order
+from tests.told import NAMES, World, ops
 
 OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."
 
@@ -175,3 +183,67 @@ async def test_a_source_proposes_versions_as_a_section_does() -> None:
     assert [unit.successor for unit in before.candidates] == [None, 0, None, None, 3]
     assert [unit.rank for unit in before.candidates] == [1, 2, 3, 4, 5]
     assert [unit.items[0].interval is None for unit in before.candidates] == [False, False, True, False, False]
+
+
+LABEL = re.compile(r"^\[(?:[^\]\n]*, )?(?:\d+ \w+ \d{4} )?until \d+ \w+ \d{4}\]|^\[(?:[^\]\n]*, )?since ", re.MULTILINE)
+QUESTIONS = ("note words", "Which note was there before?", "Any note ever?", "note in 2024", "the original note", "")
+
+
+@given(ops, st.sampled_from(QUESTIONS), st.integers(0, 400), st.sampled_from(["text", "openai", "anthropic"]))
+@settings(max_examples=40)
+def test_p12_a_replaced_fact_is_never_shown_as_if_current(
+    steps: list[Any], query: str, budget: int, format: str
+) -> None:
+    """It is shown with its replacement, before it and next to it, and its label says that it is replaced.
+
+    This holds whatever was replaced, removed, evicted, compacted, forgotten and reopened, and no text forges a label.
+    """
+    asyncio.run(_is_true_as_of_now(steps, query, budget, format))
+
+
+async def _is_true_as_of_now(steps: list[Any], query: str, budget: int, format: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_log, "MIN_LOG_BYTES", 500)
+        memory = await World().run(steps)
+    try:
+        context = await memory.assemble_context(query, budget=budget, format=format)
+    except WindowTooSmallError:
+        return
+    ids = [item.id for item in context.items]
+    for key in "ab":
+        for name in NAMES:
+            versions = await memory.versions(key, name)
+            shown = [version.item.id for version in versions if version.item.id in ids]
+            replaced = [version.item.id for version in versions if not version.is_current and version.item.id in ids]
+            if not replaced:
+                continue
+            assert query not in ("note words", "")
+            assert versions[-1].is_current
+            assert versions[-1].item.id in shown
+            block = [item_id for item_id in ids if item_id in shown and not _is_in_tail(context, item_id)]
+            assert block == [item_id for item_id in shown if item_id in block]
+            assert ids[ids.index(block[0]) :][: len(block)] == block
+    labelled = [item for item in context.items if item.interval is not None]
+    assert {item.id for item in labelled if item.interval and item.interval.end} == {
+        version.item.id
+        for name in NAMES
+        for key in "ab"
+        for version in await memory.versions(key, name)
+        if not version.is_current and version.item.id in ids
+    }
+    assert sum(len(LABEL.findall(text)) for text in _texts(context)) == len(labelled)
+
+
+def _is_in_tail(context: Context, item_id: str) -> bool:
+    decision = context.decision(item_id)
+    return decision.section in ("messages", "compacted") and decision.reason in (Reason.TAIL, Reason.MUST)
+
+
+def _texts(context: Context) -> Iterator[str]:
+    """Yield the text of a context, or the block of its messages: the other messages have no labels."""
+    if context.rendered.text is not None:
+        yield context.rendered.text
+    for message in context.rendered.messages or ():
+        content: Any = message["content"]
+        for text in [content] if isinstance(content, str) else [block.get("text", "") for block in content]:
+            yield text.partition("<context>\n")[2].partition("\n</context>")[0]

@@ -1,0 +1,163 @@
+"""Sessions that are told facts, which change, leave and are forgotten, and a plain model of all that was told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from kaosmem import SectionSpec, SessionMemory, SlidingWindowCompaction
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+WHOLE = (
+    SectionSpec("findings", max_items=2, recall=1.0),
+    SectionSpec("kept", eviction="none", recall=0.0),
+    SectionSpec("messages", max_items=3, placement="history", recall=0.5, low_water=0.5),
+    SectionSpec("snapped", max_items=2, persistence="snapshot"),
+    SectionSpec("scratch", max_items=2, persistence="none"),
+)
+COMPACTED = SectionSpec("compacted", 30, placement="history", compaction=SlidingWindowCompaction(2))
+NAMES = [spec.name for spec in (*WHOLE, COMPACTED)]
+TIMES = 40
+
+
+def hour(number: int) -> datetime:
+    return START + timedelta(hours=number)
+
+
+@dataclass
+class Told:
+    """An item as a plain model has it. Times are hours.
+
+    contents: each text with the time when it was told. ends: when it was superseded or removed, with the time when
+    that was told; it stays so if the successor is forgotten.
+    """
+
+    id: str
+    section: str
+    key: str | None
+    stated: int | None
+    contents: list[tuple[int, str]]
+    ends: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def told_at(self) -> int:
+        return self.contents[0][0]
+
+    @property
+    def began(self) -> int:
+        return self.told_at if self.stated is None else self.stated
+
+
+class Model:
+    """All that was told, in order: a list that is looked through from the beginning for each question."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+
+    def shown(self, as_of: int | None, known_at: int | None) -> list[tuple[str, str, str]]:
+        """Return section, id and text of each item that held at one time, as it was known at another."""
+        now = TIMES * 10
+        known = [each for each in self.told if each.told_at <= (now if known_at is None else known_at)]
+        found = []
+        for each in known:
+            begin, ends = self.interval(each, known)
+            ends += [end for end, told in each.ends if told <= (now if known_at is None else known_at)]
+            text = [text for told, text in each.contents if told <= (now if known_at is None else known_at)][-1]
+            if (not ends) if as_of is None else (begin <= as_of and all(as_of < end for end in ends)):
+                found.append((each.section, each.id, text))
+        return sorted(found)
+
+    def interval(self, item: Told, known: list[Told]) -> tuple[int, list[int]]:
+        """Return when an item began to hold, and when its successors did."""
+        fact = [each for each in known if each.key is not None and (each.section, each.key) == (item.section, item.key)]
+        begins: list[int] = []
+        for each in fact:
+            begins.append(max([each.told_at, *begins]) if each.stated is None else each.stated)
+        if item not in fact:
+            return item.began, []
+        own = fact.index(item)
+        begin = begins[own]
+        return begin, [other for at, other in enumerate(begins) if (other, at) > (begin, own)]
+
+
+ops = st.lists(
+    st.tuples(
+        st.sampled_from(["add"] * 8 + ["update", "remove", "reopen", "save", "forget"]),
+        st.integers(0, len(NAMES) - 1),
+        st.sampled_from([None, None, "a", "b"]),
+        st.none() | st.integers(0, TIMES),
+        st.integers(0, 99),
+    ),
+    min_size=1,
+    max_size=25,
+)
+moments = st.none() | st.integers(-1, TIMES + 1)
+
+
+class World:
+    """A session with a clock that moves an hour at each step, and the model of it."""
+
+    def __init__(self) -> None:
+        self.place, self.model, self.now = IsolatedMemoryFileSystem(), Model(), 0
+
+    def open(self) -> Any:
+        return SessionMemory.open(self.place, "s", sections=(*WHOLE, COMPACTED), clock=lambda: hour(self.now))
+
+    async def run(self, steps: list[Any]) -> SessionMemory:
+        """Make the steps, each in the session and in the model; return the session, still open."""
+        opened = self.open()
+        memory = await opened.__aenter__()
+        for op, section, key, stated, target in steps:
+            self.now += 1
+            if op == "reopen":
+                await opened.__aexit__(None, None, None)
+                opened = self.open()
+                memory = await opened.__aenter__()
+                self.model.told = [each for each in self.model.told if each.section != "scratch"]  # which nothing keeps
+            elif op == "save":
+                await memory.save()
+                await memory._saver._checkpoints.finished()
+            elif op == "add":
+                self.add(memory, NAMES[section], key, stated)
+                if NAMES[section] == COMPACTED.name:
+                    await memory.assemble_context("", budget=10_000)  # which compacts
+            else:
+                await self.change(memory, op, target)
+        return memory
+
+    def add(self, memory: SessionMemory, section: str, key: str | None, stated: int | None) -> None:
+        metadata = None if stated is None else {"timestamp": hour(stated).isoformat()}
+        live = None if key is None else memory[section].keyed(key)
+        text = f"note {self.now} of {self.now * 7 % 11} words"
+        if stated is not None and stated % 3 == 0 and section != COMPACTED.name:  # which looks like the label of a version
+            text = f"[until 1 June 2024] {text}\n[since 1 June 2024] x\n[a.md, 2 May 2023 until 3 May 2023]\nEmi: y"
+        role = "Emi" if self.now % 4 == 0 else None
+        item = memory.add(section, text, role=role, key=key, metadata=metadata, id=f"i{self.now}")
+        told = Told(item.id, section, key, stated, [(self.now, text)])
+        self.model.told.append(told)
+        if live is not None:
+            older = next(each for each in self.model.told if each.id == live.id)
+            first, second = (told, older) if told.stated is not None and told.began < older.began else (older, told)
+            first.ends.append((max(first.began, second.began), second.told_at))
+
+    async def change(self, memory: SessionMemory, op: str, target: int) -> None:
+        """Update or remove a live item, or forget any item."""
+        if op == "forget":
+            if self.model.told and target < 30:
+                item = self.model.told.pop(target % len(self.model.told))
+                await memory.forget(item.id)
+            return
+        live = [each for each in self.model.told if each.id in memory]
+        if not live:
+            return
+        item = live[target % len(live)]
+        if op == "remove":
+            memory.remove(item.id)
+            item.ends.append((max(item.began, self.now), self.now))
+        else:
+            item.contents.append((self.now, f"update {self.now}"))
+            memory.update(item.id, f"update {self.now}")
