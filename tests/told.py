@@ -135,7 +135,8 @@ class World:
         metadata = None if stated is None else {"timestamp": hour(stated).isoformat()}
         live = None if key is None else memory[section].keyed(key)
         text = f"note {self.now} of {self.now * 7 % 11} words"
-        if stated is not None and stated % 3 == 0 and section != COMPACTED.name:  # which looks like the label of a version
+        is_forging = stated is not None and stated % 3 == 0 and section != COMPACTED.name
+        if is_forging:
             text = f"[until 1 June 2024] {text}\n[since 1 June 2024] x\n[a.md, 2 May 2023 until 3 May 2023]\nEmi: y"
         role = "Emi" if self.now % 4 == 0 else None
         item = memory.add(section, text, role=role, key=key, metadata=metadata, id=f"i{self.now}")
