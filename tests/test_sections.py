@@ -378,7 +378,7 @@ def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut()
 
 
 def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
-    """Earlier units come best first where the query knows a word of them, else newest first; none if all fits."""
+    """Earlier units come best first where the query knows a word of them, else newest first; none if all must fit."""
     section = section_of(
         *(item(f"i{n}", f"merger terms {n}" if n in (3, 7) else f"small talk {n}") for n in range(30)),
         placement="history",
@@ -387,7 +387,8 @@ def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
     unranked = section.propose(Query("zebra"), cap=40).earlier
     assert ids(unranked) == ["i28", "i27", "i26", "i25", "i24"]
     assert all(each.score is None for each in unranked)
-    assert section.propose(Query("merger"), cap=300).earlier == ()
+    assert section.propose(Query("merger"), cap=300, is_crowded=False).earlier != ()  # with labels they may not fit
+    assert section.propose(Query("merger"), cap=1_300, is_crowded=False).earlier == ()
 
 
 ROLES = st.sampled_from(["user", "assistant", "system"])

@@ -125,16 +125,21 @@ class Packing:
             self._needs[share.spec.name] = Need(share.used, share.used)
 
     def _cut_tails(self) -> dict[str, Tail]:
-        """Cut each history to what static sections, floors and musts of the others leave it: never by the query."""
+        """Cut each history to the room that static sections, floors and musts of the others leave: never by the query.
+
+        If something is cut off or was evicted, the share for recall is reserved.
+        """
         tails: dict[str, Tail] = {}
         for spec in by_priority(self._specs):
             if cutter := self._cutters.get(spec.name):
                 others = sum(self._held(other) for other in self._specs if other is not spec)
                 cap = max(cutter.must, min(cap_of(spec, self._window), self._to_share - others))
-                tail = tails[spec.name] = cutter.cut(cap)
-                has_more = tail.left_out or self._proposals[spec.name].evicted
-                recall = min(cap - tail.used, int(spec.recall * cap)) if has_more else 0
-                self._needs[spec.name] = Need(tail.used, tail.used + recall)
+                tail, recall = cutter.cut(cap), 0
+                if tail.left_out or self._proposals[spec.name].evicted:
+                    recall = min(cap - cutter.must, int(spec.recall * cap))
+                    tail = cutter.cut(cap - recall)
+                tails[spec.name] = tail
+                self._needs[spec.name] = Need(tail.used + recall, tail.used + recall)
         return {spec.name: tails[spec.name] for spec in self._specs if spec.name in tails}
 
     def _held(self, spec: SectionSpec) -> int:
@@ -149,8 +154,7 @@ class Packing:
         candidates = tuple(
             unit for unit in self._proposals[spec.name].earlier if not unit.orphan and unit.position not in shown
         )
-        need = self._needs[spec.name]
-        cap = need.want - need.must
+        cap = self._needs[spec.name].must - tail.used
         recalled = self._run(spec, partial(self._costs.recalled_header, spec, tail.left_out), cap)
         barred = self._barred_of(spec)
         return Share(spec, candidates, {True: recalled}, cap, elsewhere=shown, barred=barred) if candidates else None

@@ -25,6 +25,9 @@ from kaosmem.types import Item
 _RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
 
+LABEL_TOKENS = 32
+"""The most that a layout adds to an item, in general."""
+
 _TO_READ = 1.25
 """For each token that recalled units may take, so much is proposed of what was evicted, whose texts have to be read.
 
@@ -121,7 +124,8 @@ class Proposer:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
         held, past = self._held, self._held.past
         if self._spec.placement == "history":
-            return self._spec.recall > 0 and (len(past) > 0 or held.used + len(held) > cap)
+            is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
+            return self._spec.recall > 0 and (len(past) > 0 or is_crowded)
         is_more = is_crowded or len(held) + len(past) > self._spec.retrieval_threshold
         return self._spec.placement == "query" and is_more
 
@@ -131,8 +135,8 @@ class Proposer:
         """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
         The units that must be shown come first, then the `recent` newest ones. The rest of a `query` section follows by
-        worth, or newest first if there are few and all fit. The units of a history come newest first; `earlier` has
-        the units that the query finds in it.
+        worth, or newest first if there are few and all fit. The units of a history come newest first. `earlier` has
+        the units that the query finds in it: the best-scored one that is far enough back to be cut off, then by worth.
         wanted: of a `query` section, propose only units with an item that passes.
         is_crowded: whether something may be left out of the window, so that the order of the units matters.
         """
@@ -141,7 +145,9 @@ class Proposer:
         if past and is_ranked and (unread := self.unindexed_evicted()):
             return Proposal((), unread=tuple(unread))
         is_history = self._spec.placement == "history"
-        proposal = self._propose_history(query, cap) if is_history else self._propose(query, cap, wanted, is_ranked)
+        proposal = (
+            self._propose_history(query, cap, is_ranked) if is_history else self._propose(query, cap, wanted, is_ranked)
+        )
         if past and not proposal.unread:
             past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
         return proposal
@@ -209,7 +215,7 @@ class Proposer:
         else:
             yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
 
-    def _propose_history(self, query: Query, cap: int) -> Proposal:
+    def _propose_history(self, query: Query, cap: int, is_ranked: bool) -> Proposal:
         must = self._required.units()
         walked, cuts = self._walk_back(must, 2 * cap)
         wanted = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
@@ -222,15 +228,14 @@ class Proposer:
         scores, stock = Scores(), self._stock(None)
         versions = ShownVersions(self._held, query.past, {})
         earlier: dict[int, None] = {}
-        shown = sum(len(self._held.units.members(first)) for first in near)
-        if self._spec.recall and shown < len(self._held) + len(self._held.past):
+        if is_ranked:
             scores, stock = self._scores(query, cap), self._stock(query)
             versions = ShownVersions(self._held, query.past, scores)
             room = int(self._spec.recall * cap)
             left: float = 2 * room
             told = Told()
             newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
-            by_worth = versions.order(scores.by_worth if scores else newest_first)
+            by_worth = versions.order(scores.best_first(near) if scores else newest_first)
             for first in recallable(self._held, by_worth):
                 if left <= 0:
                     break

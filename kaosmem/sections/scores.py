@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.sections.holdings import Holdings
@@ -25,6 +25,17 @@ class Scores(dict[int, float]):
         super().__init__(scores)
         self.signals = signals
         self.by_worth: Sequence[int] = ()
+
+    def best_first(self, near: Collection[int]) -> list[int]:
+        """Return the units by score down to the best one that is not `near`, then by worth.
+
+        So the best-scored unit is not left out for a shorter one with a lower score.
+        """
+        if not self.by_worth or self.by_worth[0] not in self:  # the newest units of a period come first
+            return [*self.by_worth]
+        by_score = sorted(self, key=lambda first: (-self[first], -first))
+        best = next((place for place, first in enumerate(by_score) if first not in near), len(by_score))
+        return list(dict.fromkeys((*by_score[: best + 1], *self.by_worth)))
 
 
 def unit_scores(held: Holdings, found: Found) -> Scores:

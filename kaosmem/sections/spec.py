@@ -39,8 +39,9 @@ class SectionSpec:
     retrieval_threshold: with more items than this, the query always ranks them. With fewer, it ranks them unless all
         sections surely fit the window together; then the newest come first.
     recent: number of newest units that come before the ranked ones.
-    low_water: share of its cap that a history keeps when it is cut.
-    recall: share of its cap that earlier messages and evicted items may take if they match the query.
+    low_water: share of its room that a history keeps when it is cut. Its room is its cap without its share for recall.
+    recall: share of its cap for earlier messages and evicted items that match the query. In a history that is cut, this
+        share is reserved.
     persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
     in_context: whether the section is ever shown.
     compaction: shortens the section before it is shown, once its items exceed its budget. Until then `add` evicts

@@ -26,12 +26,10 @@ from kaosmem.sections import (
     read_evicted,
     renamed,
 )
+from kaosmem.sections.proposer import LABEL_TOKENS
 from kaosmem.session.attachment import Attachment
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import Item, ToolResultBlock, content_text
-
-_LABEL_TOKENS = 32
-"""What a layout adds to an item at the most, in general."""
 
 
 class Roster:
@@ -267,7 +265,7 @@ async def _proposals(
 def _may_be_crowded(sections: Mapping[str, Section], window: int) -> bool:
     """Return whether sections may not fit a window as a whole; a layout adds labels and headers to their tokens."""
     items = sum(map(len, sections.values()))
-    return 2 * sum(section.used for section in sections.values()) + _LABEL_TOKENS * items > window
+    return 2 * sum(section.used for section in sections.values()) + LABEL_TOKENS * items > window
 
 
 def _admitted(proposal: Proposal, query: Query) -> Proposal:

@@ -1,0 +1,106 @@
+"""A history that is cut keeps its share for recall: old facts are found just before a cut as well as after it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import BM25Ranker, Context, Ranker, Reason, SectionSpec, SessionMemory
+
+FACT = "The zebrafish licence QX-7741 expires in March."
+QUESTION = "When does licence QX-7741 expire?"
+
+
+def session(*, ranker: Ranker | None = None, priority: int = 0, **fields: float | str | None) -> SessionMemory:
+    """Return a session with a history, a role and, with a priority, notes that would fill any window."""
+    history = SectionSpec("messages", placement="history", ranker=ranker, **{"low_water": 0.5, "recall": 0.25} | fields)
+    notes = SectionSpec("notes", priority=priority, eviction="none")
+    memory = SessionMemory.test_mode(sections=(SectionSpec("role", placement="static"), history, notes))
+    memory.add("role", "You are a clerk of the harbour.")
+    if priority:
+        memory.add_many("notes", [f"On the licence, {text}" for text in seeded_texts(60, seed=5, words=20)])
+    return memory
+
+
+async def cut_and_found(memory: SessionMemory, fact: str, *, budget: int, format: str) -> tuple[bool, bool]:
+    """Return whether the history is cut, and whether the fact is shown."""
+    context = await memory.assemble_context(QUESTION, budget=budget, format=format)
+    assert context.used <= budget
+    reasons = {decision.reason for decision in context.decisions if decision.section == "messages"}
+    return bool(reasons & {Reason.RECALLED, Reason.BEFORE_TAIL}), context.decision(fact).included
+
+
+@settings(max_examples=6)
+@given(
+    seed=st.integers(0, 1 << 32),
+    budget=st.integers(900, 2_500),
+    format=st.sampled_from(["text", "openai", "anthropic"]),
+    ranker=st.sampled_from([None, BM25Ranker()]),
+    priority=st.sampled_from([0, 99]),
+    cap=st.sampled_from([None, 700]),
+    eviction=st.sampled_from(["none", "fifo"]),
+)
+async def test_an_old_fact_is_found_on_every_turn(
+    seed: int, budget: int, format: str, ranker: Ranker | None, priority: int, cap: int | None, eviction: str
+) -> None:
+    """It is, from the first cut on over several cuts, beside any sections, evicted or not."""
+    rng = random.Random(seed)
+    memory = session(ranker=ranker, priority=priority, budget=cap, eviction=eviction if cap else "none")
+    texts = iter(seeded_texts(400, seed=seed % 1_000, words=40))
+    for _ in range(rng.randrange(4)):
+        memory.add("messages", next(texts), role="user")
+    fact = memory.add("messages", FACT, role=rng.choice(("user", "assistant")))
+    cuts = 0
+    for _ in range(40):
+        question, reply = (" ".join(next(texts).split()[: rng.randrange(2, 40)]) for _ in range(2))
+        memory.add("messages", question, role="user")
+        is_cut, is_found = await cut_and_found(memory, fact.id, budget=budget, format=format)
+        assert is_found
+        cuts += is_cut
+        memory.add("messages", reply, role="assistant")
+    assert cuts > 5
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 1 << 32), share=st.sampled_from([0.1, 0.25, 0.5, 1.0]), budget=st.integers(300, 1_500))
+async def test_the_best_scored_earlier_message_is_never_left_out_for_a_worse_one(
+    seed: int, share: float, budget: int
+) -> None:
+    """If it fits the share for recall alone, it is shown, however short the others are."""
+    rng = random.Random(seed)
+    memory = session(ranker=BM25Ranker(), recall=share)
+    words = "zebrafish licence expires QX-7741 March crane harbour rent".split()
+    for number in range(rng.randrange(10, 60)):
+        length = rng.choice((2, 5, 20, 60))
+        text = " ".join([*rng.choices(words, k=length), str(number)])
+        memory.add("messages", text, role=("user", "assistant")[number % 2])
+    memory.add("messages", "Hello.", role="user")
+    context = await memory.assemble_context(QUESTION, budget=budget)
+    earlier = [each for each in context.decisions if each.reason in (Reason.RECALLED, Reason.BEFORE_TAIL)]
+    scored = [each for each in earlier if each.score]
+    if scored and any(each.included for each in earlier):
+        best = max(each.score for each in scored)
+        bests = [each for each in scored if each.score == best]
+        room = int(share * budget) // 2 - 60  # the static section, header and label are not the message's
+        assert any(each.included for each in bests) or min(each.tokens for each in bests) > room
+
+
+@pytest.mark.parametrize("budget", [800, 1_600, 3_200])
+async def test_the_prefix_does_not_depend_on_the_question(budget: int) -> None:
+    """Where a history is cut, the same messages stand before the block, whatever is asked and found."""
+    memory = session()
+    fact = memory.add("messages", FACT)
+    for number, text in enumerate(seeded_texts(300, words=12)):
+        memory.add("messages", text, role=("user", "assistant")[number % 2])
+        if number % 7 == 0:
+            asked = [await memory.assemble_context(each, budget=budget) for each in (QUESTION, "zzyzx", text, "")]
+            assert len({tail_of(context) for context in asked}) == 1
+            assert asked[0].decision(fact.id).included
+
+
+def tail_of(context: Context) -> frozenset[str]:
+    return frozenset(each.item_id for each in context.decisions if each.reason in (Reason.TAIL, Reason.MUST))
