@@ -343,15 +343,15 @@ async def test_sqlite_reads_the_last_messages_at_any_length(tmp_path: Path, caps
 
 @pytest.mark.timed
 async def test_sqlite_finds_facts_as_fast_as_fts5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """50,000 facts of one agent: the index of words in a plain table beside FTS5 over the same terms."""
-    facts = random_facts(50_000)
+    """20,000 facts of one agent: the index of words in a plain table beside FTS5 over the same terms."""
+    facts = random_facts(20_000)
     asked, in_memory, search = questions(facts, ROUNDS + 1), InMemoryLongTermMemory(), full_text_search(facts)
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:
         store = SqliteLongTermMemory(database)
         begin = perf_counter()
         for start in range(0, len(facts), BATCH):
             await asyncio.gather(*(store.save("a", text) for text in facts[start : start + BATCH]))
-        table = [f"saving 50,000 facts, a thousand at once: {perf_counter() - begin:.1f} s"]
+        table = [f"saving 20,000 facts, a thousand at once: {perf_counter() - begin:.1f} s"]
         for text in facts:
             await in_memory.save("a", text)
         await check_facts(store, in_memory, asked)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError, InvalidNameError, NotOpenedError
-from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider, RedisSessionStore
-from kaosmem.testing import HistoryContract, ShortTermContract
+from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider, RedisLongTermMemory, RedisSessionStore
+from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract
 from tests.servers import own_redis_server, redis_server
 
 _tenants = count(1)
@@ -51,6 +51,18 @@ class TestRedisHistory(OnRedis, HistoryContract):
 
 class TestRedisShortTerm(OnRedis, ShortTermContract):
     kind = RedisSessionStore
+
+
+class TestRedisLongTerm(OnRedis, LongTermContract):
+    async def make(self) -> RedisLongTermMemory:
+        return self.over(RedisDatabase(self.url, tenant=f"t{next(_tenants)}", max_connections=4))
+
+    async def reopen(self, store: RedisLongTermMemory) -> RedisLongTermMemory:
+        await self.close(store)
+        return self.over(RedisDatabase(self.url, tenant=store._database._tenant))
+
+    def over(self, database: RedisDatabase) -> RedisLongTermMemory:
+        return RedisLongTermMemory(database, clock=self.clock)
 
 
 def said(*texts: str) -> list[ChatMessage]:
@@ -107,6 +119,47 @@ async def test_tenants_are_kept_apart(url: str) -> None:
             assert await theirs.count_messages(hostile, session_id=hostile) == 0
             await theirs.clear(hostile, session_id=hostile)
             assert [each.text for each in await mine.get_messages(hostile, session_id=hostile)] == [hostile]
+
+
+async def test_facts_that_other_processes_change_are_found(url: str) -> None:
+    """A search sees their saves, new versions and deletions, though facts stay in memory."""
+    async with RedisDatabase(url, tenant="warm") as one, RedisDatabase(url, tenant="warm") as other:
+        mine, theirs = RedisLongTermMemory(one), RedisLongTermMemory(other)
+
+        async def found(**given: Any) -> list[str]:
+            contents = [each.content for each in await mine.search("a", "rent notice", **given)]
+            assert contents == [each.content for each in await theirs.search("a", "rent notice", **given)]
+            return contents
+
+        first = await mine.save("a", "The rent is 900 euros.", key="rent")
+        assert await found() == ["The rent is 900 euros."]
+        await theirs.update("a", first, "The rent is 950 euros.")
+        notice = await theirs.save("a", "The notice is thirty days.")
+        assert {*await found()} == {"The rent is 950 euros.", "The notice is thirty days."}
+        assert len(await found(superseded=True)) == 3
+        await theirs.delete("a", notice)
+        assert await found() == ["The rent is 950 euros."]
+        await theirs.clear("a")
+        assert await found() == []
+        await theirs.save("a", "The rent is 1,000 euros.")
+        assert await found() == ["The rent is 1,000 euros."]
+        assert {len(key.split(b"}")) for key in await one.run(lambda client: client.keys("kaosmem:{warm/facts*"))} == {
+            2
+        }
+
+
+async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
+    """The driver runs a transaction again when it does not know whether the server did it."""
+    async with RedisDatabase(url, tenant="lost") as database:
+        store, run = RedisLongTermMemory(database), database.run
+
+        async def twice(work: Any) -> Any:
+            await run(work)
+            return await run(work)
+
+        database.run = twice  # type: ignore[method-assign]
+        memory_id = await store.save("a", "The rent is 900 euros.")
+        assert [each.id for each in await store.search("a", "rent")] == [memory_id]
 
 
 async def test_keys_of_one_thread_are_in_one_slot(url: str) -> None:

@@ -1,0 +1,43 @@
+"""States of sessions in Redis or Valkey."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kaosmem.arguments import check_ttl
+from kaosmem.backends.redis.database import RedisDatabase
+from kaosmem.backends.rows import value_of
+from kaosmem.stores.memory import BaseShortTermMemory
+from kaosmem.types import JSONValue, json_text
+
+
+class RedisSessionStore(BaseShortTermMemory):
+    """A ShortTermMemory in Redis: a hash for each session, so that the server merges patches in one step.
+
+    ttl_s: seconds after its last change that a state stays, None for ever.
+    """
+
+    def __init__(self, database: RedisDatabase, *, ttl_s: float | None = None) -> None:
+        self._database = database
+        self._ttl_ms = None if ttl_s is None else max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000))
+
+    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+        return await self._change(session_id, {}, replace=False)
+
+    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+        key = self._database.key("state", session_id)
+        fields = {name: json_text(value) for name, value in patch.items()}
+
+        def change(client: Any) -> dict[str, JSONValue]:
+            with client.pipeline(transaction=True) as steps:
+                if replace:
+                    steps.delete(key)
+                if fields:
+                    steps.hset(key, mapping=fields)
+                    if self._ttl_ms is not None:
+                        steps.pexpire(key, self._ttl_ms)
+                steps.hgetall(key)
+                state: dict[bytes, bytes] = steps.execute()[-1]
+            return {name.decode(): value_of(text.decode()) for name, text in state.items()}
+
+        return await self._database.run(change)
