@@ -56,6 +56,7 @@ PARTS = {
     "neighbours": ("next_words", "nearby_words", "nearby_clause", "nearby_meaning"),
     "numbers": ("numbers", "asked_numbers"),
     "speaker": ("assistant", "named_speaker"),
+    "rules": ("rule",),
     "size": ("size",),
 }
 STEPS = {
@@ -65,6 +66,7 @@ STEPS = {
     "phrases": ("gathered", "phrase_scores"),
     "neighbours": ("_neighbours_of", "_neighbour_slots", "_of", "values_at"),
     "speaker": ("_is_named",),
+    "rules": ("_newest_rules", "_standing"),
     "size": ("_tokens_now",),
     "passage": ("passage_scores",),
     "all": ("rank",),

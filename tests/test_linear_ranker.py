@@ -6,7 +6,9 @@ import json
 import math
 import random
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
@@ -28,7 +30,7 @@ from kaosmem.retrieval.weights import default_weights
 from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 from kaosmem.types import Item
 
-WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "renewal"]
+WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "always"]
 RARE = [f"w{number}" for number in range(60)]  # of which few entries have any
 words = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 items = st.builds(
@@ -164,6 +166,58 @@ def test_what_says_it_in_other_words_is_preferred() -> None:
     places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
     assert places[301] < places[300]
     assert ranked.signals(301)["meaning"] > ranked.signals(300)["meaning"]
+
+
+def conversation(texts: list[str], roles: tuple[str, ...] = ("user", "assistant")) -> LinearIndex:
+    said = zip(texts, cycle(roles), strict=False)
+    return index_of({number: replace(text_item(text), role=role) for number, (text, role) in enumerate(said)})
+
+
+def test_a_request_finds_a_standing_rule_that_it_does_not_name() -> None:
+    """The newest rules are candidates for every query, and a rule ranks above other talk with the same words."""
+    talk = [f"It rained all day in {place}." for place in RARE * 10]
+    rule = "From now on, put a type on every name."
+    texts = [*talk, "We wrote a function.", rule, *talk]
+    ranked = [ordinal for ordinal, _ in conversation(texts, ("Ann", "Tim")).rank("Write a function that sorts.", 2)]
+    assert set(ranked) == {texts.index(rule), texts.index(rule) - 1}
+    texts = [*talk, "We test a function twice.", *talk[:40], "Always test a function twice.", *talk]
+    ranked = [ordinal for ordinal, _ in conversation(texts, ("Ann", "Tim")).rank("Write a function that sorts.", 1)]
+    assert texts[ranked[0]].startswith("Always")
+
+
+@pytest.mark.parametrize("role", ["assistant", "tool", ""])
+def test_only_people_set_rules(role: str) -> None:
+    """A rule in an answer, in a tool's result or in a document ranks as any other text."""
+    index = conversation(["Talk of functions.", "Always test a function.", "More talk."], ("user", role))
+    ranking = index.rank("Write a function.", 3)
+    assert all(ranking.signals(ordinal).get("rule", 0.0) == 0.0 for ordinal, _ in ranking)
+
+
+def test_what_somebody_said_is_found_under_their_name() -> None:
+    """Of two equal lines, the line of the person whom the question names."""
+    index = conversation(["I play the piano.", "I play the piano."], ("Tim", "Ann"))
+    assert [ordinal for ordinal, _ in index.rank("What does Tim play?", 2)] == [0, 1]
+
+
+def test_a_word_counts_more_than_the_source_in_a_small_collection() -> None:
+    """Of thirty lines, the line with the asked word, though another source matches better."""
+    texts = ["React hooks in depth.", *(f"A line about {letter * 3}." for letter in ascii_lowercase), "x", "y"]
+    entries = {number: document(text, "preference") for number, text in enumerate(texts)}
+    entries[29] = document("The pages are written in react.", "entity")
+    ranked = [ordinal for ordinal, _ in index_of(entries).rank("hooks of react", 30)]
+    assert ranked[0] == 0
+    assert ranked.index(29) < 8  # behind the neighbours of the best line alone
+
+
+@pytest.mark.parametrize(("query", "found"), [("typsecript", True), ("mongod", True), ("2019", False), ("Mogno", True)])
+def test_a_misspelt_word_finds_the_word_that_is_meant(query: str, found: bool) -> None:
+    """If no word of the query is known. A number is never taken for another."""
+    index = index_of(
+        {0: text_item("Typescript in strict mode."), 1: text_item("Mongo and mongodb."), 2: text_item("2018")}
+    )
+    ranked = index.rank(query, 3)
+    assert bool(ranked) is found
+    assert index.rank(f"{query} strict", 3)[0][0] == 0
 
 
 def test_phrases_count_pairs_in_their_order() -> None:

@@ -3,7 +3,6 @@
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.pipeline import CompactionPipeline
-from kaosmem.compaction.rules import RULE_CUES
 from kaosmem.compaction.sliding_window import SlidingWindowCompaction
 from kaosmem.compaction.strategy import CompactionStrategy
 from kaosmem.compaction.summarization import SummarizationCompaction
@@ -12,6 +11,7 @@ from kaosmem.compaction.token_budget import TokenBudgetComposedStrategy
 from kaosmem.compaction.tool_calls import SelectiveToolCallCompactionStrategy
 from kaosmem.compaction.tool_results import ToolResultCompactionStrategy
 from kaosmem.compaction.truncation import TruncationStrategy
+from kaosmem.rules import RULE_CUES
 
 __all__ = [
     "RULE_CUES",

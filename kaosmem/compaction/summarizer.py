@@ -14,11 +14,11 @@ from kaosmem.compaction.fallback import NO_MODEL, fallback_text, without_fallbac
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headings
 from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, TIMEOUT_S, ModelRequests
 from kaosmem.compaction.outline import MessageSizes
-from kaosmem.compaction.rules import RULE_CUES
-from kaosmem.compaction.sentences import cut_at_sentence
 from kaosmem.compaction.transcript import transcript_parts
 from kaosmem.errors import InvalidArgumentError, InvalidContentError, SummaryError
 from kaosmem.formats.text import entry_piece, header_piece
+from kaosmem.rules import RULE_CUES
+from kaosmem.sentences import cut_at_sentence
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage, TextBlock, check_text, json_text
 

@@ -23,12 +23,13 @@ from kaosmem.retrieval.candidate_scores import (
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
 from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
 from kaosmem.retrieval.labels import NONE, Labels
-from kaosmem.retrieval.latent import LatentSpace
+from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace
 from kaosmem.retrieval.query_scores import Chosen, QueryScores, QueryTerms
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.selection import best, is_tied, scaled
 from kaosmem.retrieval.sequences import MAX_TERMS, Sequences, having, phrase_scores, term_hash
 from kaosmem.retrieval.source_matcher import K1, B, SourceMatcher
+from kaosmem.rules import rules_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +42,12 @@ CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""
 _NEIGHBOURED = 64  # of the best of these so many, neighbours are candidates too, at most as many again
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
+_RULES = 32
+"""So many of the newest standing rules of a conversation are candidates for every query: a request names none."""
+_RULE_CHARS = 4_096
+"""Rules are looked for in so much of a text. A longer text is mostly pasted."""
+_NEVER_RULES = frozenset({"", "assistant", "tool"})
+"""The roles that set no rules."""
 BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
 """Weights of signals that too few questions are about to learn from: what each adds to the logarithm of a score.
 
@@ -81,6 +88,7 @@ class LinearIndex(BM25Index):
         self._roles = Labels()
         self._numeric = array("f")  # share of an entry's terms that are numbers
         self._tokens = array("q")
+        self._rules = bytearray()  # 1 for an entry that states a standing rule
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
         """Return at most `limit` (ordinal, score) as every index does.
@@ -97,7 +105,7 @@ class LinearIndex(BM25Index):
         sums = sum(added.values(), np.zeros(len(found.ordinals)))
         if not self.is_conversation:
             numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
-            added["passage"] = _PASSAGE * passage_scores(found.ordinals, numbers, sums)
+            added["passage"] = _PASSAGE * self._trust_in_sources * passage_scores(found.ordinals, numbers, sums)
             sums = sums + added["passage"]
         ranked = best(found.ordinals, hundredths(sums), limit, decimals=12)
         if rest and len(ranked) < limit:
@@ -112,6 +120,11 @@ class LinearIndex(BM25Index):
             return {name: round(float(each[place] - each.mean()), 9) for name, each in added.items()}
 
         return Ranking([each for each in ranked if each[1] > 0], signals=signals)
+
+    @property
+    def _trust_in_sources(self) -> float:
+        """The share by which an entry's source counts: in full from ENOUGH_TEXTS entries on."""
+        return min(1.0, len(self) / ENOUGH_TEXTS)
 
     @property
     def is_conversation(self) -> bool:
@@ -129,16 +142,19 @@ class LinearIndex(BM25Index):
         self._roles.append(item.role)
         self._numeric.append(sum(map(str.isdigit, terms)) / max(1, len(terms)))
         self._tokens.append(item.tokens)
+        self._rules.append(item.role not in _NEVER_RULES and any(rules_in(item.text[:_RULE_CHARS])))
 
     def _detach(self, slot: int) -> None:
         self._sequences.clear(slot)
         self._sources.clear(slot, self._lengths[slot])
         self._roles.clear(slot)
+        self._rules[slot] = 0
         super()._detach(slot)
 
     def _frozen(self) -> Callable[[], Columns]:
         slots = self._slots.in_order()
         numeric, tokens = np.array(self._numeric, np.float32)[slots], np.array(self._tokens, np.int64)[slots]
+        rules = np.array(self._rules, np.uint8)[slots]
         entries, sources = super()._frozen(), self._sources.frozen()
         sequences, roles = self._sequences.frozen(), self._roles.frozen()
 
@@ -146,7 +162,7 @@ class LinearIndex(BM25Index):
             hashes, sizes = sequences(slots)
             names, numbers, _ = roles(slots)
             own: Columns = {"roles": names, "role_numbers": numbers, "hashes": hashes, "hash_sizes": sizes}
-            return {**entries(), **sources(slots), **own, "numeric": numeric, "tokens": tokens}
+            return {**entries(), **sources(slots), **own, "numeric": numeric, "tokens": tokens, "rules": rules}
 
         return columns
 
@@ -157,6 +173,7 @@ class LinearIndex(BM25Index):
         self._roles = Labels(*self._roles.frozen()(slots)[:2])
         self._numeric = array("f", np.array(self._numeric, np.float32)[slots].tobytes())
         self._tokens = array("q", np.array(self._tokens, np.int64)[slots].tobytes())
+        self._rules = bytearray(np.array(self._rules, np.uint8)[slots].tobytes())
 
     def _restore(self, columns: StoredColumns) -> None:
         super()._restore(columns)
@@ -171,12 +188,15 @@ class LinearIndex(BM25Index):
         self._sequences = Sequences(hashes, sizes)
         self._numeric = array("f", columns.numbers("numeric", np.float32, among=(0, 2), size=size).tobytes())
         self._tokens = array("q", columns.numbers("tokens", np.int64, among=(0, 1 << 63), size=size).tobytes())
+        self._rules = bytearray(columns.numbers("rules", np.uint8, among=(0, 2), size=size).tobytes())
 
     def _candidates(
         self, query: str, limit: int, among: Collection[int] | None
     ) -> tuple[Candidates | None, list[tuple[int, float]]]:
         """Return the candidates with their signals, and which entries come after them, best first."""
-        scores = self._scores(QueryTerms(query, self._analyze))
+        asked = QueryTerms(query, self._analyze)
+        asked.respell(self._postings.terms)
+        scores = self._scores(asked)
         slots = scores.contenders(limit) if among is None else self._slots_of(among)
         if slots is None:
             slots, proposed = np.arange(len(self._slots)), by_chunks(scores.proposed, len(self._slots))
@@ -190,6 +210,7 @@ class LinearIndex(BM25Index):
             return None, []
         first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]
         chosen = first + self._neighbours_of(first[:_NEIGHBOURED], {*first}, among)
+        chosen += self._newest_rules({*chosen}, among)
         known = {*chosen}
         rest = [each for each in ranked if each[0] not in known]
         return Candidates(np.array(chosen), self._signals(scores, self._chosen(chosen))), rest
@@ -199,7 +220,7 @@ class LinearIndex(BM25Index):
         # A message of a conversation asks in all its clauses; a question on documents begins with what it is about.
         if asked.clause != asked.terms and not self.is_conversation:
             clause = self._scores_of(self._weights_of(asked.clause))
-        sources = self._sources.matches(asked, self._occurrences(asked.counts))
+        sources = self._sources.matches(asked, self._occurrences(asked.counts)) * self._trust_in_sources
         return QueryScores(asked, words, clause, sources, self._sources.numbers)
 
     def _chosen(self, ordinals: list[int]) -> Chosen:
@@ -264,7 +285,21 @@ class LinearIndex(BM25Index):
         for role, role_number in self._roles.number_of.items():
             named[role_number] = self._is_named(role, asked.counts)
         assistant = roles == self._roles.number_of.get("assistant", NONE)
-        return {"words": words, "assistant": assistant.astype(np.float64), "named_speaker": named[roles]}
+        return {
+            "words": words,
+            "assistant": assistant.astype(np.float64),
+            "named_speaker": named[roles],
+            "rule": self._standing(slots),
+        }
+
+    def _standing(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return 1 for the newest standing rule, down to 1/2 for the oldest, and 0 for entries without a rule.
+
+        A rule holds until a newer one takes its place.
+        """
+        rules = self._rule_ordinals
+        older = np.searchsorted(rules, self._slots.ordinals[slots], side="right")
+        return np.frombuffer(self._rules, np.uint8)[slots] * (1 + older / max(1, len(rules))) / 2
 
     def _written(
         self, scores: QueryScores, chosen: Chosen, hashes: NDArray[np.uint16], rows: NDArray[np.int64]
@@ -329,6 +364,19 @@ class LinearIndex(BM25Index):
                 if allowed is None or ordinal + step in allowed:
                     found[ordinal + step] = None
         return list(islice(found, _NEIGHBOURED))
+
+    def _newest_rules(self, known: set[int], among: Collection[int] | None) -> list[int]:
+        """Return the standing rules of a conversation that are not known, newest first, of at most _RULES."""
+        if not self.is_conversation:
+            return []
+        allowed = among if among is None or isinstance(among, Set) else set(among)
+        newest = self._rule_ordinals[: -_RULES - 1 : -1].tolist()
+        return [each for each in newest if each not in known and (allowed is None or each in allowed)]
+
+    @property
+    def _rule_ordinals(self) -> NDArray[np.int64]:
+        """Return the ordinals of the entries that state standing rules, ascending."""
+        return np.sort(self._slots.ordinals[np.flatnonzero(np.frombuffer(self._rules, np.uint8))])
 
     def _neighbour_slots(self, ordinals: list[int], numbers: NDArray[np.int32], step: int) -> NDArray[np.int64]:
         """Return the slots of what stands so many steps from each entry in the same source, -1 where nothing does.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,10 @@ _IDENTIFIER = re.compile(
 )
 
 
+_MISSPELT_CHARS, _ALIKE = 5, 0.8
+"""A shorter term may be any other word. Two terms are alike if so much of their letters is the same, in order."""
+
+
 class QueryTerms:
     """The terms of a query, read once.
 
@@ -48,6 +53,20 @@ class QueryTerms:
         found = ((each, analyze(each)) for each in reversed(clauses))
         self.last, self.clause = next((each for each in found if each[1]), (text, self.terms))
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
+
+    def respell(self, known: Collection[str]) -> None:
+        """Replace terms by the known terms that are spelt almost the same, if no term is known.
+
+        >>> asked = QueryTerms("mongod", str.split)
+        >>> asked.respell({"mongodb", "redis"})
+        >>> asked.terms
+        ['mongodb']
+        """
+        if not any(term in known for term in self.counts):
+            spelt = {term: match for term in self.counts for match in _spelt_alike(term, known)}
+            self.terms = [spelt[term] for term in self.terms if term in spelt]
+            self.clause = [spelt[term] for term in self.clause if term in spelt] or self.terms
+            self.counts = Counter(self.terms)
 
     @cached_property
     def quoted(self) -> list[list[str]]:
@@ -65,6 +84,13 @@ class QueryTerms:
     def titles(self) -> frozenset[str]:
         """The terms under which the query may name a source."""
         return asked_terms(self.text, self._analyze)
+
+
+def _spelt_alike(term: str, known: Iterable[str]) -> list[str]:
+    """Return the known term nearest to a misspelt one, if any. Numbers and short words are never misspelt."""
+    if len(term) < _MISSPELT_CHARS or not term.isalpha():
+        return []
+    return get_close_matches(term, [each for each in known if each.startswith(term[:2])], n=1, cutoff=_ALIKE)
 
 
 @dataclass(frozen=True)

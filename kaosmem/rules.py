@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 
-from kaosmem.compaction.sentences import sentence_ends
+from kaosmem.sentences import sentence_ends
 from kaosmem.types import ChatMessage, TextBlock, Trust
 
 MAX_RULE_CHARS = 400
@@ -94,6 +94,15 @@ RULE_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
 `Summarizer(rule_cues={**RULE_CUES, "sv": (r"^(?:alltid|aldrig) ",)})` adds a language.
 """
 
+# A search for these takes a tenth of the patterns' time. Each rule of RULE_CUES in Latin letters has one of them.
+_HINTS = (
+    r"always|never|do not|don['\u2019]t|please|you to |forward|henceforth|from (?:now|here|this point|today)|future"
+    r"|i ask|no circumstances|(?:every|each) time|whenever you|ab (?:jetzt|sofort)|von (?:jetzt|nun)|in zukunft"
+    r"|k\u00fcnftig|bitte|immer|nie|dor\u00e9navant|d\u00e9sormais|l['\u2019]avenir|de maintenant|toujours|jamais"
+    r"|merci de|s['\u2019]il |ahora|adelante|lo sucesivo|siempre|nunca|jam\u00e1s|por favor"
+)
+_HINT = re.compile(_HINTS)
+_LATIN = re.compile(r"[\x00-\u024f\u2000-\u22ff]*")
 _FENCED = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _QUESTION_ENDS = ("?", "\uff1f", "\u061f")
 
@@ -104,12 +113,16 @@ def rules_in(text: str, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterat
     >>> list(rules_in("Thanks! From now on answer in French. What is the plan?"))
     ['From now on answer in French.']
     """
+    may_be_rule = _is_hinted if cues is RULE_CUES else bool
+    if not may_be_rule(text):
+        return
     pattern = _pattern(tuple(chain.from_iterable(cues.values())))
     begin = 0
     text = _fence_free(text)
     for end in (*sentence_ends(text), len(text)):
         sentence, begin = text[begin:end].strip(), end
-        if 0 < len(sentence) <= MAX_RULE_CHARS and not sentence.endswith(_QUESTION_ENDS) and pattern.search(sentence):
+        is_statement = len(sentence) <= MAX_RULE_CHARS and not sentence.endswith(_QUESTION_ENDS)
+        if is_statement and may_be_rule(sentence) and pattern.search(sentence):
             yield sentence
 
 
@@ -119,6 +132,10 @@ def rules_of(message: ChatMessage, cues: Mapping[str, Sequence[str]] = RULE_CUES
         for block in message.blocks:
             if isinstance(block, TextBlock):
                 yield from rules_in(block.text, cues)
+
+
+def _is_hinted(text: str) -> bool:
+    return _HINT.search(text.casefold()) is not None or not _LATIN.fullmatch(text)
 
 
 def _fence_free(text: str) -> str:

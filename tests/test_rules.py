@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, Summarizer, TextBlock, ToolResultBlock, Trust
 from kaosmem.compaction import RULE_CUES
-from kaosmem.compaction.rules import rules_in, rules_of
+from kaosmem.rules import rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
 
 RULES = {
@@ -47,6 +48,13 @@ def test_rules_are_found_in_every_language_of_the_table(language: str) -> None:
     for rule in RULES[language]:
         assert list(rules_in(f"Hm. {rule}\nThanks")) == [rule]
         assert list(rules_in(rule, {language: RULE_CUES[language]})) == [rule]
+
+
+@given(st.lists(st.sampled_from([*chain.from_iterable(RULES.values()), *TALK, "Naïve – 5 €.", "Room 14?"]), max_size=6))
+def test_a_search_for_hints_misses_no_rule(sentences: list[str]) -> None:
+    """The default patterns find the same rules as a copy of them, which is searched for in full."""
+    text = "\n".join(sentences)
+    assert list(rules_in(text)) == list(rules_in(text, dict(RULE_CUES)))
 
 
 @pytest.mark.parametrize("text", TALK)
