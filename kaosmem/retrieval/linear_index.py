@@ -44,6 +44,8 @@ _NEIGHBOURED = 64  # of the best of these so many, neighbours are candidates too
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
 _RULES = 32
 """So many of the newest standing rules of a conversation are candidates for every query: a request names none."""
+_RULES_FOR_FACTS = 0.5
+"""Rules say how to work. They count for less where a query asks for a fact."""
 _RULE_CHARS = 4_096
 """Rules are looked for in so much of a text. A longer text is mostly pasted."""
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
@@ -289,17 +291,17 @@ class LinearIndex(BM25Index):
             "words": words,
             "assistant": assistant.astype(np.float64),
             "named_speaker": named[roles],
-            "rule": self._standing(slots),
+            "rule": self._standing(slots) * (_RULES_FOR_FACTS if asked.is_for_fact else 1.0),
         }
 
     def _standing(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return 1 for the newest standing rule, down to 1/2 for the oldest, and 0 for entries without a rule.
+        """Return 1 for the newest standing rule, down to 0.4 for the oldest, and 0 for entries without a rule.
 
         A rule holds until a newer one takes its place.
         """
         rules = self._rule_ordinals
         older = np.searchsorted(rules, self._slots.ordinals[slots], side="right")
-        return np.frombuffer(self._rules, np.uint8)[slots] * (1 + older / max(1, len(rules))) / 2
+        return np.frombuffer(self._rules, np.uint8)[slots] * (0.4 + 0.6 * older / max(1, len(rules)))
 
     def _written(
         self, scores: QueryScores, chosen: Chosen, hashes: NDArray[np.uint16], rows: NDArray[np.int64]

@@ -25,8 +25,12 @@ _ASKS_FOR_NUMBER = re.compile(
     r"\b(how many|how much|amount|ratio|margin|percent|percentage|usd|million|billion|average|total|number|rate|revenue"
     r"|growth|change)\b"
 )
-
-
+# "How do I" and "can you" ask for work, not for a fact.
+_ASKS_FOR_FACT = re.compile(
+    r"(?:^|[.!?;:,]\s+)(?:and |but |so )?(?:who|whom|whose|what|when|where|which|why|is|are|was|were|do|does|did|has"
+    r"|have|had|how (?:many|much|long|often|old|far|did|does|has|have|had|was|were|is|are))\b",
+    re.IGNORECASE,
+)
 _QUOTED = re.compile(r'"([^"]{2,200})"|“([^”]{2,200})”|`([^`]{2,200})`')
 # An identifier as programs write it: dotted, with underscores or inner capitals, or called.
 _IDENTIFIER = re.compile(
@@ -53,6 +57,7 @@ class QueryTerms:
         found = ((each, analyze(each)) for each in reversed(clauses))
         self.last, self.clause = next((each for each in found if each[1]), (text, self.terms))
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
+        self.is_for_fact = bool(_ASKS_FOR_FACT.search(text))
 
     def respell(self, known: Collection[str]) -> None:
         """Replace terms by the known terms that are spelt almost the same, if no term is known.
