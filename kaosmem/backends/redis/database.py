@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -72,10 +73,10 @@ class RedisDatabase(Service["_Workers"]):
 
     async def run(self, work: Callable[[redis.Redis], T]) -> T:
         """Return what `work` returns."""
-        return await self._submit(lambda workers: workers.threads.submit(self._run, workers.client, work))
+        return await self._submit(lambda workers: workers.threads.submit(self._run, workers, work))
 
     def _start(self) -> _Workers:
-        return _Workers(self._connect(), self._max_connections)
+        return _Workers(self._connect, self._max_connections)
 
     async def _check(self) -> object:
         return await self.run(lambda client: client.ping())
@@ -91,9 +92,9 @@ class RedisDatabase(Service["_Workers"]):
         )
         return redis.Redis(connection_pool=pool)
 
-    def _run(self, client: redis.Redis, work: Callable[[redis.Redis], T]) -> T:
+    def _run(self, workers: _Workers, work: Callable[[redis.Redis], T]) -> T:
         with self._as_typed_errors():
-            return work(client)
+            return work(workers.client)
 
     @contextmanager
     def _as_typed_errors(self) -> Iterator[None]:
@@ -117,15 +118,26 @@ class RedisDatabase(Service["_Workers"]):
 class _Workers:
     """The threads of one process and their client. More calls than threads wait in a queue."""
 
-    def __init__(self, client: redis.Redis, threads: int) -> None:
-        self.pid, self.client = os.getpid(), client
+    def __init__(self, connect: Callable[[], redis.Redis], threads: int) -> None:
+        self.pid, self._connect = os.getpid(), connect
         self.threads = ThreadPoolExecutor(threads, "kaosmem-redis")
+        self._lock = threading.Lock()
+        self._client: redis.Redis | None = None
+
+    @property
+    def client(self) -> redis.Redis:
+        """Return the client, which is made in a thread: one of a cluster asks the server for its nodes."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
 
     def close(self) -> None:
         self.threads.shutdown()
-        self.client.close()
-        if pool := getattr(self.client, "connection_pool", None):
-            pool.disconnect()
+        if self._client is not None:
+            self._client.close()
+            if pool := getattr(self._client, "connection_pool", None):
+                pool.disconnect()
 
     def __del__(self) -> None:
         if self.pid == os.getpid():
