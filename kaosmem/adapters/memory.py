@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed, searched
+from kaosmem.adapters.store_source import Scored, StoreSource, corrected, passing, proposed, searched
 from kaosmem.arguments import check_instance
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
@@ -30,7 +30,8 @@ class FactSource(StoreSource):
 
     A question about now gets live facts alone. A question about the past gets the version that held then and the
     current one, each labelled with its interval. `as_of` and `known_at` of `assemble_context` choose versions by the
-    time when they held and the time when they were saved.
+    time when they held and the time when they were saved. Of the found facts without a key, one is shown only
+    together with the later ones of its speaker or source that give its subject another value.
     Labels name the `source`, the `timestamp` and the `speaker` of a fact's metadata.
     Raises InvalidNameError for an id, InvalidArgumentError for the store and the spec.
 
@@ -80,7 +81,9 @@ class FactSource(StoreSource):
             return [(self._fact(memory), memory.score) for memory in found], len(found) == limit
 
         proposal = await searched(search, cap=cap, wanted=wanted)
-        return proposal if past is None else _narrowed(proposal.with_versions(past.versions, query.past), wanted)
+        if past is not None:
+            proposal = _narrowed(proposal.with_versions(past.versions, query.past), wanted)
+        return corrected(proposal, self.spec)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a version of a fact, or None."""

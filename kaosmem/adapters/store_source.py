@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -150,6 +151,20 @@ async def searched(
         if not may_be_more or limit == MAX_SEARCHED or weight >= 2 * cap:
             return proposed(kept, cap=cap)
         limit = max(2 * limit, math.ceil(1.2 * limit * 2 * cap / max(1, weight)))
+
+
+def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
+    """Return a proposal whose items are tied to the later ones that give their subject another value.
+
+    Items without a `timestamp` have no order, so nothing is tied if there is one.
+    """
+    units = {unit.position: unit.items[0] for unit in proposal.candidates if unit.successor is None}
+    if not spec.corrections or any(item.timestamp is None for item in units.values()):
+        return proposal
+    from kaosmem.retrieval.corrections import Corrections
+
+    of = Corrections(units).of
+    return replace(proposal, candidates=tuple(unit._replace(newer=of(unit.position)) for unit in proposal.candidates))
 
 
 def _share(item: Item, cap: int, told: Told) -> int:

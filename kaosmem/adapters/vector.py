@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kaosmem.adapters.store_source import Scored, StoreSource, searched
+from kaosmem.adapters.store_source import Scored, StoreSource, corrected, searched
 from kaosmem.arguments import check_instance
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
@@ -56,7 +56,7 @@ class VectorSource(StoreSource):
             found = await self._store.search(embedding, collection=self._collection, limit=limit, filter=narrowing)
             return [(self._document(each), each.score) for each in found], len(found) == limit
 
-        return await searched(search, cap=cap)
+        return corrected(await searched(search, cap=cap), self.spec)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a document, or None."""

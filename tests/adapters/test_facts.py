@@ -18,6 +18,13 @@ from kaosmem.testing.store_contract import Clock
 OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."
 
 
+def day(number: int) -> datetime:
+    return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=number)
+
+
+days = st.integers(0, 9)
+
+
 async def moved(others: int = 0, **old: Any) -> tuple[InMemoryLongTermMemory, SessionMemory]:
     """Return facts in which an address was replaced, among so many others, and a session that shows them."""
     facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
@@ -89,6 +96,35 @@ async def test_facts_without_keys_stand_in_the_order_of_their_times() -> None:
     assert text == "## facts\n[1 January 2024] Likes coffee.\n[1 February 2025] Actually dislikes coffee now.\n"
 
 
+_subjects = st.sampled_from(["The launch of Apollo is planned for day", "The rent of the flat in Oslo is now"])
+
+
+@given(
+    st.lists(st.tuples(_subjects, st.integers(1, 4), days), min_size=1, max_size=6),
+    st.sampled_from(["When is the launch of Apollo?", "What is the rent of the flat in Oslo?", "launch, rent 2"]),
+    st.integers(10, 120),
+)
+def test_a_fact_is_shown_only_with_those_that_correct_it(
+    told: list[tuple[str, int, int]], query: str, budget: int
+) -> None:
+    """Of the facts without keys that a query finds, each subject's newest value is shown last, in any budget."""
+
+    async def main() -> None:
+        facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+        for subject, value, held in sorted(told, key=lambda each: each[2]):
+            metadata = {"timestamp": day(held).isoformat(), "speaker": "Emi", "source": "chat"}
+            await facts.save("a", f"{subject} {value}.", metadata=metadata)
+        await memory.attach(FactSource(facts, "a"))
+        shown = [item.text for item in (await memory.assemble_context(query, budget=budget)).items]
+        for subject in {text.rpartition(" ")[0] for text in shown}:
+            of_subject = [text for text in shown if text.startswith(subject)]
+            last = max(held for each, _, held in told if each == subject)
+            values = {f"{subject} {value}." for each, value, held in told if each == subject and held == last}
+            assert of_subject[-1] in values
+
+    asyncio.run(main())
+
+
 async def test_a_fact_whose_live_version_is_gone_is_not_shown() -> None:
     """Once the current version is forgotten or has expired, no question about the past brings an older one back."""
     for expires in (True, False):
@@ -115,13 +151,6 @@ async def test_a_filter_leaves_out_versions_too() -> None:
     assert [item.text for item in shown.items] == [NEW]
     both = await memory.assemble_context(query, budget=400, filter={"year": 2024})  # a field that no fact has
     assert [item.text for item in both.items] == [OLD, NEW]
-
-
-def day(number: int) -> datetime:
-    return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=number)
-
-
-days = st.integers(0, 9)
 
 
 @given(
