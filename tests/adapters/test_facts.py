@@ -141,6 +141,30 @@ async def test_a_fact_whose_live_version_is_gone_is_not_shown() -> None:
             assert "address" not in (await memory.assemble_context(query, budget=400)).text
 
 
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        ({"as_of": "2023-05-01"}, OLD),
+        ({"as_of": "2024-06-01"}, NEW),
+        ({"as_of": "2022-05-01"}, ""),
+        ({"known_at": "2026-01-15"}, OLD),
+        ({"known_at": "2025-12-31"}, ""),
+        ({"known_at": "2026-03-01"}, NEW),
+        ({"as_of": "2025-01-01", "known_at": "2026-01-15"}, OLD),
+    ],
+)
+async def test_a_session_asks_its_facts_for_other_times(times: dict[str, str], shown: str) -> None:
+    """`as_of` chooses the version that held at a time, `known_at` the one that the store had been told by a time."""
+    clock, memory = Clock(), SessionMemory.test_mode()
+    facts = InMemoryLongTermMemory(clock=clock)
+    await facts.save("a", OLD, key="address", metadata={"timestamp": "2023-03-01"})
+    clock.advance(30 * 86_400)
+    await facts.save("a", NEW, key="address", metadata={"timestamp": "2024-06-01"})
+    await memory.attach(FactSource(facts, "a"))
+    context = await memory.assemble_context("What is the user's address?", budget=200, **times)  # type: ignore[arg-type]
+    assert [item.text for item in context.items] == ([shown] if shown else [])
+
+
 async def test_a_filter_leaves_out_versions_too() -> None:
     """A replaced version that a filter leaves out is not shown, nor one whose successor is left out."""
     _, memory = await moved(source="a.md")
