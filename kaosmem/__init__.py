@@ -50,11 +50,13 @@ from kaosmem.formats import count_messages, render_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.names import safe_id
 from kaosmem.retrieval import (
+    PAST_CUES,
     BM25Ranker,
     DenseRanker,
     Embedder,
     GraphRanker,
     LinearRanker,
+    PastWords,
     Period,
     Query,
     RankBM25Ranker,
@@ -73,6 +75,7 @@ from kaosmem.types import (
     ToolResultBlock,
     ToolUseBlock,
     Trust,
+    Version,
 )
 
 if TYPE_CHECKING:
@@ -169,6 +172,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DEFAULT_SECTIONS",
+    "PAST_CUES",
     "Action",
     "AgentContext",
     "AgentContextProtocol",
@@ -256,6 +260,7 @@ __all__ = [
     "NothingToIngestError",
     "Observation",
     "ObservationMaskingCondenser",
+    "PastWords",
     "Period",
     "PromptTemplates",
     "Proposal",
@@ -322,6 +327,7 @@ __all__ = [
     "UnusableDumpError",
     "VectorSource",
     "VectorStore",
+    "Version",
     "View",
     "WindowTooSmallError",
     "agent_scope",

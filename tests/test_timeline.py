@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from kaosmem import (
+    CorruptionError,
     InvalidArgumentError,
     Reason,
     SectionSpec,
@@ -159,3 +160,35 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(
         parts = [part for step in reads if isinstance(step, ReadParts) for part in step.parts]
         assert 1 <= len(parts) <= 3
         assert not [step for step in reads if isinstance(step, Read)]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_damaged_version_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool) -> None:
+    """A session for writing raises with the file; a read-only one has the other versions and says what is damaged."""
+    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
+    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
+        for number in range(4):
+            memory.add("kept", f"value {number} " * 20, key="k")
+    (path,) = tmp_path.rglob("archive/*.jsonl")
+    path.write_bytes(path.read_bytes().replace(b"value 1 value 1", b"value 1 value 7"))
+    async with SessionMemory.open(tmp_path, sections=WHOLE, read_only=read_only) as memory:
+        if not read_only:
+            with pytest.raises(CorruptionError, match=r"archive.*is damaged at byte"):
+                await memory.versions("k")
+            return
+        assert [version.item.text.split()[1] for version in await memory.versions("k")] == ["0", "2", "3"]
+        assert memory.damage
+
+
+async def test_a_forgotten_key_is_in_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What versions() knows of archive files goes with what is forgotten."""
+    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
+    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
+        made = [memory.add(name, "value " * 20, key="CANARY") for name in ("kept", "kept", "findings", "findings")]
+        memory.add("kept", "value " * 20, key="k")
+    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
+        assert len(await memory.versions("CANARY")) == 4
+        await memory.forget(*(item.id for item in made))
+        assert await memory.versions("CANARY") == []
+        assert "CANARY" not in repr(memory._log._keyed)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()]

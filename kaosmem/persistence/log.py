@@ -75,8 +75,7 @@ class SessionLog:
         self._extent = Extent(recovery)
         self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
         self._counters: set[str | None] = {None}  # of what the archive files hold
-        self._keyed: dict[str, KeyedLines] = {}
-        self._keyed_since = self._purged  # the record of the purge after which this is known
+        self._keyed: dict[str, KeyedLines] = {}  # by path; archive files do not change until the next purge
         self._texts = KnownTexts(recovery.texts)
         self._may_lose_texts = any(record.op == TOMBSTONE for record in recovery.recovered.records)
 
@@ -304,7 +303,7 @@ class SessionLog:
             self._texts = self._texts.only(kept)
             self._may_lose_texts = False
             self._extent.begin_anew(head, snapshot_bytes=measured.size)
-            self._purged, self._has_leftovers = head.seq, False
+            self._purged, self._has_leftovers, self._keyed = head.seq, False, {}
 
     def archived(self, item_id: str) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
@@ -335,8 +334,6 @@ class SessionLog:
 
         The first call reads what each archive file says of its keys. After that, the lines with the key alone are read.
         """
-        if self._keyed_since != self._purged:
-            self._keyed, self._keyed_since = {}, self._purged
         try:
             return self._read(find_keyed(key, self._keyed, since=self._purged))
         except CorruptionError:

@@ -7,17 +7,22 @@ from kaosmem.retrieval.dense import DenseRanker
 from kaosmem.retrieval.embedder import Embedder
 from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.retrieval.linear import LinearRanker
+from kaosmem.retrieval.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
 from kaosmem.retrieval.query import Query
 from kaosmem.retrieval.ranker import Index, Ranker, Ranking, StorableIndex, StorableRanker
 from kaosmem.retrieval.weights import Weights
 
 __all__ = [
+    "PAST_CUES",
     "BM25Ranker",
     "DenseRanker",
     "Embedder",
     "GraphRanker",
     "Index",
     "LinearRanker",
+    "PastCues",
+    "PastQuestion",
+    "PastWords",
     "Period",
     "Query",
     "RankBM25Ranker",
