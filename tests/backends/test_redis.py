@@ -162,14 +162,26 @@ async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
         assert [each.id for each in await store.search("a", "rent")] == [memory_id]
 
 
-async def test_keys_of_one_thread_are_in_one_slot(url: str) -> None:
-    """A cluster refuses a script whose keys are in several."""
-    from redis.crc import key_slot
-
-    async with RedisDatabase(url) as database:
-        for ids in (("a", "b"), ("{a}", "}b{"), ("", "日本")):
-            key = database.key("thread", *ids)
-            assert key_slot(key.encode()) == key_slot(f"{key}:token".encode())
+async def test_a_cluster_serves_all_stores() -> None:
+    """Keys that are changed together are in one slot."""
+    with own_redis_server(cluster=True) as server:
+        async with RedisDatabase(f"redis://127.0.0.1:{server.port}", cluster=True, max_connections=4) as database:
+            history, states, facts = (
+                RedisHistoryProvider(database),
+                RedisSessionStore(database),
+                RedisLongTermMemory(database),
+            )
+            for name in ("{a}", "}b{", "日本"):
+                await history.append_many(name, said("1", "2"), session_id="s", run_id="r")
+                await history.append(name, *said("3"), session_id="s")
+                await history.clear_run(name, session_id="s", run_id="r")
+                assert [each.text for each in await history.get_messages(name, session_id="s")] == ["3"]
+                await states.set_state(name, {"a": 1})
+                assert await states.update_state(name, {"b": 2}) == {"a": 1, "b": 2}
+                await facts.update(name, await facts.save(name, "The rent is 900 euros."), "The rent is 950 euros.")
+                assert [each.content for each in await facts.search(name, "rent")] == ["The rent is 950 euros."]
+                await facts.clear(name)
+                assert await facts.search(name, "rent") == []
 
 
 def test_stores_serve_several_event_loops(url: str) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -177,9 +178,7 @@ class _Keys:
 
     def next_number(self, client: Any) -> int:
         """Return the number of the next change. It grows, though all facts were deleted meanwhile."""
-        seconds, micros = client.time()
-        now: int = seconds * 1_000_000 + micros
-        return max(int(client.get(self.number) or 0) + 1, now)
+        return max(int(client.get(self.number) or 0) + 1, time_ns() // 1_000)
 
     def facts_of(self, client: Any, ids: Iterable[str]) -> list[_Fact]:
         """Return the stored facts among these ids."""
