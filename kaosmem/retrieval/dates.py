@@ -8,6 +8,9 @@ from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from kaosmem.retrieval.period_words import PERIOD_WORDS
+from kaosmem.retrieval.scripts import MARKS
+
 if TYPE_CHECKING:
     from kaosmem.types import Item
 
@@ -23,7 +26,12 @@ _PATTERN = re.compile(
     rf"|(?P<on>on|this|last) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b",
     re.IGNORECASE | re.ASCII,
 )
-_SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
+_SENTENCE_END = re.compile(r"(?<=[.?!؟])\s+")
+_IN_WORDS = "|".join(
+    r"\s+".join(re.escape(part) for part in phrase.split()).replace(r"\#", r"\d{1,4}")
+    for phrase in sorted(PERIOD_WORDS, key=len, reverse=True)
+)
+_OTHER_LANGUAGES = re.compile(rf"(?<![\w{MARKS}])(?:{_IN_WORDS})(?![\w{MARKS}])", re.IGNORECASE)
 _DAYS_OF = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -35,23 +43,28 @@ class Period(NamedTuple):
 
 
 def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
-    """Return the periods that an English text asks for by words such as "last week", each once.
+    """Return the periods that a text asks for by words such as "last week", each once.
+
+    It understands English and the phrases of `PERIOD_WORDS`.
 
     If a sentence of the text is a question, the other sentences do not count: they often tell something by the way.
     The clock says which day is today.
     """
-    questions = " ".join(each for each in _SENTENCE_END.split(text) if each.rstrip().endswith("?"))
-    if not (matches := [*_PATTERN.finditer(questions or text)]):
+    questions = " ".join(each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(("?", "؟")))
+    asked = questions or text
+    phrases, others = [*_PATTERN.finditer(asked)], _OTHER_LANGUAGES.findall(asked)
+    if not phrases and not others:
         return ()
-    today = clock().date()
+    today, found = clock().date(), list[Period]()
     with suppress(OverflowError):  # before the year 1
-        return tuple(dict.fromkeys(_period(match, today) for match in matches))
-    return ()
+        found += (_period(match, today) for match in phrases)
+        found += (_meant(phrase, today) for phrase in others)
+    return tuple(dict.fromkeys(found))
 
 
 def without_periods(text: str) -> str:
     """Return a text without the words for the periods that it speaks of."""
-    return _PATTERN.sub(" ", text)
+    return _OTHER_LANGUAGES.sub(" ", _PATTERN.sub(" ", text))
 
 
 def day_of(item: Item) -> date:
@@ -75,6 +88,13 @@ def _period(match: re.Match[str], today: date) -> Period:
         return _calendar_period(found["period"], today, 0 if found["which"] == "this" else 1)
     back = (today.weekday() - _WEEKDAYS.index(found["weekday"])) % 7
     return _day(today, 7 if found["on"] == "last" and back == 0 else back)
+
+
+def _meant(phrase: str, today: date) -> Period:
+    """Return the days that a phrase of `PERIOD_WORDS` means. Raises OverflowError."""
+    number = re.search(r"\d+", phrase)
+    unit, ago = PERIOD_WORDS[re.sub(r"\d+", "#", " ".join(phrase.casefold().split()))]
+    return _calendar_period(unit, today, int(number.group() if number else ago))
 
 
 def _day(today: date, ago: int) -> Period:
