@@ -98,13 +98,20 @@ class FactSource(StoreSource):
             await self._store.delete(self._agent_id, memory_id, namespace=self._namespace)
 
     async def _versions(self, key: str) -> list[Version[Item]]:
-        """Return the versions of a fact as items, each created when it was saved."""
-        versions = await self._store.versions(self._agent_id, key, namespace=self._namespace)
-        named = key if len(versions) > 1 else None
-        return [
-            Version(self._fact(each.item, each.known_from, named), each.valid_from, each.valid_until, each.known_from)
-            for each in versions
-        ]
+        """Return the versions of a fact as items, each created when it was saved.
+
+        Times that a `timestamp` states keep its zone, so that all labels name the same day.
+        """
+        stored = await self._store.versions(self._agent_id, key, namespace=self._namespace)
+        named = key if len(stored) > 1 else None
+        zoned: dict[datetime | None, datetime] = {}
+        versions = []
+        for each in reversed(stored):
+            item = self._fact(each.item, each.known_from, named)
+            begins = zoned[each.valid_from] = item.stated_from or each.valid_from
+            ends = zoned.get(each.valid_until, each.valid_until)
+            versions.append(Version(item, begins, ends, each.known_from))
+        return versions[::-1]
 
     def _fact(self, memory: Memory, saved_at: datetime | None = None, key: str | None = None) -> Item:
         """Return a fact as an item, with its key if it has versions or the key is not just its id."""

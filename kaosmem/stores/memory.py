@@ -17,7 +17,7 @@ from kaosmem.errors import InvalidContentError, UnknownItemError
 from kaosmem.names import check_id, shown, shown_name
 from kaosmem.retrieval import BM25Ranker, Ranker
 from kaosmem.stores.expiry import Expiries
-from kaosmem.types import Item, JSONValue, Version, aware, check_json, check_metadata, check_text
+from kaosmem.types import Item, JSONValue, Version, check_json, check_metadata, check_text, stated_from
 
 Shelf: TypeAlias = tuple[str, str]
 """An agent id and a namespace."""
@@ -91,7 +91,7 @@ class LongTermMemory(Protocol):
         key: names the fact. If the namespace has facts with this key, the new one is a version of them, and supersedes
             the live one in one step, unless it began to hold earlier. The default is the new id.
         metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in ISO 8601; a time
-            without a zone is in UTC. The default is now, but not before any version began: clocks may differ.
+            without a zone is in UTC. The default is now, or the latest begin of a version if a clock was ahead.
         Raises InvalidContentError for the text and the metadata, and InvalidArgumentError for the ttl.
         """
         ...
@@ -125,7 +125,8 @@ class LongTermMemory(Protocol):
     async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[Memory]]:
         """Return all versions of a fact that are not deleted or expired, in the order in which they began to hold.
 
-        Each one holds until the next one begins, though that be deleted later. `known_from` is the time of saving.
+        Each version holds until the next one begins, even if that one is deleted later. All times are in UTC.
+        `known_from` is the time of saving.
         key: the fact's key; without one, the id of its first version. An unknown fact has no versions.
         """
         ...
@@ -160,11 +161,10 @@ def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
     >>> fact_time({"timestamp": "2024-05-07"})
     datetime.datetime(2024, 5, 7, 0, 0, tzinfo=datetime.timezone.utc)
     """
-    stated = metadata.get("timestamp")
+    stated = stated_from(metadata)
     try:
-        time = datetime.fromisoformat(stated) if isinstance(stated, str) else None
-        return time and aware(time).astimezone(UTC)
-    except (ValueError, OverflowError):
+        return stated and stated.astimezone(UTC)
+    except OverflowError:
         return None
 
 
