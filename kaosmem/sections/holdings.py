@@ -35,6 +35,7 @@ class Holdings:
         self._held: OrderedDict[int, Item] = OrderedDict()  # decoded when asked for
         self._ordinals: dict[str, int] = {}
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
+        self._versions: dict[str, tuple[tuple[object, ...], list[Version[int]]]] = {}  # by key, with their state then
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a dict of numbers, and
         # ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}
@@ -100,19 +101,28 @@ class Holdings:
 
     def versions(self, key: str) -> list[Version[int]]:
         """Return the versions of a key that are live or may be recalled, oldest first, by their ordinals."""
-        ordinals = self.past.keyed(key)
-        if (live := self.keyed(key)) is not None:
+        ordinals, live = self.past.keyed(key), self.keyed(key)
+        if live is not None:
             insort(ordinals, live)
+        ended, updated = self.past.ended.get, 0 if live is None else self.updated(live)
+        state = ordinals, [ended(ordinal) for ordinal in ordinals], updated
+        known = self._versions.get(key)
+        if known is None or known[0] != state:  # each question asks for those of hundreds of keys
+            versions = in_order(ordinals, stated=self._stated_from, known_from=self._created_at, ended=ended)
+            known = self._versions[key] = state, versions
+        return known[1]
 
-        def known_from(ordinal: int) -> datetime:
-            created_at = self.undecoded(ordinal).created_at
-            assert created_at is not None  # as of all with a key
-            return created_at
+    def purge(self) -> None:
+        """Keep nothing of the keys of items that are gone."""
+        self._versions = {}
 
-        def stated(ordinal: int) -> datetime | None:
-            return self.undecoded(ordinal).stated_from
+    def _created_at(self, ordinal: int) -> datetime:
+        created_at = self.undecoded(ordinal).created_at
+        assert created_at is not None  # as of all with a key
+        return created_at
 
-        return in_order(ordinals, stated=stated, known_from=known_from, ended=self.past.ended.get)
+    def _stated_from(self, ordinal: int) -> datetime | None:
+        return self.undecoded(ordinal).stated_from
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
         """Return a live unit: its items in stored order, how many tokens were taken before them, and their tokens."""

@@ -262,6 +262,7 @@ class Ledger:
             past = self.held.past.ordinals(item_ids)
             self.held.take(held)
             self.held.past.forget(past, evicted)
+            self.held.purge()
             self.proposer.forgotten(held, past)
             self.archive.forget(item_ids, archived)
         clear_memos()

@@ -81,6 +81,8 @@ class ShownVersions:
         """Return whether another version has replaced an item, or it was removed as an older version."""
         if key is None and (key := self._held.undecoded(ordinal).key) is None:
             return False
+        if ordinal in self._held.past.ended:
+            return True
         newest = self._of(key)[-1]
         return newest.item != ordinal or not newest.is_current
 
