@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class LinearRanker:
     """Ranks by a weighted sum of signals. This is the default ranker.
 
-    BM25 and the match of the whole source choose a few hundred candidates. The other signals (phrases, neighbours,
-    latent meaning and more) look at these candidates alone. The weights obey the axioms of retrieval: all else equal,
+    BM25 and the match of the whole source choose a few hundred candidates. In a conversation, the newest standing rules
+    ("from now on ...") join them. The other signals (phrases, neighbours, latent meaning and more) look at these
+    candidates alone. The weights obey the axioms of retrieval: all else equal,
     no entry loses by one more match, a rarer term, terms side by side in order, an exact identifier or a quoted phrase.
 
     A score is above 0, and the best candidate of a query has 100. A candidate with 50 is half as likely to be an

@@ -97,7 +97,8 @@ class LinearIndex(BM25Index):
 
         The best entry has 100. An entry with 50 is half as likely to be an answer, by the model's reckoning. Entries
         are compared with one another, so `among` changes scores. Signals say what each adds to the logarithm of a
-        score beyond what it adds to a candidate on average.
+        score beyond what it adds to a candidate on average. If no term of the query is known, the terms that are spelt
+        almost the same take its place.
         """
         found, rest = self._candidates(query, max(limit, CANDIDATES), among)
         if found is None or limit < 1:
@@ -107,7 +108,7 @@ class LinearIndex(BM25Index):
         sums = sum(added.values(), np.zeros(len(found.ordinals)))
         if not self.is_conversation:
             numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
-            added["passage"] = _PASSAGE * self._trust_in_sources * passage_scores(found.ordinals, numbers, sums)
+            added["passage"] = _PASSAGE * self._source_weight * passage_scores(found.ordinals, numbers, sums)
             sums = sums + added["passage"]
         ranked = best(found.ordinals, hundredths(sums), limit, decimals=12)
         if rest and len(ranked) < limit:
@@ -124,8 +125,8 @@ class LinearIndex(BM25Index):
         return Ranking([each for each in ranked if each[1] > 0], signals=signals)
 
     @property
-    def _trust_in_sources(self) -> float:
-        """The share by which an entry's source counts: in full from ENOUGH_TEXTS entries on."""
+    def _source_weight(self) -> float:
+        """How much the sources of entries count, 0 to 1: in full from ENOUGH_TEXTS entries on. Fewer say little."""
         return min(1.0, len(self) / ENOUGH_TEXTS)
 
     @property
@@ -222,7 +223,7 @@ class LinearIndex(BM25Index):
         # A message of a conversation asks in all its clauses; a question on documents begins with what it is about.
         if asked.clause != asked.terms and not self.is_conversation:
             clause = self._scores_of(self._weights_of(asked.clause))
-        sources = self._sources.matches(asked, self._occurrences(asked.counts)) * self._trust_in_sources
+        sources = self._sources.matches(asked, self._occurrences(asked.counts)) * self._source_weight
         return QueryScores(asked, words, clause, sources, self._sources.numbers)
 
     def _chosen(self, ordinals: list[int]) -> Chosen:
