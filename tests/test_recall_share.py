@@ -65,7 +65,7 @@ async def test_an_old_fact_is_found_on_every_turn(
     assert cuts > 5
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), share=st.sampled_from([0.1, 0.25, 0.5, 1.0]), budget=st.integers(300, 1_500))
 async def test_the_best_scored_earlier_message_is_never_left_out_for_a_worse_one(
     seed: int, share: float, budget: int
@@ -100,6 +100,21 @@ async def test_the_prefix_does_not_depend_on_the_question(budget: int) -> None:
             asked = [await memory.assemble_context(each, budget=budget) for each in (QUESTION, "zzyzx", text, "")]
             assert len({tail_of(context) for context in asked}) == 1
             assert asked[0].decision(fact.id).included
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_larger_budget_does_not_lose_an_old_fact(seed: int) -> None:
+    """Once a fact fits the share for recall, it is shown in every larger window."""
+    rng = random.Random(seed)
+    memory = session()
+    fact = memory.add("messages", FACT)
+    for number, text in enumerate(seeded_texts(100, seed=seed, words=40)):
+        memory.add("messages", " ".join(text.split()[: rng.randrange(2, 40)]), role=("user", "assistant")[number % 2])
+    memory.add("messages", "Hello.", role="user")
+    contexts = [await memory.assemble_context(QUESTION, budget=budget) for budget in range(150, 4_000, 77)]
+    found = [context.decision(fact.id).included for context in contexts]
+    assert found == sorted(found)
+    assert found[-1]
 
 
 def tail_of(context: Context) -> frozenset[str]:
