@@ -35,6 +35,7 @@ from kaosmem.testing import (
 class OnSqlite:
     """A store in a database of its own. The disk is not waited for, since the machine does not crash here."""
 
+    examples = 12  # each opens a file, and reopens it
     kind: Callable[[SqliteDatabase], Any]
     folder: Path
 
@@ -99,6 +100,8 @@ class TestSqliteTasks(OnSqlite, TaskContract):
 
 
 class TestFilesInAFolder(BlobContract):
+    examples = 12
+
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.numbers = tmp_path, count()
