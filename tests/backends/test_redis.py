@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError, InvalidNameError, NotOpenedError
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider, RedisLongTermMemory, RedisSessionStore
 from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract
-from tests.servers import own_redis_server, redis_server
+from tests.console import Console
+from tests.servers import example, own_redis_server, redis_server
 
 _tenants = count(1)
 
@@ -221,3 +223,14 @@ def test_wrong_arguments_are_refused(url: str) -> None:
             RedisDatabase(url, **options)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError):
         RedisSessionStore(RedisDatabase(url), ttl_s=-1)
+
+
+def test_the_example_of_the_docs_runs(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the URL of this server it prints the text below it."""
+    monkeypatch.setattr(sys, "displayhook", lambda _: None)
+    text, printed = example("redis")
+    with Console() as console:
+        console.run(text.replace("redis://localhost:6379", url))
+    assert capsys.readouterr().out == printed
