@@ -70,10 +70,11 @@ def test_another_number_name_date_word_or_negation_corrects(earlier: str, later:
         ("End all method names with '_x'.", "Should I end all method names with '_md'?"),
         ("End all method names with '_x'.", "Start your day with 2 glasses of water."),
         ("Thanks, see you at 12.", "Thanks, see you at 14."),
+        ("Fine. The sum of all odd terms is n^2.", "Fine. The sum of all odd terms is n^3."),
     ],
 )
-def test_other_subjects_questions_and_equal_values_correct_nothing(earlier: str, later: str) -> None:
-    """A later text that repeats the value, asks, or speaks of something else is no correction."""
+def test_other_subjects_questions_formulas_and_equal_values_correct_nothing(earlier: str, later: str) -> None:
+    """A later text that repeats the value, asks, calculates, or speaks of something else is no correction."""
     assert not corrects(told(later), told(earlier))
 
 
@@ -178,15 +179,17 @@ def test_a_section_can_do_without(talk, query, budget) -> None:
 
 
 async def test_a_correction_is_found_that_the_question_does_not_name() -> None:
-    """Among 1,500 items the newest rule comes with the old one that the question matches, though it shares no word."""
+    """Among 1,500 items the newest value comes with the old ones that the question matches, with no word of it."""
     memory = SessionMemory.test_mode()
-    memory.add("documents", "For merge sort: all method names in our code end with '_x'.", role="Michael", id="old")
+    for name, value in (("old", "_x"), ("mid", "_b")):
+        text = f"For merge sort, the code of Michael: the suffix of method names is '{value}'."
+        memory.add("documents", text, role="user", id=name)
     for number in range(1_500):
         memory.add("documents", f"Merge sort note {number}, please read it.", role="Ella")
-    memory.add("documents", "And from today on all method names in our code end with '_md'.", role="Michael", id="new")
-    context = await memory.assemble_context("all about merge sort and its code", budget=300)
+    memory.add("documents", "By the way: the suffix of method names is '_md'.", role="user", id="new")
+    context = await memory.assemble_context("merge sort, code of Michael", budget=300)
     shown = [item.id for item in context.items]
-    assert shown.index("old") < shown.index("new")
+    assert shown.index("old") < shown.index("mid") < shown.index("new")
     assert context.decision("new").reason is Reason.NEWER
 
 

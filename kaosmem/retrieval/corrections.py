@@ -27,7 +27,8 @@ _IN_COMMON = 3
 _ALIKE = 0.75
 _MAX_WORDS = 120
 """A longer text says too many things to be corrected as a whole."""
-_MAX_SENTENCE_CHARS = 400
+_MAX_SENTENCE_CHARS = 130
+"""A longer sentence says too many things, so that its value is rarely about the words before it."""
 _MAX_STATEMENTS = 24
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…।؟])[\"')\]»”’*]*\s+|(?<=[。！？])|\n")
@@ -35,6 +36,8 @@ _QUESTION = re.compile(r"[?？؟][\"')\]»”’*\s]*$")
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"
 _CHUNK_END = re.compile(rf"\s+|(?<=[{_IDEOGRAPHS}])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])(?=[{_IDEOGRAPHS}])")
 _VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*")
+_FORMULA = re.compile(r"[=^{}\\<>|+*∑Σ√∇≥≤]|\d, \d{1,3}\b")
+"""Signs of code, of a formula or of a list of numbers: each of its values has other words in mind."""
 _AROUND = ".,:;!?\"'()[]*`‘’“”«»"
 _PERSONS_AND_DAYS = """
     i me my mine myself m ve d ll re us january february march april may june july august september october november
@@ -77,7 +80,7 @@ def _stated(item: Item) -> bool:
 
 
 def _statements(item: Item) -> tuple[Statement, ...]:
-    if not isinstance(item.content, str) or len(item.content) > _MAX_WORDS * 16:
+    if not isinstance(item.content, str) or len(item.content) > _MAX_WORDS * 16 or "```" in item.content:
         return ()
     if len(item.content.split()) > _MAX_WORDS:
         return ()
@@ -91,7 +94,9 @@ def _statements(item: Item) -> tuple[Statement, ...]:
 
 
 def _with_values(sentence: str) -> Iterator[Statement]:
-    if len(sentence) > _MAX_SENTENCE_CHARS or not _VALUE.search(sentence) or _QUESTION.search(sentence):
+    if len(sentence) > _MAX_SENTENCE_CHARS or not _VALUE.search(sentence):
+        return
+    if _QUESTION.search(sentence) or _FORMULA.search(sentence):
         return
     terms: list[str] = []
     for chunk in _CHUNK_END.split(sentence):
@@ -102,7 +107,7 @@ def _with_values(sentence: str) -> Iterator[Statement]:
 
 
 def _terms(text: str) -> Iterator[str]:
-    return (term for term in analyze(text) if term not in _NO_SUBJECT)
+    return (term for term in analyze(text) if term not in _NO_SUBJECT and (len(term) > 1 or not term.isascii()))
 
 
 class Corrections:
