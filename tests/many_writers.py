@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from kaosmem import ConflictError, SectionSpec, SessionMemory
@@ -17,7 +18,9 @@ from kaosmem.persistence import log as log_module
 SESSION = "shared"
 SECTIONS = (SectionSpec("messages", placement="history"), SectionSpec("documents"))
 
-_spawn = multiprocessing.get_context("spawn")  # a process of its own in all, as another worker is
+# Processes of their own, as other workers are, forked from one that has imported all there is to import.
+_workers: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+_workers.set_forkserver_preload([__name__])
 
 
 class Work(Protocol):
@@ -29,13 +32,13 @@ class Work(Protocol):
 @contextmanager
 def processes(work: Work, *arguments: tuple[Any, ...]) -> Iterator[list[Connection]]:
     """Run a process for each tuple of arguments, all from one moment on; yield what each says as it goes on."""
-    start = _spawn.Barrier(len(arguments))
-    running: list[SpawnProcess] = []
+    start = _workers.Barrier(len(arguments))
+    running: list[BaseProcess] = []
     heard: list[Connection] = []
     try:
         for each in arguments:
-            receiver, sender = _spawn.Pipe(duplex=False)
-            running.append(_spawn.Process(target=_work, args=(work, start, sender, each)))
+            receiver, sender = _workers.Pipe(duplex=False)
+            running.append(_workers.Process(target=_work, args=(work, start, sender, each)))
             running[-1].start()
             sender.close()
             heard.append(receiver)

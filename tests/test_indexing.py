@@ -78,7 +78,6 @@ def own_objects_only(*, collecting: bool) -> Iterator[None]:
         gc.disable()
     yield
     gc.enable()
-    gc.unfreeze()
 
 
 async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:

@@ -309,11 +309,11 @@ def test_opening_leaves_the_collector_of_garbage_as_it_was(tmp_path: Path, is_en
     try:
         if not is_enabled:
             gc.disable()
-        if is_frozen:
-            gc.freeze()
+        (gc.freeze if is_frozen else gc.unfreeze)()
         opening.read()
         assert gc.isenabled() is is_enabled
         assert bool(gc.get_freeze_count()) is is_frozen
     finally:
-        gc.unfreeze()
         gc.enable()
+        gc.collect()
+        gc.freeze()  # as before
