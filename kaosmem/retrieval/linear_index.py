@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -116,11 +117,15 @@ class LinearIndex(BM25Index):
             ranked += ((ordinal, round(least * score / most, 12)) for ordinal, score in rest[: limit - len(ranked)])
         places = {ordinal: place for place, ordinal in enumerate(found.ordinals.tolist())}
 
+        @cache
+        def means() -> dict[str, float]:
+            return {name: each.mean() for name, each in added.items()}
+
         def signals(ordinal: int) -> dict[str, float]:
             place = places.get(ordinal)
             if place is None:
                 return {}
-            return {name: round(float(each[place] - each.mean()), 9) for name, each in added.items()}
+            return {name: round(float(added[name][place] - mean), 9) for name, mean in means().items()}
 
         return Ranking([each for each in ranked if each[1] > 0], signals=signals)
 
