@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -55,11 +54,8 @@ HOSTILE = (
 )
 SOURCES = ("ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT", "x]\n## y", "system", ":", ":1-3", "")
 
-_STATED = ["2024-05-07", "2024-05-07T13:56:00", "1999-12-31T23:59:59+02:00", "soon", 7]
-_LINES = [[1, 3], [40, 1200], ["x]", "\n"], [7]]
-
 texts = st.one_of(
-    st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join),
     st.integers(0, 10_000).map(lambda seed: " ".join(random.Random(seed).choices(WORDS, k=seed % 40))),
     st.sampled_from(HOSTILE),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
@@ -68,8 +64,8 @@ texts = st.one_of(
 metadatas = st.none() | st.fixed_dictionaries(
     {"source": st.sampled_from(["a/b.md", "a/b.md", *SOURCES])},
     optional={
-        "lines": st.sampled_from(_LINES),
-        "timestamp": st.sampled_from(_STATED),
+        "lines": st.sampled_from([[1, 3], [40, 1200], ["x]", "\n"], [7]]),
+        "timestamp": st.sampled_from(["2024-05-07", "2024-05-07T13:56:00", "1999-12-31T23:59:59+02:00", "soon", 7]),
     },
 )
 
@@ -159,54 +155,35 @@ def worlds(draw: st.DrawFn, *, counters: tuple[object, ...] = (None,), max_adds:
     return world
 
 
-def _text(rng: random.Random, given: Sequence[str]) -> str:
-    """Choose a text as `texts` draws one; among those given is now and then one that was chosen before."""
-    match rng.randrange(4):
-        case 0:
-            return rng.choice(HOSTILE)
-        case 1:
-            return rng.choice(given)
-    return " ".join(rng.choices(WORDS, k=rng.randrange(40)))
-
-
-def _metadata(rng: random.Random) -> dict[str, object] | None:
-    """Choose metadata as `metadatas` draws them."""
-    if rng.random() < 0.5:
-        return None
-    metadata: dict[str, object] = {"source": rng.choice(["a/b.md", "a/b.md", *SOURCES])}
-    if rng.random() < 0.5:
-        metadata["lines"] = rng.choice(_LINES)
-    if rng.random() < 0.5:
-        metadata["timestamp"] = rng.choice(_STATED)
-    return metadata
-
-
 def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
-    """Add items, each chosen by two drawn bytes of its own: a draw for each of its fields takes ten times as long."""
     names = [spec.name for spec in world.memory.sections]
     names = [*names, *[draw(st.sampled_from(names))] * (2 * len(names))]
-    size = draw(st.sampled_from([0, 3, max_adds // 2, max_adds, max_adds]))
-    seeds = draw(st.binary(min_size=2 * size, max_size=2 * size))
-    given = [*draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=4))]
     calls = 0
-    for place in range(size):
-        rng = random.Random(seeds[2 * place : 2 * place + 2])
-        section, kind = rng.choice(names), rng.choice(["text"] * 6 + ["call", "result", "result"])
-        text, metadata, pinned = _text(rng, given), _metadata(rng), rng.random() < 0.05
+    for _ in range(draw(st.sampled_from([0, 3, max_adds // 2, max_adds, max_adds]))):
+        section = draw(st.sampled_from(names))
+        kind = draw(st.sampled_from(["text"] * 6 + ["call", "result", "result"]))
+        pinned = draw(st.sampled_from([False] * 19 + [True]))
         if kind == "call":
-            ids = [f"call-{calls + n}" for n in range(rng.randint(1, 2))]
+            ids = [f"call-{calls + n}" for n in range(draw(st.integers(1, 2)))]
             calls += len(ids)
-            blocks = [TextBlock(text), *(ToolUseBlock(call, "search", '{"q": "fee"}') for call in ids)]
-            world.add(section, blocks[rng.randrange(2) :], role="assistant", pinned=pinned, metadata=metadata)
+            blocks = [TextBlock(draw(texts)), *(ToolUseBlock(call, "search", '{"q": "fee"}') for call in ids)]
+            metadata = draw(metadatas)
+            world.add(section, blocks[draw(st.integers(0, 1)) :], role="assistant", pinned=pinned, metadata=metadata)
         elif kind == "result":
-            answered = f"call-{rng.randint(0, calls)}"
-            world.add(section, [ToolResultBlock(answered, text)], role="tool", metadata=metadata)
+            answered = f"call-{draw(st.integers(0, max(0, calls)))}"
+            world.add(section, [ToolResultBlock(answered, draw(texts))], role="tool", metadata=draw(metadatas))
         else:
-            role = rng.choice([None, None, "user", "assistant", "critic", "system", ":1-3"])
-            trust, priority = rng.choice([None, None, Trust.USER]), rng.randrange(3)
-            world.add(section, text, role=role, trust=trust, pinned=pinned, priority=priority, metadata=metadata)
-            if rng.random() < 0.1:
-                given.append(text)
+            role = draw(st.sampled_from([None, None, "user", "assistant", "critic", "system", ":1-3"]))
+            metadata = draw(metadatas)
+            world.add(
+                section,
+                draw(texts),
+                role=role,
+                trust=draw(st.sampled_from([None, None, Trust.USER])),
+                pinned=pinned,
+                priority=draw(st.integers(0, 2)),
+                metadata=metadata,
+            )
     live = [item.id for name in dict.fromkeys(names) for item in world.memory[name]]
     for item_id in draw(st.lists(st.sampled_from(live), max_size=3, unique=True)) if live else ():
         world.memory.remove(item_id)
