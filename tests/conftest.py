@@ -6,7 +6,6 @@ which takes minutes.
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import pytest
@@ -24,12 +23,6 @@ settings.load_profile("default")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[TABLES] = []
-
-
-def pytest_collection_finish() -> None:
-    """Keep the collector of garbage from modules and tests, which stay: or each full collection looks through them."""
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

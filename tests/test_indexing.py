@@ -76,8 +76,11 @@ def own_objects_only(*, collecting: bool) -> Iterator[None]:
     gc.freeze()
     if not collecting:
         gc.disable()
-    yield
-    gc.enable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:

@@ -194,7 +194,9 @@ def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
     items: list[Given], budget: int, threshold: int, provenance: bool, placement: str, dates: Dates
 ) -> None:
     """With any unit more, runs joined and split by it, the text is larger than the budget."""
-    spec = documents(retrieval_threshold=threshold, provenance=provenance, placement=placement, dates=dates)
+    spec = documents(
+        retrieval_threshold=threshold, provenance=provenance, placement=placement, dates=dates, corrections=False
+    )
     memory = SessionMemory.test_mode(sections=(spec,))
     units = [add(memory, "documents", number, given) for number, given in enumerate(items)]
     context = assembled(memory, budget)

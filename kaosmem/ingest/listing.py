@@ -100,6 +100,10 @@ def _filesystem(
         raise MissingExtraError(f"{shown_location(path)} needs a package that is not installed: {error}") from error
     except ValueError:  # whose message may show what the URL holds
         raise NothingToIngestError(f"{shown_location(path)} is not a URL that fsspec knows; check its scheme") from None
+    if "@" in root.partition("/")[0]:  # s3fs takes them for a bucket's name, which it shows
+        raise NothingToIngestError(
+            f"{shown_location(path)} cannot hold credentials; give them in the environment, or pass an fsspec filesystem"
+        )
     return fs, root
 
 

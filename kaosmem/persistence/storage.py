@@ -134,6 +134,12 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
         ) from None
     except Exception as error:
         raise _unreachable(location, error) from None
+    # Filesystems that leave credentials in the path, such as s3fs and fsspec's http, log them.
+    if isinstance(location, str) and "@" in path.rpartition("://")[2].partition("/")[0]:
+        raise InvalidNameError(
+            f"no session can be kept in {shown_location(location)}: its filesystem takes no credentials in the URL; "
+            "give them in the environment, or pass an fsspec filesystem"
+        )
     below, inner = path, filesystem
     while isinstance(inner, DirFileSystem):
         below, inner = "/".join(filter(None, (inner.path.rstrip("/"), below))), inner.fs

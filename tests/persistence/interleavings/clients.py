@@ -87,7 +87,7 @@ class ObjectFiles:
     def __init__(self, calls: Calls) -> None:
         self._call = calls
 
-    def invalidate_cache(self) -> None: ...
+    def invalidate_cache(self, path: str | None = None) -> None: ...
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite") -> None:
         if not _is_probe(path):
