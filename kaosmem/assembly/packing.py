@@ -127,7 +127,8 @@ class Packing:
     def _cut_tails(self) -> dict[str, Tail]:
         """Cut each history to the room that static sections, floors and musts of the others leave: never by the query.
 
-        If something is cut off or was evicted, the share for recall is reserved.
+        If something is cut off or was evicted, the share for recall is reserved. Where a summary stands for what a
+        compaction has evicted, recall takes what the tail leaves.
         """
         tails: dict[str, Tail] = {}
         for spec in by_priority(self._specs):
@@ -137,7 +138,9 @@ class Packing:
                 tail, recall = cutter.cut(cap), 0
                 if tail.left_out or self._proposals[spec.name].evicted:
                     recall = min(cap - cutter.must, int(spec.recall * cap))
-                    tail = cutter.cut(cap - recall)
+                    if tail.left_out or spec.compaction is None:
+                        tail = cutter.cut(cap - recall)
+                    recall = min(recall, cap - tail.used)
                 tails[spec.name] = tail
                 self._needs[spec.name] = Need(tail.used + recall, tail.used + recall)
         return {spec.name: tails[spec.name] for spec in self._specs if spec.name in tails}

@@ -102,7 +102,7 @@ def _filesystem(
         raise NothingToIngestError(f"{shown_location(path)} is not a URL that fsspec knows; check its scheme") from None
     if "@" in root.partition("/")[0]:  # s3fs takes them for a bucket's name, which it shows
         raise NothingToIngestError(
-            f"{shown_location(path)} cannot hold credentials; give them in the environment, or pass an fsspec filesystem"
+            f"{shown_location(path)} cannot hold credentials; give them in the environment, or pass a filesystem"
         )
     return fs, root
 

@@ -14,6 +14,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 from kaosmem.retrieval.analysis import analyze
@@ -45,6 +46,9 @@ _PERSONS_AND_DAYS = """
 """
 _NO_SUBJECT = frozenset(analyze(_PERSONS_AND_DAYS))
 """Terms of no subject that are not stop words either."""
+
+
+_PLACE = itemgetter(0, 1)
 
 
 class Statement(NamedTuple):
@@ -138,18 +142,22 @@ class Corrections:
         item = self._items.get(ordinal)
         if item is None:
             return ()
-        found: set[int] = set()
+        alike: list[tuple[int, int, Statement]] = []
         for statement in statements(item):
             shared: Counter[tuple[int, int]] = Counter()
             for word in statement.words:
                 having = self._having[word]
                 shared.update(having[bisect_right(having, (ordinal, _MAX_STATEMENTS)) :])
-            found |= {
-                at
-                for (at, number), times in shared.items()
-                if times >= _IN_COMMON and statement.is_corrected_by(statements(self._items[at])[number])
-            }
-        return tuple(at for at in sorted(found) if may_correct(self._items[at], item))[-MOST:]
+            alike += [(*place, statement) for place, times in shared.items() if times >= _IN_COMMON]
+        found: list[int] = []
+        # Newest first: texts of one pattern all correct one another, and the newest few are enough.
+        for at, number, statement in sorted(alike, key=_PLACE, reverse=True):
+            if len(found) == MOST:
+                break
+            later = self._items[at]
+            if at not in found and statement.is_corrected_by(statements(later)[number]) and may_correct(later, item):
+                found.append(at)
+        return tuple(reversed(found))
 
     def words(self, ordinals: Iterable[int], limit: int) -> list[str]:
         """Return the most frequent words of the statements of items."""
