@@ -29,14 +29,14 @@ BUDGET, MOST_LOST = 2_048, 0.015
 class Texts(LabelStyle):
     """Texts alone: neither source, day nor speaker."""
 
-    def label(self, item: Item, *, continued: bool = False) -> str:
+    def label(self, item: Item, *, continued: bool = False, **marks: object) -> str:
         return ""
 
 
 class Speakers(LabelStyle):
     """A speaker's name before each text: neither source nor day."""
 
-    def label(self, item: Item, *, continued: bool = False) -> str:
+    def label(self, item: Item, *, continued: bool = False, **marks: object) -> str:
         return super().label(item, continued=True)
 
 
@@ -60,14 +60,14 @@ class IsoDates(LabelStyle):
 class Initials(LabelStyle):
     """One header for each source and day, speakers by the first letter of their name."""
 
-    def label(self, item: Item, *, continued: bool = False) -> str:
+    def label(self, item: Item, *, continued: bool = False, **marks: object) -> str:
         return super().label(item, continued=continued).replace(f"{item.role}: ", f"{item.role[:1]}: ")
 
 
 class EachItem(LabelStyle):
     """No headers: source, day and speaker before each text."""
 
-    def label(self, item: Item, *, continued: bool = False) -> str:
+    def label(self, item: Item, *, continued: bool = False, **marks: object) -> str:
         return super().label(item).replace("\n", " ")
 
 
