@@ -251,6 +251,38 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> No
     assert memory["documents"].unindexed == 0
 
 
+def test_an_index_takes_changes_in_after_a_query_that_failed() -> None:
+    """The error keeps all that the query looked at, for as long as it is kept itself."""
+    osprey, *notes = SessionMemory.test_mode().add_many("documents", ["osprey", *(f"note {n}" for n in range(4))])
+    index = LinearRanker().index(tokens_of=lambda ordinals: [{}[at] for at in ordinals])
+    index.add(enumerate(notes[:3]))
+    with pytest.raises(KeyError) as kept:
+        index.rank("note", 1)
+    index.update(1, osprey)
+    index.add([(3, notes[3])])
+    index.tokens_of = None
+    assert index.rank("osprey", 1)[0][0] == 1
+    assert kept
+
+
+async def test_an_item_may_go_while_its_index_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ranking runs in another thread, and the session goes on changing."""
+    monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
+    memory = SessionMemory.test_mode(sections=SPECS[:1])
+    items = memory.add_many("documents", [f"note {number}" for number in range(20)])
+    signals = LinearIndex._signals
+
+    def removing(index: Any, *given: Any) -> Any:
+        memory.remove(items.pop().id)
+        return signals(index, *given)
+
+    monkeypatch.setattr(LinearIndex, "_signals", removing)
+    await memory.prepare()
+    monkeypatch.undo()
+    assert len(items) < 20
+    check_index(memory)
+
+
 # what changes meanwhile
 
 

@@ -55,8 +55,11 @@ class SourceMatcher:
 
     @property
     def numbers(self) -> NDArray[np.int32]:
-        """Return the number of each slot's source: a view to be let go of before the next change."""
-        return np.frombuffer(self._labels.numbers, np.int32)
+        """Return the number of each slot's source: a copy, since no entry can come while the array is viewed.
+
+        The traceback of a query that failed would keep a view.
+        """
+        return np.array(self._labels.numbers, np.int32)
 
     def append(self, item: Item, length: int) -> None:
         """Note the source of an entry of so many terms, in the next slot."""

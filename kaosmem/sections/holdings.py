@@ -140,9 +140,9 @@ class Holdings:
         return own if shared is None else shared.tokens
 
     def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
-        """Return the tokens of each item."""
+        """Return the tokens of each item, 0 for one that is gone: another thread may ask while the items change."""
         own, past = self._tokens, self.past
-        return [own[ordinal] if ordinal in own else past.item_tokens(ordinal) for ordinal in ordinals]
+        return [past.item_tokens(at) if (tokens := own.get(at)) is None else tokens for at in ordinals]
 
     def tokens_of(self, firsts: Iterable[int]) -> list[int]:
         """Return the tokens of each unit."""

@@ -233,8 +233,9 @@ class Past:
         self.texts = {item: self.texts[item] for item in items if isinstance(item, EvictedItem)}
 
     def item_tokens(self, ordinal: int) -> int:
-        """Return the tokens of an item."""
-        return self._items[ordinal].tokens
+        """Return the tokens of an item, 0 for an unknown one."""
+        item = self._items.get(ordinal)
+        return 0 if item is None else item.tokens
 
     def keys(self, first: int) -> list[str]:
         """Return the keys of a unit's items."""
