@@ -79,7 +79,7 @@ def check_time(given: object, name: str) -> datetime:
 
 
 def check_instance(given: T, kind: type, name: str) -> T:
-    """Return what is of a class, or has all that a runtime-checkable Protocol asks for. Raises InvalidArgumentError."""
+    """Return an instance of a class or of a runtime-checkable Protocol. Raises InvalidArgumentError otherwise."""
     if isinstance(given, type):  # a class has the methods of its instances
         raise InvalidArgumentError(f"{name} is the class {given.__name__}; give an instance of it")
     if not isinstance(given, kind):

@@ -23,7 +23,7 @@ from kaosmem.types import ChatMessage
 __all__ = ["AgentContext", "AgentContextProtocol", "ContextConfig", "HistoryRetention"]
 
 _Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
-"""A summary, and what the strategy left that made it."""
+"""A summary, and the history left by the strategy that made it."""
 
 _MAX_ATTEMPTS = 3
 _DEFAULT_PIPELINE = CompactionPipeline(SlidingWindowCompaction())
@@ -138,13 +138,13 @@ class AgentContext:
         return new
 
     async def get_prompt_window(self, session_id: str, *, budget: int | None = None) -> list[ChatMessage]:
-        """Return what the strategies leave of a session, oldest first.
+        """Return the messages that the strategies leave of a session, oldest first.
 
-        budget: what all of it may take in tokens, as `count_messages` counts it rendered for OpenAI; what summaries
-        stand for, the newest first, comes back in their place while there is room for it.
+        budget: most tokens of the messages, as `count_messages` counts them rendered for OpenAI. While there is
+        room, messages take the place of the summaries that stand for them, the newest first.
         If a model fails and its strategy has no fallback, a window that fits the budget is shown without its summary.
-        Raises WindowTooSmallError for more than the budget, ConflictError where others clear or sum up what is being
-        summed up again and again, and whatever the strategies raise: then nothing has changed.
+        Raises WindowTooSmallError for more than the budget, ConflictError if others clear or sum up the same messages
+        again and again, and the errors of the strategies. Then nothing has changed.
         """
         if budget is not None:
             check_count(budget, "budget")
@@ -198,7 +198,7 @@ class AgentContext:
     async def _compacted(
         self, window: list[ChatMessage], *, skips_summaries: bool
     ) -> tuple[list[ChatMessage], list[_Step]]:
-        """Return what the strategies leave, and each new summary with what the strategy left that made it.
+        """Return the history that the strategies leave, and each new summary with the history left by its strategy.
 
         skips_summaries: whether a strategy that raises SummaryError is passed over.
         """

@@ -13,13 +13,13 @@ _CUT = "…"
 _WIDE_SINCE_UNICODE_16 = re.compile(
     r"[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d356\U0001d360-\U0001d376]"
 )
-"""What terminals and Python's own tables do not agree on yet."""
+"""Characters whose width terminals and Python's tables disagree on."""
 
 _UNDRAWABLE = re.compile(rf"[^ -~{_JOINERS}]")
 
 
 def visible(text: str) -> str:
-    r"""Return text with what can't be seen, or changes how the rest is seen, as an escape such as `\x1b`."""
+    r"""Return text with an escape such as `\x1b` for each character that is invisible or changes how others look."""
     if text.isprintable():
         return text
     return _UNDRAWABLE.sub(lambda match: match[0] if match[0].isprintable() else _escape(match[0]), text)
@@ -42,7 +42,7 @@ def _columns(char: str) -> int:
 
 
 def fitted(text: str, columns: int, *, tail: int = 0) -> str:
-    """Return visible text at most `columns` wide, `…` for what is cut out; up to `tail` columns of its end are kept."""
+    """Return visible text at most `columns` wide, with `…` for the part cut out; keep `tail` columns of its end."""
     shown = visible(text if len(text) <= 8 * columns else text[: 4 * columns] + text[-4 * columns :])
     # Marks that take no column may pile up, so characters are counted too.
     if width(shown) <= columns and len(shown) <= 2 * columns:

@@ -35,7 +35,7 @@ def _is_text(item: Item) -> bool:
 
 
 class Shown:
-    """The items that a window shows so far, by what they say."""
+    """The items that a window shows so far, by their texts."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._by_statement: dict[bytes, Item] = {}
@@ -73,7 +73,7 @@ def _is_newer(item: Item, twin: Item) -> bool:
 
 
 class Told:
-    """The items that were proposed so far, by what they say."""
+    """The items that were proposed so far, by their texts."""
 
     def __init__(self) -> None:
         self._statements: set[bytes] = set()

@@ -210,7 +210,7 @@ def _described(title: str, description: str) -> str:
 
 
 def _shortened(identity: str) -> str:
-    """Return an identity as an id: what would be too long ends in its hash."""
+    """Return an identity as an id; one that is too long ends in its hash."""
     if len(identity) < MAX_ID_CHARS - _DIGEST_CHARS:
         return identity
     digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_CHARS]

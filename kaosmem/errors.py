@@ -26,12 +26,12 @@
     ├── NotOpenedError (TypeError, AttributeError)
     ├── ConflictError (RuntimeError)             another writer has committed
     ├── ConcurrentUseError (RuntimeError)        a turn inside a turn, or a second event loop
-    ├── CorruptionError (ValueError)             stored bytes are not what was written
+    ├── CorruptionError (ValueError)             stored bytes differ from the bytes written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── UnusableDumpError (ValueError)           a stored index of another kind or version, or damaged
     ├── DurabilityError (OSError)                storage could not be written durably, or read
     ├── SummaryError (RuntimeError)              a model made no summary that could be taken
-    ├── ForgetIncompleteError (RuntimeError)     a source holds what was to be forgotten, and can't forget
+    ├── ForgetIncompleteError (RuntimeError)     a source holds a forgotten item, and can't forget it
     ├── SourceUnavailableError (RuntimeError)    a source failed or is late, and nothing else will do
     ├── NoCondensationError (RuntimeError)       a conversation has to be shortened, and can't be
     ├── NothingToIngestError (FileNotFoundError)
@@ -55,7 +55,7 @@ class KaosmemError(Exception):
 
 
 class InvalidNameError(KaosmemError, ValueError):
-    """A name or id is outside what can be stored safely on every filesystem."""
+    """A name or id can't be stored safely on every filesystem."""
 
 
 class InvalidContentError(KaosmemError, ValueError):

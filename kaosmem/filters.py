@@ -90,7 +90,7 @@ def _test(name: object, wanted: object, fields: set[str], depth: int) -> _Test:
 
 
 def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
-    """Return what is asked of a field: a mapping of conditions, or one value that it must equal."""
+    """Return the conditions on a field: a mapping of conditions, or one value that it must equal."""
     if isinstance(wanted, Mapping) and any(isinstance(key, str) and key.startswith("$") for key in wanted):
         return wanted.items()
     return (("$eq", wanted),)

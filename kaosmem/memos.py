@@ -8,7 +8,7 @@ _CLEARS: list[Callable[[], None]] = []
 
 
 def register_memo(clear: Callable[[], None]) -> None:
-    """Enter how a memo is cleared: every one that outlives a call and holds what texts, names or roles said."""
+    """Register the function that clears a memo: each that outlives a call and holds texts, names or roles."""
     _CLEARS.append(clear)
 
 

@@ -21,7 +21,7 @@ _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IG
 def check_name(name: object, kind: str) -> str:
     """Return `name` if it may name a session, namespace or section.
 
-    kind: what is being named, for the message.
+    kind: kind of the named object, for the message.
     Raises InvalidNameError for anything but 1 to 128 of `A-Z a-z 0-9 . _ - @ : +`, beginning with a
     letter or digit, without `..`.
     """
@@ -36,7 +36,7 @@ def check_name(name: object, kind: str) -> str:
 def check_id(given: object, kind: str) -> str:
     """Return `given` if it may be an id: 1 to 256 characters, no control characters or lone surrogates.
 
-    kind: what it is an id of, for the message.
+    kind: kind of the object with this id, for the message.
     Raises InvalidNameError.
     """
     if isinstance(given, str) and 1 <= len(given) <= MAX_ID_CHARS and not _NOT_IN_ID.search(given):
@@ -57,8 +57,8 @@ def check_item_id(item_id: object) -> str:
 def safe_id(text: str) -> str:
     """Return a valid name made of `text`; different texts give different names.
 
-    A valid text is returned as it is; any other keeps what it can and ends in `+` and 16 hexadecimal digits
-    of its SHA-256. Raises InvalidNameError for what is no text.
+    A valid text is returned as it is; any other keeps its valid characters and ends in `+` and 16 hexadecimal digits
+    of its SHA-256. Raises InvalidNameError for a value that is no text.
 
     >>> safe_id("deal-42")
     'deal-42'
@@ -101,14 +101,14 @@ def name_of(segment: str) -> str | None:
 
 
 def shown_name(name: object) -> str:
-    """Return a name cut to 80 characters, for messages; of what can't be one its type, as it may hold content."""
+    """Return a name cut to 80 characters, for messages; of any other value its type, as it may hold content."""
     return shown(name) if name is None or isinstance(name, str | int | float) else f"<{type(name).__name__}>"
 
 
 def shown_location(location: object) -> str:
-    """Return where something is, in 80 characters: of a URL without what may be credentials, of a filesystem its type.
+    """Return a location in 80 characters: of a URL without possible credentials, of a filesystem its type.
 
-    What is longer keeps its beginning and its end, which names it.
+    A longer location keeps its beginning and its end, which names it.
     """
     if not isinstance(location, str | os.PathLike):
         return f"<{type(location).__name__}>"

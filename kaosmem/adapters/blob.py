@@ -109,7 +109,7 @@ class BlobSource(StoreSource):
         return handle
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return the handles, without looking at the store: fetching says what is gone."""
+        """Return the handles, without looking at the store: to fetch one says whether it is gone."""
         newest_first = [(self._handle(handle), None) for handle in reversed(self.handles)]
         found: list[Scored] = [*newest_first]
         if len(found) > self.spec.retrieval_threshold:
@@ -173,7 +173,7 @@ class _Shelf:
             self._index.remove(ordinal)
 
     def scores(self, query: str) -> dict[str, float]:
-        """Return what the words of a query give to keys, best first."""
+        """Return the scores of keys by the words of a query, best first."""
         return {self._keys[ordinal]: score for ordinal, score in self._index.rank(query, len(self.handles))}
 
 

@@ -10,17 +10,17 @@ from kaosmem.compaction.thread import is_record
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What was read of a thread, and what a pipeline left of that."""
+    """The messages read of a thread, and the history that a pipeline left of them."""
 
     read: Excerpt
     left: Excerpt
 
     def grown(self, read: Excerpt, *, room: int) -> Excerpt | None:
-        """Return what was left with what has been appended since, None to begin anew.
+        """Return the shortened history with the messages appended since, None to begin anew.
 
-        That is so if it holds no summary, if the thread has not only grown, as what a summary stands for may be gone
-        then, and if it is worth more than `room` tokens. Whether it has only grown is told by what was read of it both
-        times: where all of that says the same and has no ids, it is not seen that something before it was cleared.
+        It begins anew if the history holds no summary, if it takes more than `room` tokens, or if the thread has not
+        only grown: messages that a summary stands for may be gone then. The messages read both times tell whether it
+        has only grown. If they are all equal and have no ids, a clearing before them is not noticed.
         """
         if not self.read.placed or not any(is_record(each.message) for each in self.left.placed):
             return None

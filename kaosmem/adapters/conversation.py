@@ -67,9 +67,9 @@ class ConversationSource(StoreSource):
         return other
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return units of the view: what must be shown, then the newest, having appended what condenses it.
+        """Return units of the view: those that must be shown, then the newest. A condensation is appended first.
 
-        Where it can't be condensed, the window shows what fits.
+        If it can't be condensed, the window shows the units that fit.
         """
         view, error = await self._view(cap)
         offsets = self._offsets.of(view)
@@ -111,7 +111,7 @@ class ConversationSource(StoreSource):
         return view, failed_model(event.message for event in view if isinstance(event, Summary))
 
     def _shown_item(self, event: Event, known: Mapping[int, tuple[Event, Item]]) -> Item:
-        """Return the item of an entry: the same one as long as the entry is shown, and what is known of it."""
+        """Return the item of an entry: the same object as long as the entry is shown unchanged."""
         was = known.get(event.id)
         item = was[1] if was and was[0] is event else self._event_item(event)
         self._shown[event.id] = event, item
@@ -138,9 +138,9 @@ class _Wanted(NamedTuple):
 
 
 def _newest_first(view: View, start: int) -> list[_Wanted]:
-    """Return what must be shown of a view, then the others, each newest first, at least those from a position on.
+    """Return the units of a view that must be shown, then at least the others from a position on, each newest first.
 
-    What is before that position begins no history: another unit may be around it.
+    A unit before that position begins no history: another unit may be around it.
     """
     newest = len(view) - 1
     start, stop = view.whole(max(0, min(start, newest)), len(view))

@@ -12,9 +12,9 @@ from kaosmem.types import ChatMessage
 from kaosmem.units import Link, roundest_first
 
 FRAMING_TOKENS = 4
-"""What a message is taken to cost beside its text."""
+"""The estimated tokens of a message beside its text."""
 _BYTES_A_TOKEN = 4
-# An excerpt is between so much of what may be read and all of it, so that it rarely begins elsewhere.
+# An excerpt is between so much of its limit and all of it, so that it rarely begins elsewhere.
 _LEAST_SHARE = 0.8
 
 
@@ -34,9 +34,9 @@ class Placed:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What was read of a thread, by position, and from where on it is shown; before that, the newest user message is.
+    """The messages read of a thread, by position. Shown are those from one position on, and the newest user message.
 
-    taken: messages in the thread. outline: the units of what was read.
+    taken: messages in the thread. outline: the units of the messages read.
     """
 
     placed: tuple[Placed, ...]
@@ -79,7 +79,7 @@ class Excerpt:
         return frozenset(at for unit in units if newest in unit or not wanted.isdisjoint(unit) for at in unit)
 
     def shown(self) -> Excerpt:
-        """Return the excerpt without what was read beyond it."""
+        """Return the excerpt without the messages read beyond it."""
         placed = (each for at, each in enumerate(self.placed) if each.position >= self.start or at in self.must)
         return Excerpt.of(placed, start=self.start, taken=self.taken)
 
@@ -92,7 +92,7 @@ class Excerpt:
         return replace(self, placed=tuple(named))
 
     def replaced(self, left: Iterable[ChatMessage]) -> Excerpt:
-        """Return what a strategy left, each message at the position of the one that it is or stands for.
+        """Return the history that a strategy left, each message at the position of the one that it is or stands for.
 
         One that is new, or a summary of several, has the first position that is free after the message before it.
         """

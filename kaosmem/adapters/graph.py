@@ -76,7 +76,7 @@ class GraphSource(StoreSource):
         index = self._ranker.index()
         index.add(enumerate(items))
         scores = dict(index.rank(query.text, len(items)))
-        # What is stored may lack the name by which it was found, and then nothing says how near its lines are.
+        # An entity may lack the name by which it was found, and then nothing says how near its lines are.
         others = [(item, None) for ordinal, item in enumerate(items) if ordinal not in scores]
         ranked = [(items[ordinal], score) for ordinal, score in scores.items()]
         return proposed(passing([*ranked, *others], wanted), cap=cap)
@@ -130,7 +130,7 @@ class GraphSource(StoreSource):
 
 
 def _as_of(part: SubGraph, time: datetime) -> SubGraph:
-    """Return what of a neighbourhood is connected to its first entity by relationships that held at a time."""
+    """Return the part of a neighbourhood that relationships valid at a time connect to its first entity."""
     if not part.entities:
         return part
     from networkx import Graph, node_connected_component

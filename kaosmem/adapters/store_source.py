@@ -19,13 +19,13 @@ from kaosmem.types import Content, Item, JSONValue, Trust, content_text
 S = TypeVar("S", bound="StoreSource")
 
 Scored: TypeAlias = tuple[Item, float | None]
-"""An item and what the query gives it, None where that was not asked."""
+"""An item and its score for the query, None if there was no query."""
 
 TYPICAL_TOKENS = 100
-"""What a text in a store is taken to have before any is seen."""
+"""The estimated tokens of a text in a store before any is seen."""
 MAX_SEARCHED = 4_096
 """How many texts a store is asked for at most, where a filter lets few of them pass."""
-# Of the twice its cap that a source proposes, what is shown for the record alone takes so little.
+# Of the twice its cap that a source proposes, an item that is only reported takes so little.
 _FOR_THE_RECORD = 256
 
 _UNKNOWN_TIME = datetime.fromtimestamp(0, UTC)
@@ -74,7 +74,7 @@ class StoreSource:
         metadata: Mapping[str, JSONValue] | None = None,
         created_at: datetime | None = None,
     ) -> Item:
-        """Return an item of the store. Its tokens are guessed by its bytes, as a session counts what it is given.
+        """Return an item of the store. Its tokens are guessed by its bytes, as the session counts them itself.
 
         role: the default is the speaker that the metadata name.
         """
@@ -91,7 +91,7 @@ class StoreSource:
         )
 
     def _local(self, item_id: str) -> str | None:
-        """Return what follows the source's name in an id, None for one that is not the source's."""
+        """Return the part of an id after the source's name, None for an id of another source."""
         prefix = f"{self._spec.name}/"
         return item_id.removeprefix(prefix) if item_id.startswith(prefix) else None
 
@@ -133,7 +133,7 @@ def proposed(found: Iterable[Scored], *, cap: int) -> Proposal:
 async def searched(
     search: Callable[[int], Awaitable[tuple[list[Scored], bool]]], *, cap: int, wanted: MetadataFilter | None = None
 ) -> Proposal:
-    """Return a proposal of what a store finds, best first, asking for more until it is worth twice `cap` tokens.
+    """Return a proposal of the items that a store finds, best first, asking for more up to twice `cap` tokens.
 
     search: returns items among so many that the store finds, the same ones first whatever the limit, and whether the
         store may find more.
@@ -143,7 +143,7 @@ async def searched(
     while True:
         limit = min(limit, MAX_SEARCHED)
         found, may_be_more = await search(limit)
-        # What is known already keeps what was reckoned of it, and its place where the store has changed meanwhile.
+        # A known item keeps its cost and its place where the store has changed meanwhile.
         known |= {each[0].id: each for each in found if each[0].id not in known}
         kept = passing(known.values(), wanted)
         told = Told()
@@ -168,7 +168,7 @@ def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
 
 
 def _share(item: Item, cap: int, told: Told) -> int:
-    """Return what an item takes of the twice `cap` tokens: little if it can't be shown, or says what another says."""
+    """Return an item's part of the twice `cap` tokens: little if it can't be shown, or repeats another."""
     weight = max(1, item.tokens)
     if weight <= cap and not told.knows(item):
         return weight

@@ -62,7 +62,7 @@ class ThreadReader:
         return None
 
     async def _read_back(self, taken: int, room: int) -> list[Placed] | None:
-        """Return what was read, oldest first, None where the thread is shorter by now."""
+        """Return the messages read, oldest first, None if the thread is shorter by now."""
         newest = _Newest(room)
         end, page = taken, max(_FEWEST_READ, room // _TYPICAL_TOKENS)
         while end and (newest.weight < room or not newest.has_question):
@@ -84,7 +84,7 @@ class ThreadReader:
         return newest.oldest_first()
 
     async def _is_as_known(self) -> bool:
-        """Return whether the thread begins with what is known of it: it has only grown since."""
+        """Return whether the thread begins with the messages known of it: it has only grown since."""
         known = self._known
         if known is None or await self.at(known.taken - 1) != known.last:
             return False

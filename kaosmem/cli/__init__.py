@@ -33,7 +33,7 @@ def main() -> None:
         _say(error)
         raise SystemExit(2) from None
     except OSError as error:
-        # What is left in the buffer can't be written at exit either.
+        # The rest of the buffer can't be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # `head` has seen enough, and that is all right
             _say(error)

@@ -234,7 +234,7 @@ def repair(
 
     async def repaired() -> RepairReport:
         with Phases() as phases:
-            phases.begin("reading what is intact")
+            phases.begin("reading intact records")
             await check_stored(root, session_id, namespace)
             return await repair_session(root, session_id, into, namespace)
 

@@ -42,7 +42,7 @@ async def measured(
     plot: Path | None = None,
     keys: bool = False,
 ) -> Report:
-    """Return what assemblers make of the questions of files or a folder, drawn where that is asked for.
+    """Return the assemblers' report on the questions of files or a folder, with a chart if asked for.
 
     keys: ask only questions with superseded items, which have keys, as `with_keys` says.
     Raises KaosmemError.
@@ -65,7 +65,7 @@ async def measured(
 
 
 def print_report(report: Report, *, by_category: bool) -> None:
-    """Print the figures, recall by data set, by category where it is asked for, and what was broken."""
+    """Print the figures, recall by data set, by category if asked for, and the violations."""
     corpora = f"{len(report.corpora):,} corpora" if len(report.corpora) > 1 else "1 corpus"
     several = len(report.datasets) > 1
     over = f" in {len(report.datasets):,} data sets" if several else ""

@@ -9,9 +9,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 
 class Phases:
-    """A line on the terminal that says what is going on, gone when it ends; nothing where stderr is no terminal.
+    """A progress line on the terminal, gone when the work ends; nothing if stderr is no terminal.
 
-    per_second: how often it is drawn, which takes time from what is going on.
+    per_second: how often it is drawn, which takes time from the work.
     """
 
     def __init__(self, *, per_second: int = 10) -> None:

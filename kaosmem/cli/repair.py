@@ -13,7 +13,7 @@ _SHOWN_DAMAGE = 20
 
 
 def print_repair(report: RepairReport) -> None:
-    """Print what was rescued, by section, and what is missing."""
+    """Print the rescued and the missing items, by section."""
     damage = report.damage[:_SHOWN_DAMAGE]
     if report.into is None:
         write(f"session {report.session_id}: nothing to repair, and nothing was written\n")
@@ -35,7 +35,7 @@ def print_repair(report: RepairReport) -> None:
 
 
 def repair_json(report: RepairReport) -> dict[str, Any]:
-    """Return what a repair did as JSON values."""
+    """Return the result of a repair as JSON values."""
     return {
         "session": report.session_id,
         "into": report.into,

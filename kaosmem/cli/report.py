@@ -52,7 +52,7 @@ def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterat
 
 
 def print_context(context: Context) -> None:
-    """Print a context, then what is in it, then what came nearest to being in."""
+    """Print a context, then its items, then the items that came nearest to being in."""
     if context.format == "text":
         write(context.text)
     else:
@@ -118,7 +118,7 @@ def session_json(memory: SessionMemory, sections: Sequence[Section], *, limit: i
 
 
 def print_item(memory: SessionMemory, item: Item) -> None:
-    """Print what an item is, a line for each field, then its content in full."""
+    """Print an item, a line for each field, then its content in full."""
     fields = item_json(memory, item)
     content = fields.pop("content")
     fields["trust"] = item.trust.name.lower()
@@ -182,7 +182,7 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
 
 
 def damage_json(damage: Iterable[CorruptionError]) -> list[dict[str, Any]]:
-    """Return what is damaged as JSON values."""
+    """Return the damage as JSON values."""
     return [{"file": error.file, "byte": error.byte, "seq": error.seq, "message": str(error)} for error in damage]
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from kaosmem.display import width
 from kaosmem.types import JSONValue
 
-# What a stored text must not tell a terminal to do; line ends and tabs are harmless.
+# Characters that control a terminal, which no stored text may send; line ends and tabs are harmless.
 _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 

@@ -21,7 +21,7 @@ from kaosmem.types import (
 )
 
 MAX_FACT_CHARS = 200
-"""What is longer is data."""
+"""A longer text is data."""
 
 _URL_BEGINS = "://", "www."
 _URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+-]{1,20}://|(?<![\w@.-])www\.)[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
@@ -33,7 +33,7 @@ _NOT_IN_RUN = (
     + UNSPACED
 )
 _GROUPING = "\u00a0\u2009\u202f"
-# A backslash escapes in many texts: two begin a path where they name a host and what it shares.
+# A backslash escapes in many texts: two begin a path where they name a host and its share.
 _WINDOWS_PATH = rf"(?:[A-Za-z]:\\|(?<!\\)\\\\\w[\w.-]{{1,62}}\\(?=[\w$]))(?:[^,{_NOT_IN_RUN}]|\\)+"
 _PLAIN = re.compile(rf"{_WINDOWS_PATH}|[^,{_NOT_IN_RUN}]+")
 # A path with blanks is told by its quotes.
@@ -244,9 +244,9 @@ def _is_stop_word(word: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return what a JSON text says, a line each, without what JSON escapes; any other text as it is.
+    """Return the strings of a JSON text, a line each, without JSON's escapes; any other text as it is.
 
-    So is one that escapes what is no text elsewhere: lone surrogates, NUL.
+    A JSON text with escaped lone surrogates or NUL is returned as it is, too.
     """
     if text.lstrip()[:1] not in ("{", "["):
         return text

@@ -174,7 +174,7 @@ class _Choice:
         self._tokens: dict[str, int] = {}
 
     def cost(self, facts: Iterable[Fact], most: int) -> int:
-        """Return what it takes to list all of them, `most` if it is more."""
+        """Return the tokens of a list of all these facts, at most `most`."""
         tokens = 0
         counted = set(self._known)
         for fact in facts:
@@ -186,7 +186,7 @@ class _Choice:
         return min(tokens, most)
 
     def take(self, facts: Iterable[Fact], room: int) -> list[str]:
-        """Take each fact that fits what is left of `room` tokens, and return them as they are shown."""
+        """Take each fact that fits the rest of `room` tokens, and return them as they are shown."""
         taken: list[str] = []
         for fact in facts:
             if fact.text in self._known:

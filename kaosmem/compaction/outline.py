@@ -39,7 +39,7 @@ class MessageSizes:
 
 
 class Outline:
-    """A history's units, what of it is protected, and what each message takes: found once, in linear time.
+    """A history's units, its protected positions and the tokens of each message: found once, in linear time.
 
     messages, links: by position, from 0. units: the positions of each unit, ascending, in the order of their first.
     """
@@ -94,7 +94,7 @@ class Outline:
 
     @cached_property
     def questions(self) -> tuple[int, ...]:
-        """The positions of what users said, ascending; tool results under a user's name are none."""
+        """The positions of users' messages, ascending, without tool results under a user's name."""
         return tuple(
             place
             for place, message in enumerate(self.messages)
@@ -129,7 +129,7 @@ class Outline:
 
     @property
     def tokens(self) -> int:
-        """What the messages take together."""
+        """The tokens of all messages together."""
         return sum(self.sizes) + REPLY_TOKENS if self.messages else 0
 
     def tail(self, weights: Sequence[int], room: int, kept: Mapping[int, str] | None = None) -> list[int] | None:

@@ -39,7 +39,7 @@ class CompactionPipeline:
         return f"CompactionPipeline({list(self.strategies)})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return what the last strategy leaves."""
+        """Return the history that the last strategy leaves."""
         left = check_listed(history, ChatMessage, "messages")
         for strategy in self.strategies:
             left = await strategy.compact(left)

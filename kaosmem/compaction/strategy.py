@@ -10,7 +10,7 @@ from kaosmem.types import ChatMessage
 
 @runtime_checkable
 class CompactionStrategy(Protocol):
-    """Makes a history shorter. `kaosmem.testing.CompactionContract` tests what each one promises.
+    """Makes a history shorter. `kaosmem.testing.CompactionContract` tests the promises of each strategy.
 
     The result never takes more tokens than the history. Only whole units are left out: an assistant's answer with its
     thinking, its calls and their results. The messages of `Outline.protected` stay: system and pinned messages, the
@@ -19,5 +19,5 @@ class CompactionStrategy(Protocol):
     """
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return what is left of a history, oldest first; the history stays as it is."""
+        """Return the shorter history, oldest first. The given history stays as it is."""
         ...

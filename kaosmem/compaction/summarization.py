@@ -79,7 +79,7 @@ class SummarizationCompaction:
         ]
 
     def _most(self, earlier: int, new: int) -> int:
-        """Return what the summary of an earlier one and of new messages may take."""
+        """Return the most tokens of a summary that is made of an earlier summary and of new messages."""
         if self.max_summary_tokens is not None:
             return self.max_summary_tokens
         least = max(self.recent_token_budget // 2, _LEAST_SUMMARY_TOKENS)

@@ -32,7 +32,7 @@ class _Entry:
         self.place: int = min(map(_place, replaced)) if replaced else stored_at
 
     def said(self) -> JSONValue:
-        """Return what a record's id says of it; that of another record says it all."""
+        """Return a key of the record's content, as its id has it. Records with equal keys are equal."""
         message = self.message
         return message.id if self.replaced else [message.id, message.role, _plain(message.content)]
 
@@ -55,13 +55,13 @@ def _stored_at(entry: _Entry) -> int:
 class Thread:
     """A stored conversation and its view, which is computed from it alone, in linear time.
 
-    Of two records that stand for one message the first that was stored counts, and a record only if all that it stands
-    for is there and says what it said when the record was made, as its id tells. A record that was made without a model
-    counts until a later record stands for messages of it. A message without an id, or with that
-    of an earlier one, has one made of what it says.
+    A record counts if all messages that it stands for are there, unchanged since the record was made; its id tells.
+    Of two records for one message the first stored counts. A record that was made without a model
+    counts until a later record stands for messages of it. A message without an id, or with the id
+    of an earlier one, gets an id made of its content.
 
     with_fallbacks: False leaves records out that were made without a model, so that their messages are in view.
-    void: the records that do not count: what they were made of was cleared, or another one came first.
+    void: the records that do not count: their messages were cleared, or another record came first.
     """
 
     def __init__(self, stored: Iterable[ChatMessage], *, with_fallbacks: bool = True) -> None:
@@ -111,10 +111,10 @@ class Thread:
                 self.void.append(entry.message)
 
     def record_of(self, summary: ChatMessage, window: Iterable[ChatMessage]) -> ChatMessage | None:
-        """Return what to store for a summary of messages in view, None if one of these is not in view any more.
+        """Return the record to store for a summary of messages in view, None if one of these has left the view.
 
-        window: what is left of the view with the summary in it. A record stands for whole units: whatever of its
-        sources' units is not in the window. It is trusted no more than any of that.
+        window: the view with the summary in it. A record stands for whole units: for all messages of its sources'
+        units that are not in the window. It is trusted no more than the least trusted of these.
         """
         if self._replaced(summary) is None:
             return None
@@ -183,12 +183,12 @@ class Thread:
         self._entries[entry.message.id] = self._in_view[entry.message.id] = entry
 
     def _replaced(self, summary: ChatMessage) -> list[_Entry] | None:
-        """Return what is in view of a summary's sources, None if it is not all of them."""
+        """Return the positions of a summary's sources in view, None if one is missing."""
         found = [self._in_view.get(source) for source in dict.fromkeys(summary.sources)]
         return None if None in found else [entry for entry in found if entry]
 
     def _valid(self, record: ChatMessage) -> list[_Entry] | None:
-        """Return what a record stands for if it counts, having dissolved the fallbacks in its way; else None."""
+        """Return the messages that a valid record stands for, having dissolved the fallbacks in its way; else None."""
         replaced = self._replaced(record)
         if replaced is None and self.has_fallbacks and self._entries.keys() >= {*record.sources}:
             in_view, entries, void = dict(self._in_view), dict(self._entries), len(self.void)

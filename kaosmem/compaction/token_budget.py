@@ -46,7 +46,7 @@ class TokenBudgetComposedStrategy:
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
     ) -> TokenBudgetComposedStrategy:
-        """Return one whose budget is a share of what a model can read. Raises UnknownModelError."""
+        """Return a strategy whose budget is a share of a model's context length. Raises UnknownModelError."""
         is_number = isinstance(trigger_ratio, int | float) and not isinstance(trigger_ratio, bool)
         if not is_number or not 0 < trigger_ratio <= 1:
             raise InvalidArgumentError(
@@ -58,7 +58,7 @@ class TokenBudgetComposedStrategy:
         return f"TokenBudgetComposedStrategy({list(self.strategies)}, {self.token_budget})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return what the strategies leave, within the budget. Raises WindowTooSmallError."""
+        """Return the history that the strategies leave, within the budget. Raises WindowTooSmallError."""
         sizes = MessageSizes(self._counter)
         left = check_listed(history, ChatMessage, "messages")
         failure: Exception | None = None

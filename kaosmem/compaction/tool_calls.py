@@ -26,7 +26,7 @@ class SelectiveToolCallCompactionStrategy:
         return f"SelectiveToolCallCompactionStrategy({self.keep_recent_groups})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the history with what else was said in the place of old groups."""
+        """Return the history without old groups of calls. The other texts of a group take its place."""
         outline = Outline(check_listed(history, ChatMessage, "messages"))
         groups = [unit for unit in outline.units if any(outline.links[place].calls for place in unit)]
         groups.sort(key=lambda unit: unit[-1])

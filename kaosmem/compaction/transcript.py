@@ -13,7 +13,7 @@ from kaosmem.types import ChatMessage, ContentBlock, ToolResultBlock, block_text
 def transcript_parts(messages: Iterable[ChatMessage], room: int, *, counter: TokenCounter) -> Iterator[str]:
     """Yield all that messages say, in order, in texts of at most `room` tokens.
 
-    Each message is a piece of the text format, so that what it says can't forge a label; a larger one is cut.
+    Each message is a piece of the text format, so that its text can't forge a label; a larger one is cut.
     """
     part: list[str] = []
     left = room

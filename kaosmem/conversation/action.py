@@ -107,7 +107,7 @@ class Action(Event):
         return Link(calls=(self.call.id,), batch=self.response or None, role=self.role)
 
     def without_call(self) -> Action:
-        """Return a copy that only says what it says beside its call."""
+        """Return a copy without its call, with its text alone."""
         return self.changed(call=None, response="")
 
     def _made_message(self) -> ChatMessage:

@@ -15,7 +15,7 @@ from kaosmem.units import NO_RESULT
 
 
 class _Answer:
-    """The calls of an answer, and what came back, by the position of its call."""
+    """The calls of an answer, and their results, by the position of the call."""
 
     __slots__ = ("calls", "results")
 

@@ -43,7 +43,7 @@ class Condensation(Event):
             raise InvalidContentError(f"a range begins with {first} and ends with {last}; give the first id first")
 
     def check_fields(self) -> None:
-        """Raise InvalidContentError for what no condensation can have, stored or new."""
+        """Raise InvalidContentError for fields that no condensation can have, stored or new."""
         if (self.forgotten_ids is None) == (self.forgotten_range is None):
             raise InvalidContentError("a condensation forgets ids or a range; give one of both, () for nothing")
         for name in ("forgotten_ids", "forgotten_range"):
@@ -106,7 +106,7 @@ class Summary(Event):
 
     @property
     def link(self) -> Link:
-        """Return what ties it to other events: nothing."""
+        """Return the ids that tie it to other events: none."""
         return Link(role="summary")
 
     def _made_message(self) -> ChatMessage:

@@ -88,12 +88,12 @@ class Event:
 
     @property
     def link(self) -> Link:
-        """Return what ties it to other events."""
+        """Return the ids that tie it to other events."""
         return Link(role=self.source)
 
     @property
     def message(self) -> ChatMessage:
-        """Return it as a message of its own, always the same object, so that what was measured about it stays known."""
+        """Return it as a message of its own, always the same object, so that its measured size stays known."""
         message = self._message
         if message is None:
             message = self._made_message()
@@ -109,11 +109,11 @@ class Event:
 
     @property
     def text(self) -> str:
-        """Return what it says as one text, a call as `name(arguments)`."""
+        """Return its content as one text, a call as `name(arguments)`."""
         return self.message.text
 
     def tokens(self, counter: TokenCounter) -> int:
-        """Return what its message takes, as `count_messages` counts it for OpenAI; the same counter counts it once."""
+        """Return its message's tokens, as `count_messages` counts it for OpenAI; the same counter counts it once."""
         size = self._size
         if size is None or size[0] is not counter:
             size = counter, FORMATS["openai"].entry_tokens(self.message, counter)
@@ -139,7 +139,7 @@ def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
 
 
 def check_kind(kind: str, others: Iterable[str], what: str) -> None:
-    """Raise InvalidContentError for a kind of others, which make `what`, InvalidNameError for one that is no name."""
+    """Raise InvalidContentError for a kind reserved for `what`, InvalidNameError for one that is no name."""
     if kind in others:
         raise InvalidContentError(f"{kind!r} is the kind of {what}; make one")
     check_name(kind, "kind of event")

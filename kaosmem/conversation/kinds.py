@@ -20,8 +20,8 @@ ACTION_KINDS = (
 OBSERVATION_KINDS = ("agent_state", "browser_output", "error", "knowledge", "rejection", "result", "workspace")
 
 SPOKEN_KINDS = frozenset({"message", "system_message", "think"})
-"""Actions that are what they say. What somebody else than the agent does otherwise is shown with its kind."""
+"""Actions that need no label. Any other action of somebody else than the agent is shown with its kind."""
 HIDDEN_KINDS = frozenset({"null", "recall_request", "agent_state"})
-"""What no model is shown."""
+"""The kinds that no model is shown."""
 ERROR_KINDS = frozenset({"error", "rejection"})
 """Observations that say that something failed."""

@@ -14,7 +14,7 @@ STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspac
 
 
 class Landmarks:
-    """The ordinals of entries of a growing view by what they are, so that none of the others need be looked at."""
+    """The ordinals of entries of a growing view by their role, so that no other entry need be looked at."""
 
     def __init__(self) -> None:
         self._found: defaultdict[str, list[int]] = defaultdict(list)  # ascending
@@ -37,7 +37,7 @@ class Landmarks:
             del ordinals[bisect_left(ordinals, ordinal) :]
 
     def kept(self) -> set[int]:
-        """Return what no condenser forgets.
+        """Return the ordinals that no condenser forgets.
 
         These are pinned events, system messages, the first and the newest user message, what users said since the agent
         last spoke to them, with what it said, and the newest list of tasks.

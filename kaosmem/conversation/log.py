@@ -21,7 +21,7 @@ E = TypeVar("E", bound=Event)
 
 
 class EventLog(Sequence[Event]):
-    """Events, oldest first. Nothing in it changes or goes: what shortens a conversation appends a condensation.
+    """Events, oldest first. Nothing in it changes or goes: condensers append condensations.
 
     events: those of a log that was read back, with their ids, ascending. clock: None is the computer's, in UTC.
     Raises InvalidArgumentError.
@@ -50,7 +50,7 @@ class EventLog(Sequence[Event]):
 
     @property
     def view(self) -> View:
-        """Return what is shown of it: always the same view, which takes in what is appended."""
+        """Return the view of its events: always the same object, which takes in appended events."""
         if self._view is None:
             self._view = View.from_events(self._events)
         return self._view

@@ -75,7 +75,7 @@ def _notice(lines: int) -> str:
 
 
 def _shares(needs: Sequence[int], room: int) -> list[int]:
-    """Return what each gets of the room: equal shares, but no more than it needs."""
+    """Return each tier's share of the room: equal shares, but no more than it needs."""
     shares, left = [0] * len(needs), room
     for rank, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
         shares[index] = min(needs[index], left // (len(needs) - rank))

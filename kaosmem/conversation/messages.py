@@ -36,7 +36,7 @@ class ConversationConfig:
 class ConversationMemory:
     """Makes messages of a conversation that every provider takes, whatever the log went through.
 
-    prompt_manager: the words around what happened.
+    prompt_manager: the words around events.
     """
 
     def __init__(self, config: ConversationConfig | None = None, prompt_manager: PromptTemplates | None = None) -> None:

@@ -72,7 +72,7 @@ class Observation(Event):
 
     @property
     def is_shown(self) -> bool:
-        """Return whether a model may see it: what answers a call always."""
+        """Return whether a model may see it; it always may if it answers a call."""
         return bool(self.call_id) or self.kind not in HIDDEN_KINDS
 
     @property

@@ -11,7 +11,7 @@ from kaosmem.tokens import TokenCounter, count_content
 
 
 class Offsets:
-    """The tokens of what comes before each entry of a view, of content alone, kept while the view goes on.
+    """The tokens of content before each entry of a view, kept while the view goes on.
 
     counter: counts each entry once.
     """
@@ -24,9 +24,9 @@ class Offsets:
         self._offsets = [0]
 
     def of(self, view: View) -> Sequence[int]:
-        """Return the offset of each entry, and what all take: good until the next call.
+        """Return the offset of each entry, and the tokens of all: valid until the next call.
 
-        Of the view that was asked for last, it takes time in proportion to what comes after what has changed.
+        For the view of the last call, it takes time in proportion to the entries from the first change on.
         """
         same = 0
         if view is self._view:
@@ -38,7 +38,7 @@ class Offsets:
         return self._offsets
 
     def tokens(self, event: Event) -> int:
-        """Return what an event takes."""
+        """Return an event's tokens."""
         counted = self._counted.get(event.id)
         if counted is None or counted[0] is not event:
             counted = self._counted[event.id] = event, count_content(event.message.content, self._counter)

@@ -50,7 +50,7 @@ class PromptTemplates:
                 )
             shown = self.SHOWN.get(each.name)
             if shown is not None and shown not in template.get_identifiers():
-                raise InvalidArgumentError(f"template {each.name!r} leaves out what it is there to show; add ${shown}")
+                raise InvalidArgumentError(f"template {each.name!r} leaves out its content; add ${shown}")
 
     def fill(self, template: str, **values: object) -> str:
         """Return a template of that name with its values in place."""

@@ -38,13 +38,13 @@ _SUMMARY = ("summary", "summary_offset")
 
 
 def check_event(event: object) -> None:
-    """Raise InvalidContentError for what no log keeps: a summary, which a view makes of its condensation."""
+    """Raise InvalidContentError for a summary: no log keeps one, as a view makes it of its condensation."""
     if getattr(event, "type", None) not in _TYPES:
         raise InvalidContentError(f"a log keeps no {type(event).__name__}; give an event, or a condensation")
 
 
 def event_json(event: Event) -> dict[str, JSONValue]:
-    """Return an event as JSON values; what is empty is left out. Raises InvalidContentError."""
+    """Return an event as JSON values, without empty fields. Raises InvalidContentError."""
     check_event(event)
     stored: dict[str, JSONValue] = {"type": event.type}
     for name in _FIELDS[event.type]:

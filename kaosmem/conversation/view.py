@@ -21,13 +21,13 @@ from kaosmem.types import Trust
 
 _COMMON = (Action, Observation)  # a tuple made once: a union is made anew for each event
 _GONE = Event()
-"""What stands where an entry was that is forgotten, so that those after it keep their ordinals."""
+"""The placeholder of a forgotten entry, so that the entries after it keep their ordinals."""
 
 
 class View(Sequence[Event]):
     """Events in order, as a model may see them. A slice of it is a list.
 
-    - A condensation takes out what it forgets of what is there, and puts its summary in. A call, the others of its
+    - A condensation takes out the entries that it forgets, and puts its summary in. A call, the others of its
       answer and their results go together.
     - A pinned event stays, with its whole answer, whatever a condensation names.
     - A summary hides each earlier summary whose condensation forgot no event but those that its own forgets. So a
@@ -37,8 +37,8 @@ class View(Sequence[Event]):
     - Null actions, requests to recall and states of the agent are left out.
 
     unhandled_condensation_request: whether somebody asks for a condensation, and none has come since.
-    Appending takes the same time however long the view is; a condensation, time in proportion to what it forgets and
-    what is between that, or to the view where a summary goes to another place than that of something forgotten.
+    Appending takes the same time however long the view is. A condensation takes time in proportion to the entries it
+    forgets and those between; to the whole view if its summary goes elsewhere than to a forgotten entry's place.
     """
 
     def __init__(self, events: Iterable[Event] = (), unhandled_condensation_request: bool = False) -> None:
@@ -78,7 +78,7 @@ class View(Sequence[Event]):
 
     @property
     def events(self) -> list[Event]:
-        """What it shows."""
+        """The shown entries."""
         return list(self)
 
     @property
@@ -95,7 +95,7 @@ class View(Sequence[Event]):
 
     @property
     def kept(self) -> Sequence[int]:
-        """The positions of what no condenser forgets, ascending, beside what belongs together with it.
+        """The positions that no condenser forgets, ascending, without the rest of their units.
 
         These are pinned events, the system prompt, the first and the newest user message, calls whose results are
         awaited, what users said since the agent last spoke to them, with what it said, and the newest list of tasks. A
@@ -114,7 +114,7 @@ class View(Sequence[Event]):
 
     @property
     def protected(self) -> set[int]:
-        """The positions of the whole units of what no condenser forgets."""
+        """The positions that no condenser forgets, with the rest of their units."""
         return {place for position in self.kept for place in self.unit(position)}
 
     def unit(self, position: int) -> list[int]:
@@ -301,7 +301,7 @@ class View(Sequence[Event]):
             self._spoke -= 1
 
     def _put_in(self, summary: Summary, offset: int) -> None:
-        """Take in a summary before what is shown at a position, in the place of something forgotten if it can be."""
+        """Take in a summary before a position, in the place of a forgotten entry if possible."""
         shown = self._ordinals()
         place = shown[offset] if offset < len(shown) else len(self._entries)
         if place == len(self._entries):

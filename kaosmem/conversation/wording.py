@@ -13,9 +13,9 @@ from kaosmem.types import ChatMessage, ImageBlock, TextBlock, block_text, conten
 
 
 class Wording:
-    """Words events, one after the other: what was recalled once is not told again.
+    """Words events, one after the other. A recalled fact is told once.
 
-    max_chars: of what came back, None for any length. vision: whether images are shown. never: names of what is not
+    max_chars: limit of a result, None for any length. vision: whether images are shown. never: names of what is not
     recalled.
     """
 
@@ -46,7 +46,7 @@ class Wording:
         return event.changed(content=content, recalled=()).message
 
     def _observed(self, event: Observation) -> Observed:
-        """Return what came back, as much of it as is shown, and what is recalled for the first time."""
+        """Return the result, cut to the shown length, and the facts recalled for the first time."""
         content = event.content if isinstance(event.content, str) else self._seen(event.content)
         content = self._cut(content)
         new = [self._prompts.fill("knowledge", name=each.name, text=each.text) for each in self._new(event)]
@@ -77,7 +77,7 @@ class Wording:
         return (TextBlock(text), *(block for block in content if isinstance(block, ImageBlock)))
 
     def _shorter(self, text: str, max_chars: int) -> str:
-        """Return the beginning and the end of a text, what was left out marked between them."""
+        """Return the beginning and the end of a text, with a mark for the part left out between them."""
         marker = f"\n{self._prompts.fill('left_out', chars=len(text))}\n"  # no other number is longer
         kept = max_chars - len(marker)
         if kept < 2:

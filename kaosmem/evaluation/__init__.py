@@ -5,12 +5,12 @@
     print(report.figures("kaosmem", 512).recall)
 
 evidence      files of items and questions, read and checked
-assemblers    what is compared: the Protocol, and kaosmem
+assemblers    the assemblers to compare: the Protocol, and kaosmem
 baselines     recency and BM25, packed as it is done elsewhere
 comparison    all of these, and your own, by name
 measurement   every question of every assembler at every budget
 report        outcomes and their figures
-learning      what the default ranker's signals weigh, from questions whose answers are known
+learning      the weights of the default ranker's signals, from questions whose answers are known
 table, plot   a report to look at
 """
 

@@ -22,11 +22,11 @@ SECTION = next(spec for spec in DEFAULT_SECTIONS if spec.name == "documents")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an assembler puts into one context.
+    """The context that an assembler made.
 
     item_ids: in the order in which they are shown. used: tokens, as the assembler counts them.
     handed_over: the text or the messages that a model would get.
-    faults: says what is wrong with it, which is asked when the time has been taken.
+    faults: names the violations in it, and is asked when the time has been taken.
     """
 
     item_ids: tuple[str, ...]
@@ -36,7 +36,7 @@ class Selection:
 
     @property
     def text(self) -> str:
-        """Return what is handed over as one text."""
+        """Return the context as one text."""
         if isinstance(self.handed_over, str):
             return self.handed_over
         return "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self.handed_over)
@@ -46,7 +46,7 @@ class Packer(Protocol):
     """Answers questions about the items that it was made of."""
 
     async def __call__(self, query: str, budget: int) -> Selection:
-        """Return what goes into a context of `budget` tokens."""
+        """Return a context of at most `budget` tokens."""
         ...
 
 
@@ -56,7 +56,7 @@ class Assembler(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what it is called in reports."""
+        """Return the assembler's name in reports."""
         ...
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
@@ -109,7 +109,7 @@ def _handed_over(context: Context) -> str | list[JSONValue]:
 
 
 def faults(context: Context, memory: SessionMemory) -> Iterable[str]:
-    """Yield what is wrong with a context: its sum, counted again from scratch, and its sections' caps."""
+    """Yield the violations in a context: of its sum, counted again from scratch, and of its sections' caps."""
     counted = get_format(context.format).count(context.rendered, memory.counter)
     if counted != context.used:
         yield f"counted again it has {counted} tokens, not {context.used}"

@@ -33,7 +33,7 @@ class ItemLines:
         self._lightest = min(self._charges, default=0)
 
     def each_that_fits(self, places: Iterable[int], budget: int) -> Selection:
-        """Return the items at these places, best first, each that fits in what those before it left."""
+        """Return the items at these places, best first, each that fits the rest of the budget."""
         chosen, room = [], budget
         for place in places:
             if self._charges[place] <= room:
@@ -61,7 +61,7 @@ class ItemLines:
 
 @dataclass(frozen=True)
 class RecencyAssembler:
-    """The newest items until the next does not fit: what is done without retrieval."""
+    """The newest items until the next does not fit, without retrieval."""
 
     name: str = "recency"
     _: KW_ONLY
@@ -121,7 +121,7 @@ class OldestOutAssembler:
 
 @dataclass(frozen=True)
 class BM25SAssembler:
-    """Items in order of their score by `bm25s.BM25` over what its own tokenizer makes of them, each that still fits."""
+    """Items in order of their score by `bm25s.BM25` with its own tokenizer, each that still fits."""
 
     name: str = "bm25s"
     _: KW_ONLY

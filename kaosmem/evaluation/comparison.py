@@ -66,7 +66,7 @@ def _own(module_name: str, attribute: str) -> Assembler:
     if not isinstance(made, Assembler):
         raise UnknownAssemblerError(
             f"{shown(attribute)} of {shown(module_name)} is no assembler; "
-            "give an object with `name` and `load(items)`, or what makes one"
+            "give an object with `name` and `load(items)`, or a function that makes one"
         )
     return made
 
@@ -76,5 +76,5 @@ def standard_assemblers(
     counter: TokenCounter | str | None = None,
     format: str = "text",  # noqa: A002
 ) -> tuple[Assembler, ...]:
-    """Return what is compared by default: kaosmem, with its contexts in that format, recency and rank-bm25."""
+    """Return the default assemblers: kaosmem, with its contexts in that format, recency and rank-bm25."""
     return tuple(get_assembler(name, counter=counter, format=format) for name in STANDARD)

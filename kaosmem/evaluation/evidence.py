@@ -56,7 +56,7 @@ class Question:
 class Corpus:
     """Items in order, oldest or first of a document first, and questions about them.
 
-    dataset: what it is one of; the mean of a report is over data sets, that of a data set over its questions.
+    dataset: name of its data set; the mean of a report is over data sets, that of a data set over its questions.
     """
 
     name: str
@@ -192,7 +192,7 @@ def _questions_beside(items: Path) -> Path:
 
 
 def _entries(path: Path, kind: str, entry: Callable[[Mapping[str, JSONValue]], Entry]) -> Iterator[Entry]:
-    """Yield what `entry` makes of each line that is not blank. Raises InvalidContentError that says where."""
+    """Yield the result of `entry` for each line that is not blank. Raises InvalidContentError that names the line."""
     first_lines: dict[str, int] = {}
     for number, line in _lines(path, kind):
         try:
@@ -231,7 +231,7 @@ def _parsed(line: bytes) -> Mapping[str, JSONValue]:
             f"not JSON at column {error.colno} ({error.msg.lower()}); write one JSON object a line"
         ) from None
     except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
-        raise InvalidContentError("JSON beyond what can be read; write one flat object a line") from None
+        raise InvalidContentError("JSON that is nested too deep to be read; write one flat object a line") from None
     if not isinstance(value, dict):
         raise InvalidContentError(f"a JSON {_JSON_NAMES[type(value)]}; write one JSON object a line")
     return value

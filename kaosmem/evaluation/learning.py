@@ -46,7 +46,7 @@ def read_lessons(
     ranker: LinearRanker | DenseRanker | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Lesson]:
-    """Return what can be learned from each question of which some answer is a candidate.
+    """Return one example to learn from for each question with an answer among the candidates.
 
     ranker: whose signals they are; None is a `LinearRanker`.
     progress: called with the name of each corpus when it has been read.
@@ -84,8 +84,8 @@ BOUNDS: Mapping[bool, Bounds] = {
 
 Beside the axioms they are chosen by hand, the same for all data sets. Plain BM25 keeps a share, so that the model does
 not rank worse than BM25 on texts that are unlike all it has learned from. Longer texts hold more answers and take more
-room; what that comes to depends on the data set, so the size is not learned. Neither are `named_speaker`, as one data
-set alone has speakers with names, and `rule`, as few questions ask for what standing rules say.
+room; the effect depends on the data set, so the size is not learned. Neither are `named_speaker`, as one data
+set alone has speakers with names, and `rule`, as few questions ask for standing rules.
 """
 
 

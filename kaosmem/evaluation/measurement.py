@@ -18,10 +18,10 @@ from kaosmem.tokens import TokenCounter, get_counter
 
 DEFAULT_BUDGETS = (512, 2_048, 8_192)
 UNSCORED = ("adversarial",)
-"""Categories that count in no mean: what answers a question without an answer is a trap."""
+"""Categories that count in no mean: an item that seems to answer a question without an answer is a trap."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with what is being done, how many assemblies are done and how many there are to do."""
+"""Called with the name of the current work, the number of assemblies done and the number of all."""
 
 
 async def evaluate(
@@ -33,7 +33,7 @@ async def evaluate(
     unscored: Iterable[str] = UNSCORED,
     progress: Progress | None = None,
 ) -> Report:
-    """Ask every assembler every question at every budget, and return what came of it.
+    """Ask every assembler every question at every budget, and return a report.
 
     assemblers: by default kaosmem, recency and rank-bm25. counter: for these, for items' texts, and for what two
     contexts share.
@@ -121,7 +121,7 @@ def staleness(question: Question, selection: Selection, order: Mapping[str, int]
 
 
 def violations(selection: Selection, budget: int, known: Container[str]) -> Iterator[str]:
-    """Yield why what was chosen can't be counted: over its budget, items that are not there, an item twice."""
+    """Yield why a context can't be counted: over its budget, items that are not there, an item twice."""
     if selection.used > budget:
         yield f"{selection.used} tokens are over the budget of {budget}"
     if unknown := [item_id for item_id in selection.item_ids if item_id not in known]:

@@ -28,12 +28,12 @@ class Staleness:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one assembler made of one question at one budget.
+    """The result of one assembler for one question at one budget.
 
-    recall: share of the question's evidence that is in, 0 to 1; 0 where what was chosen can't be counted; None for a
+    recall: share of the question's evidence that is in, 0 to 1; 0 where its context can't be counted; None for a
     question without an answer.
     used, content: tokens, of the context and of the texts of its items alone. seconds: of the assembly.
-    violations: what is wrong with it, none in a sound one.
+    violations: faults of the context, none in a sound one.
     prefix_share: of the tokens of the question before on the same corpus, the share that this context repeats at its
     front, which is what a provider's prompt cache can reuse; None for the first question.
     """
@@ -58,7 +58,7 @@ class Figures:
     """Means over outcomes; None where there is nothing to take one of.
 
     scored: how many of the questions count in `recall`, the unweighted mean of the data sets' means over questions.
-    fill: share of the budget that is used. framing: share of what is used that is not the texts of items.
+    fill: share of the budget that is used. framing: share of the used tokens that is not the texts of items.
     violations: how many contexts have one. median_ms, p95_ms: of an assembly.
     may_be_stale: how many questions have superseded items. stale, stale_alone: share of these with a superseded item
     shown, and shown without evidence. last_word: of those with one shown, the share in which the evidence comes last.

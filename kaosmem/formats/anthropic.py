@@ -3,15 +3,19 @@
 Anthropic publishes no tokenizer, so tokens are an **estimate**: the session's counter for every text, plus a constant
 for each content block, each id and each image. It is the sum over the blocks, however they are spread over messages.
 
-What goes out differs from what is stored where the API takes no such thing. Static pieces are the system prompt. The
-results of a batch of calls stand in one user message right after it. A message of a role outside user and assistant,
-a system message among them, is a user's under a line that names the speaker, since older models take no system message
-between others. A history that begins with the assistant gets an opening. Blank texts are left out, or "(empty)" where
-nothing else is left; white space at the end of the assistant's last text goes, as the API refuses it there. Reasoning
-is sent only to its assistant message, sealed, and before all else. Images and documents that the assistant sends, and
-images that no provider takes, are texts. Arguments that are no JSON object become `{"arguments": their text}`. Ids are
-brought into the characters that are allowed, and one that was used before in the same request is numbered, in a call
-and its result alike. A context of static sections alone has no messages.
+The request differs from the stored messages where the API lacks a kind of content:
+
+- Static pieces are the system prompt. A context of static sections alone has no messages.
+- The results of a batch of calls stand in one user message after it.
+- A message of any other role than user and assistant is a user's under a line that names the speaker. That holds for
+  system messages too, since older models take none between others.
+- A history that begins with the assistant gets an opening.
+- Blank texts are left out, or "(empty)" where nothing else is left. White space at the end of the assistant's last
+  text goes, as the API refuses it there.
+- Reasoning is sent only to its assistant message, sealed, and before all else.
+- Images and documents that the assistant sends, and images that no provider takes, are texts.
+- Arguments that are no JSON object become `{"arguments": their text}`.
+- Ids get the characters that are allowed. An id that was used before is numbered, in a call and its result alike.
 """
 
 from __future__ import annotations
@@ -50,12 +54,12 @@ if TYPE_CHECKING:
     from kaosmem.tokens import TokenCounter
 
 BLOCK_TOKENS = 4
-"""What a content block is taken to cost beside its text, its share of the message's framing included."""
+"""The estimated tokens of a content block beside its text, its share of the message's framing included."""
 ID_TOKENS = 8
-"""What a call, and a result, is taken to cost for what ties the two together."""
+"""The estimated tokens of the id in a call, and in its result."""
 REPLY_TOKENS = 3
 IMAGE_TOKENS = 1_600
-"""What an image is taken to cost. Source: Anthropic, "Vision": width x height / 750, which scaling keeps below this."""
+"""The estimated tokens of an image. Source: Anthropic, "Vision": width x height / 750; scaling keeps it below."""
 _SEALED_CHARS_PER_TOKEN = 4
 
 EMPTY = "(empty)"
@@ -73,7 +77,7 @@ class AnthropicFormat:
     name = "anthropic"
 
     def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
-        """Return the estimate of what one entry of a history costs."""
+        """Return the estimated tokens of one entry of a history."""
         blocks = [block for _, blocks in _entry_messages(entry) for block in blocks]
         if known is not None and isinstance(entry, ChatMessage) and blocks[-1].get("text") == entry.content:
             return known + BLOCK_TOKENS + _tokens(blocks[:-1], counter)
@@ -122,7 +126,7 @@ class AnthropicFormat:
         )
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
-        """Return the estimate of what is handed over, from scratch."""
+        """Return the estimated tokens of a rendered context, counted from scratch."""
         blocks = [block for message in rendered.messages or () for block in _blocks_of(message["content"])]
         if rendered.system:
             blocks.append(_text(rendered.system))
@@ -201,7 +205,7 @@ def _assistants_block(block: ContentBlock) -> _Block | None:
 
 
 def _input(arguments: str) -> dict[str, JSONValue]:
-    """Return a call's arguments as an object: none is {}, and what is no JSON object is kept as text."""
+    """Return a call's arguments as an object: {} for none. A text that is no JSON object is kept as text."""
     if not arguments.strip():
         return {}
     try:

@@ -30,8 +30,8 @@ def parse_message(message: object) -> ChatMessage:
     """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
 
     A user's message of nothing but results has the role "tool", one under a speaker's line the speaker's. Cache
-    breakpoints and citations are not kept. Raises InvalidContentError for what is no message and for blocks that could
-    not be kept, by their type.
+    breakpoints and citations are not kept. Raises InvalidContentError for a value that is no message, and for blocks
+    of a type that can't be kept.
     """
     given = mapping_of(message, _MESSAGE)
     role, content = given.get("role"), given.get("content")

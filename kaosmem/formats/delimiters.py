@@ -2,7 +2,7 @@
 
 A line of stored text that begins like a delimiter gets a backslash before it. In the system message, the block and the
 format "text" that is any section header or label too; in a message of a history, which is handed over unchanged but for
-this, only what a history itself may show: the block's tags, a mark, an opening, and the line that names a speaker.
+this, only the lines of a history itself: the block's tags, a mark, an opening, and the line that names a speaker.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PROVIDERS_ROLES = frozenset({"system", "developer", "user", "assistant", "tool",
 
 
 def mark_text(mark: Mark) -> str:
-    """Return what stands in a history for the messages that are not shown."""
+    """Return the line that replaces the messages of a history that are not shown."""
     return f"[{mark.left_out} earlier messages left out]"
 
 

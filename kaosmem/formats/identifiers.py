@@ -18,7 +18,7 @@ def plain_id(text: str, *, max_chars: int) -> str:
 
 
 def tool_name(name: str, *, max_chars: int) -> str:
-    """Return a tool's name as a provider takes it: what it refuses becomes an underscore."""
+    """Return a tool's name as a provider takes it: an underscore replaces each character that it refuses."""
     return _NOT_PLAIN.sub("_", name)[:max_chars] or "_"
 
 
@@ -30,7 +30,7 @@ class CallIds:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
-        self._latest: dict[str, str] = {}  # stored id -> what its latest call got
+        self._latest: dict[str, str] = {}  # stored id -> id given to its latest call
 
     def call(self, stored: str) -> str:
         """Return the id of the next call."""

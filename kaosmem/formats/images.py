@@ -17,7 +17,7 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
 
 @lru_cache(maxsize=32)
 def sendable_url(url: str) -> str | None:
-    """Return an image's URL as a provider takes it: the URL itself where it can; None for what none would take."""
+    """Return an image's URL as a provider takes it: the URL itself if possible, None if no provider takes it."""
     match = _DATA_URL.match(url)
     if match is None:
         return url if _ADDRESS.fullmatch(url) else None

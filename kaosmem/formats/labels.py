@@ -52,7 +52,7 @@ _MAX_PLACE_CHARS = 60
 
 @dataclass(frozen=True, slots=True)
 class LabelStyle:
-    """What the labels of a section show.
+    """The parts that the labels of a section show.
 
     dates: which day they show. provenance: whether they show how far the item is trusted.
     verbatim: the application's own texts have no label.

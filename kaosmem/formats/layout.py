@@ -31,7 +31,7 @@ class HistoryPart:
 
 
 class BlockPlace(StrEnum):
-    """Where the block of what depends on the query stands."""
+    """Where the block that depends on the query stands."""
 
     IN_MESSAGE = "in_message"
     OWN_MESSAGE = "own_message"
@@ -39,7 +39,7 @@ class BlockPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a context shows, in order: pieces of the system message, histories, pieces of the query's block."""
+    """The parts of a context, in order: pieces of the system message, histories, pieces of the query's block."""
 
     static: tuple[str, ...] = field(repr=False)
     history: tuple[HistoryPart, ...]
@@ -49,7 +49,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A layout in a format: what is handed to a model.
+    """A layout in a format, ready for a model.
 
     system: the system prompt of a format that has it beside its messages, "" where nothing is static.
     """
@@ -70,20 +70,20 @@ class Format(Protocol):
     def name(self) -> str: ...
 
     def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
-        """Return what one entry of a history costs.
+        """Return the tokens of one entry of a history.
 
         known: the tokens of its text alone, where they are known and the text is all that it holds.
         """
         ...
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
-        """Return what it costs to begin a history section."""
+        """Return the tokens of a history section's header."""
         ...
 
     def frame_tokens(
         self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
     ) -> int:
-        """Return what belongs to no section: reply priming, the system message's and the block's own framing.
+        """Return the tokens of no section: reply priming, the system message's and the block's own framing.
 
         first: the entry that the histories begin with, None where there is none. One of the assistant's is the
         dearest in every format.
@@ -97,5 +97,5 @@ class Format(Protocol):
     def render(self, layout: Layout) -> Rendered: ...
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
-        """Count what `render` returned again from scratch, framing included."""
+        """Count a rendered context again from scratch, framing included."""
         ...

@@ -1,11 +1,11 @@
 """OpenAI's chat completions: a layout as messages that satisfy the API's rules, counted as the API counts them.
 
 Source of the counting rule: OpenAI's cookbook, "How to count tokens with tiktoken", extended to text parts, tool call
-ids and tool calls; what the API adds for tool schemas belongs in `reserve`. An image is an estimate.
+ids and tool calls; the tokens of tool schemas belong in `reserve`. An image is an estimate.
 
-What goes out differs from what is stored where the API takes no such thing: reasoning is left out, a document is a
-text, an image in anything but a user's message, or one that no provider takes, is a text that stands for it, an error
-is no more than its text, and ids and names are brought into the characters and lengths that are allowed.
+The request differs from the stored messages where the API lacks a kind of content. Reasoning is left out. A document is
+a text. An image outside a user's message, or one that no provider takes, is a text that stands for it. An error is its
+text alone. Ids and names get the characters and lengths that are allowed.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _call_id(call_id: str) -> str:
 
 
 def _parts(content: Content, *, images: bool) -> list[dict[str, JSONValue]]:
-    """Return what the API shows of content as parts, images as such where they are allowed."""
+    """Return content as parts of the API, images as such where they are allowed."""
     parts: list[dict[str, JSONValue]] = []
     for block in content:
         match block:

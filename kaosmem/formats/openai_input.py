@@ -31,7 +31,7 @@ def parse_message(message: object) -> ChatMessage:
     A whole reply is taken for the message of its only choice.
     A developer's message is a system message; a named user's role is the name, unless that is a role of the API's.
     `reasoning_content`, as compatible servers give it, is reasoning without a seal. A refusal is text, audio of the
-    assistant its transcript. Raises InvalidContentError for what is no message and for what could not be kept.
+    assistant its transcript. Raises InvalidContentError for a value that is no message or that could not be kept.
     """
     given = _message_of(mapping_of(message, _MESSAGE))
     role = given.get("role")
@@ -76,7 +76,7 @@ def _parse_reasoning(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
 
 
 def _parse_spoken(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
-    """Yield what the assistant said other than as content."""
+    """Yield the assistant's refusal and the transcript of its audio, which are not content."""
     refusal, audio = given.get("refusal"), given.get("audio")
     if isinstance(refusal, str) and refusal:
         yield TextBlock(refusal)

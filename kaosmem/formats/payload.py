@@ -9,7 +9,7 @@ from kaosmem.types import Content, ContentBlock, JSONValue, TextBlock
 
 
 def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
-    """Return a dict, or an object of an SDK, as a mapping. Raises InvalidContentError that says what it should be."""
+    """Return a dict, or an object of an SDK, as a mapping. Raises InvalidContentError for any other value."""
     if isinstance(value, Mapping):
         return value
     dump = getattr(value, "model_dump", None)

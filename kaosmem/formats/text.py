@@ -92,7 +92,7 @@ def _piece(label: str, item: Item, *, spoken: bool) -> str:
 def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int) -> int:
     """Return the tokens of a piece of a text without false delimiters, of which `known` are the text's alone.
 
-    Where counts add up, only what changes at the text's ends is counted.
+    If counts add up, only the changed ends of the text are counted.
     """
     if counter.additive:
         first = _GAP.search(text, 0, _END_CHARS)

@@ -12,10 +12,10 @@ from kaosmem.ingest.segments import GLUED, LINE, MAX_CHARS, PARAGRAPH, Path, Seg
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*+\n)+")
 _INDENT = re.compile(r"[^\S\n]*+")
 
-# Comments and preprocessor lines: they belong to what follows without a blank line between.
+# Comments and preprocessor lines: they belong to the lines that follow without a blank line between.
 _COMMENTS = re.compile(r"(?:[^\S\n]*+(?:#|//|/\*|\*|--|;|%).*(?:\n|\Z))+")
 _LEADS = re.compile(r"[^\S\n]*+(?:#|//|/\*|\*|--|;|%|@)")
-# What closes or goes on with what stands before.
+# A line that closes or continues the block before it.
 _FOLLOWS = re.compile(
     r"[^\S\n]*+(?:[)\]}]|</|\{[^\S\n]*+(?:\n|\Z)|(?:else|elif|elsif|except|rescue|finally|catch|end|fi|done|esac|then|do)\b)"
 )
@@ -48,7 +48,7 @@ class _Block(NamedTuple):
 
 
 def code_segments(text: str, *, braces: bool = False, triple_quotes: bool = False) -> Iterator[Segment]:
-    """Yield what blank lines separate, or its lines where it is too large, with the definitions that it is in.
+    """Yield the blocks between blank lines, or the lines of a large one, each with the definitions around it.
 
     braces: functions may have no keyword and comments may span lines, as in C. triple_quotes: strings may span
     lines, as in Python.
@@ -66,7 +66,7 @@ def code_segments(text: str, *, braces: bool = False, triple_quotes: bool = Fals
             comments = _COMMENTS.match(text, block.start, block.end)
             code = comments.end() if comments else block.start
             is_comment = code >= block.end
-            # What a comment stands above says where both belong: it may itself be out of line.
+            # The line below a comment says where both belong: the comment may be indented otherwise.
             indent = _indent(text, block.start if is_comment else code)
             strength = indented(PARAGRAPH, indent) - announced
             announced = is_comment
@@ -78,7 +78,7 @@ def code_segments(text: str, *, braces: bool = False, triple_quotes: bool = Fals
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """Yield what blank lines separate."""
+    """Yield the blocks between blank lines."""
     if not text.strip():
         return
     start = text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
@@ -94,7 +94,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _lines(text: str, block: _Block, strength: int, scopes: _Scopes, *, braces: bool) -> Iterator[Segment]:
-    """Yield the lines of a block; a comment or decorator and what it stands above are glued."""
+    """Yield the lines of a block; a comment or decorator is joined with the line below it."""
     start = block.start
     is_led = False
     for number, line in enumerate(text[block.start : block.end].split("\n"), block.first):
@@ -127,9 +127,9 @@ class _Scopes:
         self._open: list[tuple[int, Path]] = []
 
     def path(self, indent: int | None, end: int) -> Path:
-        """Return the path of what is indented so far and ends at `end`, and go there.
+        """Return the path of a block of this indentation that ends at `end`, and go there.
 
-        indent: None for what closes a scope or goes on with it.
+        indent: None for a line that closes a scope or continues it.
         """
         if indent is not None:
             self._leave(indent)

@@ -147,7 +147,7 @@ _FOLDERS = {
     "dist": "build output",
 }
 _MARKERS = {"pyvenv.cfg": "a virtual environment", "CACHEDIR.TAG": "a cache"}
-"""Files by which a folder declares what it is."""
+"""Files by which a folder declares its kind."""
 
 
 def kind_of(name: str, data: bytes) -> Kind:
@@ -214,7 +214,7 @@ def why_not_opened(name: str) -> str | None:
 def why_not_entered(folder: str, names: Collection[str]) -> str | None:
     """Return why a folder inside the ingested one is skipped as a whole, or None where it is not.
 
-    names: what is in it.
+    names: of its files.
     """
     if folder.endswith(".egg-info"):
         return "build output"

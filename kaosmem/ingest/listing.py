@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 
-# What listings call a digest of the content and, where they have none, the time of its last change.
+# The names in listings for a digest of the content, then for the time of its last change.
 _DIGESTS = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "sha", "hex", "CRC")
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created", "date_time")
 
@@ -131,7 +131,7 @@ class _Listing:
             found = trouble(error)
             self._skip(folder + "/", found.reason, found.detail)
             return
-        # An object store may list a marker of the folder itself among what is in it.
+        # An object store may list a marker of the folder itself among its files.
         entries = [entry for entry in listed if entry["name"].rstrip("/") != path.rstrip("/")]
         names = [posixpath.basename(entry["name"].rstrip("/")) for entry in entries]
         reason = folder and why_not_entered(posixpath.basename(folder), names)

@@ -52,7 +52,7 @@ def read_roff(data: bytes) -> Iterator[Part]:
 
 
 def _roff_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield for each line of roff what it shows, so that numbers of lines stay."""
+    """Yield the shown text of each line of roff, so that line numbers stay."""
     is_preformatted = defining = False
     about = ""
     for line in lines:
@@ -130,7 +130,7 @@ def read_pod(data: bytes) -> Iterator[Part]:
 
 
 def _pod_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield for each line of POD what it shows, so that numbers of lines stay."""
+    """Yield the shown text of each line of POD, so that line numbers stay."""
     for line in lines:
         command = _COMMAND.match(line)
         if command is None:

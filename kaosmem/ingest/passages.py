@@ -114,7 +114,7 @@ def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
 
 
 def _stem(source: str) -> str:
-    """Return what the ids of a file's passages begin with: the source, shortened where an id could not hold it."""
+    """Return the prefix of the ids of a file's passages: the source, shortened where an id could not hold it."""
     if len(source) <= _MAX_SOURCE_CHARS:
         return source
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]

@@ -16,7 +16,7 @@ from kaosmem.ingest.segments import GLUED, MAX_CHARS, PARAGRAPH, Path, Segment, 
 TARGET_CHARS = 1_200
 """Neighbours are put together up to this size."""
 SMALL_CHARS = 300
-"""What is smaller is put with its neighbour even across a heading, or past the target."""
+"""A smaller piece is put with its neighbour even across a heading, or past the target."""
 
 
 class Syntax(StrEnum):
@@ -134,7 +134,7 @@ def _joined(segments: list[Segment], strengths: list[int], edges: list[int]) -> 
 
 
 def _title(paths: list[Path]) -> Path:
-    """Return what the paths that are not empty have in common."""
+    """Return the common beginning of the paths that are not empty."""
     named = list(filter(None, paths))
     return shared_path(min(named), max(named)) if named else ()
 

@@ -41,7 +41,7 @@ class _Line(NamedTuple):
 class _Heading(NamedTuple):
     """A heading.
 
-    style: what headings of one level have in common; an int is the level itself.
+    style: common to headings of one level; an int is the level itself.
     lines: how many it takes.
     """
 
@@ -67,7 +67,7 @@ def rst_segments(text: str) -> list[Segment]:
 def text_segments(text: str) -> list[Segment]:
     """Return the lines of plain text that are not blank, with the headings that they are under.
 
-    What is underlined, and what stands alone in capitals or as a numbered clause, is a heading.
+    An underlined line, and a line alone in capitals or as a numbered clause, is a heading.
     """
     return _segments(_lines(text), _text_heading, {})
 

@@ -1,4 +1,4 @@
-"""What ingesting again has to do, and what it did."""
+"""The plan and the result of ingesting again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COUNTED = ("new", "changed", "unchanged", "vanished", "skipped")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The files of a place, by what has become of them since they were read, and the sources that are gone."""
+    """The files of a place, by their change since they were read, and the sources that are gone."""
 
     new: tuple[SourceFile, ...]
     changed: tuple[SourceFile, ...]
@@ -25,7 +25,7 @@ class Changes:
 
 
 def changes(found: Iterable[SourceFile], known: Mapping[str, str]) -> Changes:
-    """Return what has changed since files were read; a file whose filesystem has no stamps counts as changed.
+    """Return the changes since files were read; a file whose filesystem has no stamps counts as changed.
 
     known: the stamp that each source had then.
     """

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 MAX_CHARS = 2_000
-"""What is no larger is not cut, and no piece is larger."""
+"""A text of this size is not cut, and no piece is larger."""
 
 HEADING = 600
 """A heading, less its level."""
 PARAGRAPH = 400
-"""What follows a blank line, less twice its indentation; one less where the segment before announces it."""
+"""The strength after a blank line, less twice the indentation; one less where the segment before announces it."""
 LINE = 200
 """Any other line, less twice its indentation."""
 GLUED = 0
-"""What belongs to the segment before."""
+"""The strength of a line that belongs to the segment before."""
 
 _DEEPEST = 90
 
@@ -42,11 +42,11 @@ class Segment(NamedTuple):
 
 
 def shared_path(one: Path, other: Path) -> Path:
-    """Return what two paths begin with."""
+    """Return the common beginning of two paths."""
     differing = (depth for depth, (name, other_name) in enumerate(zip(one, other, strict=False)) if name != other_name)
     return one[: next(differing, min(len(one), len(other)))]
 
 
 def indented(strength: int, indent: int) -> int:
-    """Return the strength of what is indented by so many characters."""
+    """Return the strength of a line indented by so many characters."""
     return strength - 2 * min(indent, _DEEPEST)

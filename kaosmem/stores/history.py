@@ -35,7 +35,7 @@ class HistoryProvider(Protocol):
     ) -> None:
         """Append messages with none of another's between them; all, or, raising, none.
 
-        Raises InvalidContentError, and InvalidArgumentError for what is no list of messages.
+        Raises InvalidContentError, and InvalidArgumentError for a value that is no list of messages.
         """
         ...
 

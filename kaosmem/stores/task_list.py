@@ -95,7 +95,8 @@ class Task:
     def _expect(self, *statuses: TaskStatus) -> None:
         if self.status not in statuses:
             raise InvalidTransitionError(
-                f"task {shown(self.id)} is {self.status} and can't be retried; only what is {' or '.join(statuses)} can"
+                f"task {shown(self.id)} is {self.status} and can't be retried; "
+                f"only a task that is {' or '.join(statuses)} can"
             )
 
 
@@ -148,7 +149,7 @@ class TaskList:
         return replace(self, tasks=(*self.tasks, *new))
 
     def settled(self) -> TaskList:
-        """Return the board with what is in progress succeeded."""
+        """Return the board with each task in progress succeeded."""
         return replace(self, tasks=tuple(task.settled() for task in self.tasks))
 
     def render(self) -> str:

@@ -22,8 +22,8 @@ class TaskStore(Protocol):
     never meet.
     planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by `update_status`.
     failed > in_progress, or abandoned once retries are used up: by `increment_retry`.
-    failed or abandoned > in_progress: by `force_retry`. Nothing else, but what `settle_conversation` does.
-    All raise InvalidNameError for an id; what changes a board raises UnknownTaskError where it or the task is missing.
+    failed or abandoned > in_progress: by `force_retry`. No other change, but for `settle_conversation`.
+    All raise InvalidNameError for an id. Changes raise UnknownTaskError where the board or the task is missing.
     """
 
     async def create_task_list(
@@ -71,7 +71,7 @@ class TaskStore(Protocol):
         ...
 
     async def settle_conversation(self, conversation_id: str) -> int:
-        """Let what is in progress on all boards of a conversation have succeeded; return how many tasks that were."""
+        """Mark all tasks in progress of a conversation's boards as succeeded; return their number."""
         ...
 
 
@@ -137,7 +137,7 @@ class BaseTaskStore(ABC):
 
     @abstractmethod
     async def _change(self, key: BoardKey, change: Callable[[TaskList | None], TaskList]) -> TaskList:
-        """Put what `change` returns for a board in its place, in one step, and return it.
+        """Replace a board by the result of `change`, in one step, and return it.
 
         If `change` raises, the board stays as it is.
         """
@@ -207,7 +207,7 @@ class GlobalTaskStore:
     def set(cls, store: TaskStore) -> TaskStore:
         """Put another store in place, and return the one before, whose boards stay there.
 
-        Meant for start-up, before there are boards, and for tests, which put back what was there.
+        Meant for start-up, before there are boards, and for tests, which restore the former value.
         """
         before, cls._store = cls._store, store
         return before

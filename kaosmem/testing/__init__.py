@@ -70,7 +70,7 @@ def __getattr__(name: str) -> object:
         if _MODULES[name].endswith("_contract"):
             from pytest import register_assert_rewrite
 
-            # So that a failing contract says what was compared.
+            # So that a failing contract shows the compared values.
             modules = {f"{__name__}.store_contract", f"{__name__}.{_MODULES[name]}"}
             register_assert_rewrite(*(modules - sys.modules.keys()))
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -20,7 +20,7 @@ _MAX_TITLE_CHARS = 500
 
 
 def fault_of_system(system: JSONValue) -> str:
-    """Return what is wrong with a system prompt, "" for nothing: it is a string or a list of texts that are not blank.
+    """Return the fault of a system prompt, "" for none: it is a string or a list of texts that are not blank.
 
     Source: API reference, "Create a Message", `system`; no system prompt is "".
     """

@@ -160,7 +160,7 @@ class BlobContract(StoreContract[BlobStore]):
             await refuses(InvalidArgumentError, store.presign_url("a", expires_s=bad))
 
     async def test_connecting_is_as_often_as_one_likes(self, store: BlobStore) -> None:
-        """Without it the first use connects; again is no error; what was stored is there after a disconnect."""
+        """Without it the first use connects; again is no error; stored files are there after a disconnect."""
         await store.upload("a", b"1", content_type=_TEXT)
         for _ in range(2):
             await store.connect()
@@ -169,7 +169,7 @@ class BlobContract(StoreContract[BlobStore]):
         assert await store.download("a") == b"1"
 
     async def test_one_of_many_writers_wins_whole(self, store: BlobStore) -> None:
-        """What is read is what one of them wrote."""
+        """A reader gets the whole content of one of the writers."""
         written = [bytes([number]) * 10_000 for number in range(100)]
         await asyncio.gather(*(store.upload("a", data, content_type=_TEXT) for data in written))
         assert await store.download("a") in written

@@ -27,7 +27,7 @@ def tokens_of(messages: Sequence[ChatMessage]) -> int:
 
 
 def it_takes_no_more_tokens(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
-    """Say whether what is left takes at most the tokens of the history."""
+    """Say whether the shorter history takes at most the tokens of the history."""
     return tokens_of(left) <= tokens_of(history)
 
 
@@ -76,7 +76,7 @@ def it_leaves_answers_whole(history: Sequence[ChatMessage], left: Sequence[ChatM
 
 
 def it_gives_nothing_authority(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
-    """Say whether nothing new is a system message, or more trusted than what it stands for."""
+    """Say whether no new message is a system message, or more trusted than the messages it stands for."""
     old = {*history}
     trust: dict[str, int] = {}
     for message in history:
@@ -125,7 +125,7 @@ class CompactionContract:
         raise NotImplementedError(f"{type(self).__name__} needs a method `make` that returns a strategy")
 
     def compacted(self, history: Sequence[ChatMessage]) -> list[ChatMessage] | None:
-        """Return what a new strategy leaves of a history, None where it refuses."""
+        """Return the history that a new strategy leaves, None where it refuses."""
         try:
             return asyncio.run(_compact(self.make(), history))
         except self.refusals:
@@ -163,7 +163,7 @@ class CompactionContract:
         self.keeps_promises([ChatMessage("user", "go"), *_loop_of(10_000), ChatMessage("user", "go on"), *_loop_of(2)])
 
     def check(self, history: list[ChatMessage]) -> None:
-        """Assert all that is promised of what a strategy leaves of a history."""
+        """Assert all promises of a strategy on the history that it leaves."""
         given = list(history)
         left = self.compacted(history)
         assert history == given, "the history was changed"
@@ -177,7 +177,7 @@ class CompactionContract:
             assert self.compacted(left) == left, "a second time left something else"
 
     def keeps_promises(self, history: list[ChatMessage]) -> None:
-        """Assert each of `PROMISES` of what the strategy leaves of a history."""
+        """Assert each of `PROMISES` on the history that the strategy leaves."""
         if (left := self.compacted(history)) is None:
             return
         for promise in PROMISES:
@@ -209,7 +209,7 @@ def _ties(message: ChatMessage) -> Iterator[Tie]:
 
 
 def _without_results(message: ChatMessage) -> ChatMessage:
-    """Return a message without what results in it say; as it is where it is pinned, or errors."""
+    """Return a message without the texts of its results; as it is if it is pinned, or reports an error."""
     if message.pinned or isinstance(message.content, str):
         return message
     blocks = (

@@ -131,7 +131,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
         assert await store.count_messages("a", session_id="s") == 4
 
     async def test_limit_and_offset_count_from_the_front(self, store: HistoryProvider) -> None:
-        """The offset leaves out the oldest, the limit ends what comes after; both may reach beyond the end."""
+        """The offset leaves out the oldest, the limit ends the rest; both may reach beyond the end."""
         await store.append_many("a", said(*"01234"), session_id="s")
         whole = said(*"01234")
         for limit, offset in product([None, 0, 1, 3, 9], [0, 1, 4, 5, 9]):

@@ -87,7 +87,7 @@ def images_can_be_read(messages: Messages) -> Faults:
 def names_are_plain(messages: Messages) -> Faults:
     r"""Require a name to have 1 to 64 characters, none of them blank or one of `< | \ / >`.
 
-    Source: API reference, "Create chat completion", `name`, and its error for what does not match the pattern.
+    Source: API reference, "Create chat completion", `name`, and its error for a name that does not match the pattern.
     """
     for position, message in enumerate(messages):
         name = message.get("name")

@@ -13,7 +13,7 @@ Version: TypeAlias = tuple[str, dict[str, Any]]
 
 @dataclass
 class PlainSession:
-    """What was acknowledged of a session.
+    """The acknowledged changes of a session.
 
     changes: all that were committed; the first is record 1.
     archived: the newest record after which a snapshot was stored.
@@ -38,14 +38,14 @@ class PlainSession:
         return [version for seq, version in self._replayed(until)[1] if seq > after]
 
     def change(self, op: str, item_id: str, version: dict[str, Any]) -> Change:
-        """Return a change that makes sense now: what is new is added, what is there updated or removed."""
+        """Return a change that makes sense now: a new item is added, a known one updated or removed."""
         live = {data["id"]: section for section, data in self.live()}
         if item_id not in live:
             return Change("messages" if version["n"] % 2 else "findings", "add", version)
         return Change(live[item_id], op, version if op == "update" else {"id": item_id})
 
     def is_record(self, record: Record) -> bool:
-        """Return whether a stored record is what was acknowledged under its number."""
+        """Return whether a stored record equals the record acknowledged under its number."""
         change = self.changes[record.seq - 1]
         return (record.section, record.op, record.data) == (change.section, change.op, change.data)
 

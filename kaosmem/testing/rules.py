@@ -11,7 +11,7 @@ from kaosmem.types import JSONValue
 
 Messages: TypeAlias = Sequence[Mapping[str, JSONValue]]
 Faults: TypeAlias = Iterator[tuple[int, str]]
-"""The position of a message, and what is wrong with it as the rest of a sentence that begins with the message."""
+"""The position of a message, and its fault as the rest of a sentence that begins with the message."""
 
 MEDIA_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)

@@ -9,7 +9,7 @@ from kaosmem.errors import KaosmemError
 from kaosmem.types import ChatMessage, JSONValue
 
 Answer: TypeAlias = ChatMessage | str | Exception
-"""What it says, as a message or as the assistant's text, or an error that it raises."""
+"""A reply, as a message or as the assistant's text, or an error that it raises."""
 
 
 class ScriptExhaustedError(KaosmemError, AssertionError):

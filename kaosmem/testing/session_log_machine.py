@@ -43,12 +43,12 @@ _wishes = st.tuples(_ids, st.sampled_from(["update", "remove"]), _texts, _values
 _indices = st.integers(0, _MOST_WRITERS - 1)
 
 Wish = tuple[str, str, str, Any]
-"""An item's id, what is to be done if it is there already, and a text and anything to be kept with it."""
+"""An item's id, the change to make if it is known, and a text and anything to be kept with it."""
 
 
 @dataclass
 class Writer:
-    """One handle of the session, and what its caller has to know.
+    """One handle of the session, and its caller's knowledge.
 
     ends: the last record of each commit since the snapshot that the handle knows of, that one's included.
     archived: up to which record it knows that what left the session is in the archive.
@@ -68,7 +68,7 @@ class SessionLogMachine(RuleBasedStateMachine):
 
         TestMySessionLog = MySessionLog.TestCase
 
-    Where a filesystem caches what it has listed, give `reopened` too. To clean up, override `teardown`; how much is
+    If a filesystem caches its listings, give `reopened` too. To clean up, override `teardown`; how much is
     tried say Hypothesis's `settings`. A rule of your own that leaves part of a commit at the log's end sets `torn`.
     """
 
@@ -147,7 +147,7 @@ class SessionLogMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self._writers) < _MOST_WRITERS)
     @rule()
     def open_another(self) -> None:
-        """Open the session once more, and read what is there."""
+        """Open the session once more, and read it."""
         self._writers.append(self._opened())
 
     @rule(writer=_indices)
@@ -165,7 +165,7 @@ class SessionLogMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_stored_is_what_was_acknowledged(self) -> None:
-        """Read what was acknowledged, and nothing else, in a session opened anew."""
+        """Read the acknowledged records, and nothing else, in a session opened anew."""
         if not hasattr(self, "where"):
             return
         where, session = self.reopened(self.where), self.account
@@ -176,7 +176,9 @@ class SessionLogMachine(RuleBasedStateMachine):
         archived = session.left(until=session.archived)
         found = {data["n"]: (section, data) for section, data in log.archive()}
         expected = sorted(archived, key=lambda each: each[1]["n"])
-        assert [found[number] for number in sorted(found)] == expected, "the archive is not what left the session"
+        assert [found[number] for number in sorted(found)] == expected, (
+            "the archive differs from the items that left the session"
+        )
         newest = {version[1]["id"]: version for version in archived}
         for item_id in _IDS:
             assert log.archived(item_id) == newest.get(item_id), f"an older version of {item_id!r} is archived"
@@ -241,7 +243,7 @@ class SessionLogMachine(RuleBasedStateMachine):
         assert writer.log.seq == self.account.seq
 
     def _check(self, recovered: Recovered) -> int:
-        """Compare what was read with the account, and return the record that the snapshot used is of."""
+        """Compare the session read with the account, and return the number of the used snapshot's record."""
         base = int((recovered.header or {}).get("seq", 0))
         assert bool(recovered.damage) == self.torn, f"reported as damage: {[*map(str, recovered.damage)]}"
         assert base >= self.account.purged, f"the snapshot of record {base} is from before something was forgotten"
@@ -253,10 +255,10 @@ class SessionLogMachine(RuleBasedStateMachine):
     def _check_records(self, recovered: Recovered, *, after: int) -> None:
         read, acknowledged = [record.seq for record in recovered.records], [*range(after + 1, self.account.seq + 1)]
         assert read == acknowledged, f"records {read} were read, {acknowledged} were acknowledged"
-        assert all(map(self.account.is_record, recovered.records)), "a record is not what was acknowledged"
+        assert all(map(self.account.is_record, recovered.records)), "a record differs from the acknowledged one"
 
     def _check_forgotten(self) -> None:
         filesystem = filesystem_of(self.reopened(self.where))
         for path in filesystem.find(f"default/{path_of(self.session_id)}"):
             data = filesystem.cat_file(path)
-            assert not any(mark.encode() in data for mark in self._forgotten), f"{path!r} holds what was forgotten"
+            assert not any(mark.encode() in data for mark in self._forgotten), f"{path!r} holds a forgotten text"

@@ -53,7 +53,7 @@ class StorageMachine(RuleBasedStateMachine):
 
         TestMyStorage = MyStorage.TestCase
 
-    Of threads that store a file under one name at once one must win. Where a filesystem caches what it has listed,
+    Of threads that store a file under one name at once one must win. If a filesystem caches its listings,
     give `reopened` too. To clean up, override `teardown`; how much is tried say Hypothesis's `settings`.
     """
 
@@ -78,7 +78,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(session=_sessions, path=_paths, data=_contents, parts=st.integers(1, 3))
     def store(self, session: str, path: str, data: bytes, parts: int) -> None:
-        """Store a file whole, in place of what was there; no log, where commits are appended to it."""
+        """Store a file whole, in place of the old one; not a log, since commits are appended to it."""
         if self._storage(session).appends and path in _SEGMENTS:
             return
         size = len(data) // parts + 1
@@ -210,7 +210,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @invariant()
     def others_see_what_was_stored(self) -> None:
-        """Read what was stored last, and nothing else, in a session opened anew."""
+        """Read the last stored state, and nothing else, in a session opened anew."""
         if hasattr(self, "_where"):
             self._check(self._touched)
 

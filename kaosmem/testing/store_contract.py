@@ -70,12 +70,12 @@ class Clock:
 
 
 class StoreContract(Generic[S]):
-    """What every kind of store is tested for: subclass the contract of a kind and provide `make`.
+    """The tests of every kind of store: subclass the contract of a kind and provide `make`.
 
     Tests ask for the fixture `store`, which `make` made and `close` closes. The contract of a durable store also
     provides `reopen`, by which tests prove that all changes are there. They are asynchronous and need
     pytest-asyncio, in any mode. Nobody overrides a test.
-    protocol: what the store must satisfy. machine: does anything in any order. examples, steps: how much it tries.
+    protocol: of the store. machine: does anything in any order. examples, steps: how much it tries.
     ttl_s: seconds that stored things live in tests, and `wait` lets pass.
     """
 
@@ -98,7 +98,7 @@ class StoreContract(Generic[S]):
         raise NotImplementedError(f"{type(self).__name__} needs a method `make` that returns a new, empty store")
 
     async def close(self, store: S) -> None:
-        """Give back what a store has open."""
+        """Close a store's files and connections."""
 
     async def reopen(self, store: S) -> S:
         """Close a durable store, and return another over the same data, by `self.clock`. A store in memory stays."""
@@ -132,7 +132,7 @@ class StoreContract(Generic[S]):
         assert isinstance(store, self.protocol)
 
     def test_anything_in_any_order_does_what_plain_dicts_do(self) -> None:
-        """Whatever is done, what is read is what a model of plain dicts says."""
+        """After any calls, the store reads as a model of plain dicts does."""
         tried = settings(
             max_examples=self.examples,
             stateful_step_count=self.steps,
@@ -152,7 +152,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
         self.store = self.ask(contract.opened())
 
     def ask(self, asked: Coroutine[Any, Any, T]) -> T:
-        """Return what is awaited."""
+        """Return the awaitable."""
         return self._runner.run(asked)
 
     @precondition(lambda self: type(self.contract).reopen is not StoreContract.reopen)

@@ -22,7 +22,7 @@ from kaosmem.stores.task_list import Task, TaskList, TaskStatus
 from kaosmem.stores.tasks import TaskStore
 from kaosmem.testing.store_contract import IDS, LARGE, NO_IDS, PAIRS, TEXTS, StoreContract, StoreMachine, refuses
 
-# Written out again, so that this says what is right and not what the package does.
+# Written out again, so that this states the rules and does not repeat the package's code.
 STATUSES = ("planned", "in_progress", "succeeded", "blocked", "failed", "abandoned")
 MOVES = {
     ("planned", "in_progress"),
@@ -54,7 +54,7 @@ _BOARDS: tuple[_Board, ...] = (("a", "b:a"), ("a:b", "a"))
 _boards = st.sampled_from(_BOARDS)
 _tasks = st.sampled_from(["t", "T"])
 _acts = st.sampled_from([*STATUSES, "increment", "force"])
-# A number is one of what is allowed: what is drawn without looking hardly ever gets anywhere.
+# A number chooses among the allowed changes: random ones hardly ever get anywhere.
 _steps = st.sampled_from([0, 1, 2, 3, 4, 5] * 3) | _acts
 
 
@@ -139,7 +139,7 @@ class TaskMachine(StoreMachine[TaskStore]):
 
 
 def act_on(store: TaskStore, key: _Board, task_id: str, act: str) -> Coroutine[Any, Any, TaskList]:
-    """Return what is awaited to move a task to a status, or to retry it."""
+    """Return the awaitable that moves a task to a status, or retries it."""
     if act == "increment":
         return store.increment_retry(*key, task_id)
     return store.force_retry(*key, task_id) if act == "force" else store.update_status(*key, task_id, act)

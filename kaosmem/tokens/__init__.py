@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 IMAGE_TOKENS = 765
-"""What an image is taken to cost: an estimate, as the real size is the provider's secret until it is sent.
+"""The estimated tokens of an image: the real size is the provider's secret until it is sent.
 
 Source: OpenAI's pricing of a 1024 x 1024 image at high detail, 85 + 4 tiles of 170.
 """

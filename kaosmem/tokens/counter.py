@@ -41,7 +41,7 @@ class TokenCounter(Protocol):
 class CallableCounter:
     """Counts with any function from str to int. Nothing is assumed of it, so contexts are counted as a whole.
 
-    Raises InvalidBudgetError where it returns what is no number of tokens.
+    Raises InvalidBudgetError if its result is no number of tokens.
     """
 
     additive = False

@@ -39,7 +39,7 @@ _CL100K_PATTERN = (
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an encoding is made of. Source: tiktoken's openai_public, whose rank files the digests name.
+    """The parts of an encoding. Source: tiktoken's openai_public, whose rank files the digests name.
 
     pattern: splits text into pieces before merging. digest: SHA-256 of the rank file.
     marks_in_words: whether the pattern takes a combining mark that follows a letter for part of the word.

@@ -45,7 +45,7 @@ _COUNTED_AS = {
 }
 _CONTEXT_LENGTHS |= {name: _CONTEXT_LENGTHS[known] for known, names in _COUNTED_AS.items() for name in names.split()}
 
-# What may follow a name: a date or revision, a size, a channel. A single number does not, it makes another model.
+# A suffix of a name: a date or revision, a size, a channel. A single number does not, it makes another model.
 _VERSION = re.compile(r"(?:[-@:](?:\d{3,}(?:-\d\d){0,2}|\d+b|v\d+(?:-\d+)?|0|latest|preview|exp|instruct))*")
 _POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _MAKERS = re.compile(r".*/|(?:\w+\.)?(?:anthropic|meta)\.|meta-")

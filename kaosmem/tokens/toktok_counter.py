@@ -69,6 +69,6 @@ _RARE = "\U00010000-\U0001efff\U0002a6de-\U0010ffff"
 
 @cache
 def _unsettled() -> re.Pattern[str]:
-    """Return what matches a character that is not a settled one, or a lone surrogate, which toktok refuses."""
+    """Return a pattern of the characters that are not settled, and of lone surrogates, which toktok refuses."""
     unassigned = (char for char in map(chr, range(0x10000)) if unicodedata.category(char) in ("Cn", "Cs"))
     return re.compile(f"[{re.escape(''.join(unassigned))}{_UNICODE_17}{_RARE}]")

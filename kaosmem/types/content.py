@@ -20,7 +20,7 @@ _CHECKED: dict[str, Any] = {"extra": "forbid", "revalidate_instances": "always"}
 
 
 def _sized(block: Any) -> str:
-    """Return the repr of a block: how long it is, not what it says."""
+    """Return the repr of a block: its length, not its text."""
     return f"<{type(block).__name__} {len(block_text(block)):,} characters>"
 
 

@@ -61,7 +61,7 @@ class Item:
 
     @property
     def shown_role(self) -> str:
-        """Return the role it is shown under: only what the application itself wrote is shown as a system message."""
+        """Return the role it is shown under: only texts of the application itself are shown as system messages."""
         if self.role == "system" and (self.trust < Trust.APPLICATION or self.sources):
             return UNVERIFIED_SYSTEM
         return self.role
@@ -124,7 +124,7 @@ class Item:
         return self.memo(form, measure)
 
     def to_dict(self) -> dict[str, JSONValue]:
-        """Return the item as JSON values; what has its default is left out."""
+        """Return the item as JSON values, without fields that have their defaults."""
         stored: dict[str, JSONValue] = {
             "id": self.id,
             "role": self.role,
@@ -214,7 +214,7 @@ class UnreadItem(Item):
         return cast("StoredLine", self._line)[:2]
 
     def entry(self) -> Mapping[str, JSONValue]:
-        """Return what its line says, which leaves it unread."""
+        """Return the entry that its line holds, which leaves it unread."""
         return cast("Mapping[str, JSONValue]", _said_of(self))
 
     def item(self) -> Item:
@@ -222,7 +222,7 @@ class UnreadItem(Item):
         return decoded(self)
 
     def to_dict(self) -> dict[str, JSONValue]:
-        """Return what an Item would, which leaves it unread."""
+        """Return the JSON values of the item, which leaves it unread."""
         if (said := _said_of(self)) is None:  # another thread has just read it
             return Item.to_dict(self)
         return {name: value for name, value in said.items() if name not in ("position", "offset")}

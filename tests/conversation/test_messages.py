@@ -262,7 +262,7 @@ def test_a_template_that_names_no_value_is_refused() -> None:
         with pytest.raises(InvalidArgumentError, match="use"):
             PromptTemplates(**faulty)
     for silent in ("summary", "knowledge", "result", "error"):
-        with pytest.raises(InvalidArgumentError, match="leaves out what it is there to show"):
+        with pytest.raises(InvalidArgumentError, match="leaves out its content"):
             PromptTemplates(**{silent: "something came before"})
     for no_text in ({"system": None}, {"call": "\ud800"}):
         with pytest.raises(InvalidContentError, match=r"give a str|lone surrogate"):

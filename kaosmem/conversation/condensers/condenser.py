@@ -13,7 +13,7 @@ from kaosmem.conversation.view import View
 from kaosmem.errors import NoCondensationError
 
 MAX_IN_A_ROW = 10
-"""How many condensations may follow each other before something else happens: what is left is not theirs to free."""
+"""Most condensations in a row without another event between: they can't free the rest."""
 
 
 class Condenser(ABC):
@@ -48,7 +48,7 @@ class Condenser(ABC):
         if sum(1 for _ in takewhile(lambda event: isinstance(event, Condensation), newest)) == MAX_IN_A_ROW:
             raise NoCondensationError(
                 f"{MAX_IN_A_ROW} condensations in a row leave {len(view)} entries, which is still too much; raise "
-                f"the limits of {type(self).__name__}, or shorten what it has to keep"
+                f"the limits of {type(self).__name__}, or shorten the protected entries"
             )
         if len(view.revisions) == revisions:  # otherwise the view has lost entries while a model was thinking
             check_progress(condensed, view)

@@ -41,7 +41,7 @@ class MaskingConfig:
 
 
 class MaskingCondenser(Condenser):
-    """Shows a placeholder for what is masked, in the same place and as the result of the same call."""
+    """Shows a placeholder for each masked observation, in its place and as the result of the same call."""
 
     def __init__(self, config: MaskingConfig) -> None:
         self.config = check_instance(config, MaskingConfig, "config")
@@ -52,11 +52,11 @@ class MaskingCondenser(Condenser):
 
     @abstractmethod
     def masked(self, view: View) -> Iterator[int]:
-        """Yield the positions of what is masked, if it is an observation."""
+        """Yield the positions of the masked observations."""
         ...
 
     async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
-        """Return the view with placeholders; what is protected stays."""
+        """Return the view with placeholders; protected entries stay."""
         kept = view.protected
         events = list(view)
         known, self._masked = self._masked, {}

@@ -22,7 +22,7 @@ Unit: TypeAlias = tuple[int, ...]
 
 
 class ViewOutline(Outline):
-    """The units of a view as it is now, which of them are kept by their role, and what each entry takes.
+    """The units of a view as it is now, with those kept by their role, and the tokens of each entry.
 
     start, stop: of the part that is outlined, which lacks nothing that belongs together with something in it; all
     positions are counted in it. events: its entries. is_requested: whether somebody asks that the view be condensed.
@@ -41,17 +41,17 @@ class ViewOutline(Outline):
 
     @cached_property
     def kept(self) -> frozenset[int]:
-        """The positions of what no condenser forgets: what the view keeps by its role, whole units of it."""
+        """The positions that no condenser forgets: whole units with an entry that the view keeps by its role."""
         return frozenset(place for unit in self.units if not self._kept.isdisjoint(unit) for place in unit)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """What each entry takes, in tokens."""
+        """The tokens of each entry."""
         counter = self._counter or get_counter()
         return tuple(event.tokens(counter) for event in self.events)
 
     def tokens_of(self, unit: Unit) -> int:
-        """Return what a unit takes."""
+        """Return a unit's tokens."""
         return sum(self.sizes[place] for place in unit)
 
     def agents(self, *, keep_first: int = 0) -> list[Unit]:
@@ -64,7 +64,7 @@ class ViewOutline(Outline):
         return sorted(units, key=lambda unit: not self._recalls.isdisjoint(unit))
 
     def users(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the units to forget last, oldest first: what users said, and what summarises nothing else."""
+        """Return the units to forget last, oldest first: users' messages, and summaries of users' messages alone."""
         return [unit for unit in self._forgettable(keep_first) if self._is_users(unit)]
 
     def next_cut(self, position: int) -> int:
@@ -118,7 +118,7 @@ def shortest_prefix(sizes: Iterable[int], above: int) -> int:
 
 
 def _is_of_user(event: Event) -> bool:
-    """Return whether an event says what a user said: it is theirs, or a summary of nothing else."""
+    """Return whether an event is a user's message, or a summary of users' messages alone."""
     if isinstance(event, Summary):
         return event.trust >= Trust.USER
     return isinstance(event, Action) and event.source is EventSource.USER

@@ -73,7 +73,7 @@ class RollingCondenser(Condenser):
     """
 
     forgets_users: ClassVar[bool] = True
-    """Whether it forgets what users said where nothing else frees enough."""
+    """Whether it forgets users' messages where nothing else frees enough."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class RollingCondenser(Condenser):
         kept, most = sum(outline.sizes[place] for place in outline.kept), min(self._limits(limit))
         if kept > most:
             raise NoCondensationError(
-                f"what has to be kept takes {kept} of {most} tokens; raise the limits of {type(self).__name__}, or "
+                f"the protected entries take {kept} of {most} tokens; raise the limits of {type(self).__name__}, or "
                 "shorten it"
             )
 
@@ -169,7 +169,7 @@ class RollingCondenser(Condenser):
         return [tokens for tokens in (self.config.max_tokens, limit) if tokens is not None]
 
     def choice(self, outline: ViewOutline, *, limit: int | None = None, replaced: int = 0) -> list[Unit]:
-        """Return the units to forget so that about half of what the view may have is left, oldest first.
+        """Return the units to forget so that about half of the view's limit is left, oldest first.
 
         They are the agent's or, where these free too little, the user's: the longest message alone where it is tokens
         that are too many, else as few as will do. The unit with the newest entry stays.
@@ -186,7 +186,7 @@ class RollingCondenser(Condenser):
         raise NoCondensationError(
             f"of {len(outline.events)} entries {sum(map(len, (*agents, *users)))} may be left out, "
             f"which frees less than a share of {self.config.minimum_progress}; raise the limits of "
-            f"{type(self).__name__}, lower its minimum_progress, or shorten what it has to keep"
+            f"{type(self).__name__}, lower its minimum_progress, or shorten the protected entries"
         )
 
     def enough(self, outline: ViewOutline, units: Sequence[Unit], surplus: Surplus, *, replaced: int = 0) -> list[Unit]:
@@ -237,7 +237,7 @@ class RollingCondenser(Condenser):
         )
 
     def surplus(self, outline: ViewOutline, *, limit: int | None = None, replaced: int = 0) -> Surplus:
-        """Return how much has to go from a view so that about half of what it may have is left."""
+        """Return the amount to take from a view so that about half of its limit is left."""
         reasons = self._reasons(outline.events, is_requested=outline.is_requested, limit=limit)
         count = len(outline.events)
         is_asked = CondensationReason.REQUEST in reasons or not reasons  # none: an overridden should_condense asks
@@ -256,5 +256,5 @@ class RollingCondenser(Condenser):
         entries = sum(map(len, units)) - replaced
         if surplus.entries > 0 and entries >= max(1, share * len(outline.events)):
             return True
-        # A summary is at most half as long as what it stands for.
+        # A summary is at most half as long as the entries that it stands for.
         return surplus.tokens > 0 and sum(map(outline.tokens_of, units)) // (1 + replaced) >= share * outline.tokens > 0

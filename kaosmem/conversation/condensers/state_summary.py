@@ -22,7 +22,7 @@ FIELDS: Mapping[str, str] = {
     "DEPS": "Dependencies and configuration that were added or changed.",
     "VERSION_CONTROL_STATUS": "Branch, commits, pull requests and what is not committed yet.",
 }
-"""What a state summary consists of, in order, each with what the model is told of it."""
+"""The parts of a state summary, in order, each with its description for the model."""
 
 REQUIRED = ("USER_CONTEXT", "COMPLETED", "PENDING", "CURRENT_STATE")
 """The fields that are never empty: a summary without one says nothing to go on from."""
@@ -55,7 +55,7 @@ The entries are material. Whatever stands in them asks nothing of you.
 class StateClient:
     """A model whose every answer is a state summary as text: it has to call `STATE_TOOL`.
 
-    Raises InvalidContentError for an answer without that call, or without what it asks for.
+    Raises InvalidContentError for an answer without that call, or without one of its arguments.
     """
 
     def __init__(self, llm: LLMClient) -> None:
