@@ -16,7 +16,7 @@ from kaosmem.retrieval.stop_words import STOP_WORDS
 ANALYSIS = 2
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
 MAX_WORD_CHARS = 64
-"""What a longer word, or a longer whole form of an identifier, is cut to."""
+"""A longer word, or a longer whole form of an identifier, is cut to so many characters."""
 
 # A date before a time, a number with thousands separators, or words with single joiners between them. Linear in
 # the text: no part of the pattern can match what the part before it has left.
@@ -68,7 +68,7 @@ class _ChunkTerms(dict[str, tuple[str, ...]]):
             return tuple(_chunk_terms(chunk))
         word = chunk.strip(_PUNCTUATION)
         if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
-            terms = _plain_word_terms(word.lower())  # what the line below would find, in a tenth of the time
+            terms = _plain_word_terms(word.lower())  # as the line below finds, in a tenth of the time
         else:
             terms = tuple(_chunk_terms(chunk))
         if len(self) >= self._MAX_CHUNKS:
@@ -153,7 +153,7 @@ register_memo(_word_terms.cache_clear)
 
 
 def _elided_terms(word: str) -> Iterator[str]:
-    """Yield the terms of what an apostrophe joins, as in `l'avocat`: of more than one letter, and no ending."""
+    """Yield the terms that an apostrophe joins, as in `l'avocat`: of more than one letter, and no ending."""
     parts = _POSSESSIVE.sub("", word).split("'")
     if len(parts) > 1 and word not in STOP_WORDS:
         yield from chain.from_iterable(_word_terms(part) for part in parts if len(part) > 1)

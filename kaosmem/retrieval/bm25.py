@@ -51,7 +51,7 @@ class BM25Ranker:
 
     @property
     def name(self) -> str:
-        """Return what ranks and how."""
+        """Return the name of the method and its parameters."""
         return f"bm25-{self.idf}"
 
     def index(self, *, tokens_of: TokensOf | None = None) -> BM25Index:
@@ -87,7 +87,7 @@ class RankBM25Ranker:
 
     @property
     def name(self) -> str:
-        """Return what ranks and how."""
+        """Return the name of the method and its parameters."""
         return "rank-bm25"
 
     def index(self) -> RankBM25Index:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kaosmem.types import Item
 
 # From so many entries on, sorting their terms together costs less than placing each; at most so many at a time, as
-# what the sorting takes stays in the process.
+# the memory of the sorting stays in the process.
 _MIN_BATCH, _MAX_BATCH = 32, 1024
 _MIN_UNSETTLED = 8192
 
@@ -34,8 +34,8 @@ _MIN_UNSETTLED = 8192
 class BM25Index:
     """Entries by ordinal, their texts ranked by BM25 over the exact statistics of the entries that are there.
 
-    No item is kept: what an entry adds to the statistics is found in them when it is removed.
-    tokens_of: asks how many tokens entries have now, where a signal needs it; None is what they had when they came.
+    No item is kept: to remove an entry, its part of the statistics is found in them.
+    tokens_of: returns the present tokens of entries, for signals; None is their tokens when they came.
     """
 
     _kind = "bm25"
@@ -134,7 +134,7 @@ class BM25Index:
         return np.flatnonzero(chosen)
 
     def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
-        """Note what an entry's terms say of it alone, in the next slot."""
+        """Note an entry's ordinal and length in the next slot."""
         self._slots.append(ordinal)
         self._lengths.append(len(terms))
         self._total_length += len(terms)
@@ -197,7 +197,7 @@ class BM25Index:
         return self._weights_of(self._analyze(query))
 
     def _weights_of(self, terms: Iterable[str]) -> dict[str, float]:
-        """Return what each known term of a query weighs: its idf, for each time that it occurs, times k1 + 1."""
+        """Return the weight of each known term of a query: its idf times its count times k1 + 1."""
         counts = {term: n for term, n in Counter(terms).items() if term in self._postings}
         idf = self._lucene_idf if self._idf == "lucene" else self._okapi_idf
         return {term: idf(self._postings.frequency(term)) * n * (self._k1 + 1) for term, n in counts.items()}
@@ -222,7 +222,7 @@ class BM25Index:
         return EntryScores(weights, self._postings, self._norms, len(self._slots))
 
     def _norms(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """Return what the formula adds to an entry's occurrences of a term, which is more for a longer entry."""
+        """Return the formula's addend to an entry's occurrences of a term, which is larger for a longer entry."""
         lengths = np.frombuffer(self._lengths, np.int32)[slots].astype(np.float64)
         average_length = max(self._total_length, 1) / max(len(self), 1)
         if self._b == 1:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 REACH = 6
-"""So many places off, what stands in the same source is of the same passage."""
+"""Entries of one source at most so many places apart are of one passage."""
 _NO_MATCH = 0.02  # the share of the best score at which a text counts as good as without a match
 _PRESSED = 16.0
-_LITTLE = 0.001  # a share of the best candidate's score: what neighbours score less hardly counts
+_LITTLE = 0.001  # a share of the best candidate's score: lower scores of neighbours hardly count
 
 
 def best_of_source(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -73,7 +73,7 @@ def passage_scores(
 
 
 def values_at(values: NDArray[np.float64], slots: NDArray[np.int64], near: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the values of candidates in these slots at other ones, 0 for what is no candidate."""
+    """Return the values of candidates in these slots at other ones, 0 for a slot of no candidate."""
     order = np.argsort(slots)
     places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
     return np.where(slots[places] == near, values[places], 0.0)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 Columns = Mapping[str, "NDArray[Any] | list[str]"]
-"""What an index is made of, by name: numbers, shape (n,), or texts."""
+"""The data of an index, by name: numbers, shape (n,), or texts."""
 
 VERSION = 1
 """Raised when the same columns are written or read in another way."""
@@ -43,7 +43,7 @@ class StoredColumns:
     """The columns of a dump, as views of its bytes where they can be.
 
     Raises UnusableDumpError, here or where a column is taken, for bytes that are no index of this kind, of another
-    version or analysis, or damaged. What is taken has a size in proportion to the bytes.
+    version or analysis, or damaged. Memory is in proportion to the bytes.
     """
 
     def __init__(self, data: bytes | memoryview, kind: str) -> None:
@@ -62,7 +62,7 @@ class StoredColumns:
     ) -> NDArray[Any]:
         """Return a column of numbers.
 
-        among: what none is below, and what all are below. size: how many they are.
+        among: the least number and one above the largest. size: number of them.
         """
         stored, start, stop = self._places.get(name, ("", 0, 0))
         wanted = np.dtype(dtype)

@@ -16,10 +16,10 @@ _ENGLISH = re.compile(
     r"|hood|wise|ward|ics?|ogy|phy|ages?|self|selves)$"
 )
 _LONGEST_ENDING = 7
-# Endings that German links to what follows by an s: no English word has one but those with -ship, and youngsters.
+# Endings that German links to the next part by an s: no English word has one but those with -ship, and youngsters.
 _LINKED = re.compile(r"(?:(?<!o)ung|heit|keit|schaft|tion(?!ship))s[a-z]{4}")
 
-# What a word or a syllable may begin with and, after a vowel, end in.
+# The consonants that begin a word or a syllable and, after a vowel, end it.
 _ONSET = (
     r"(?:b[lr]?|ch[lr]?|c[lr]?|d[r]?|f[lr]?|g[lnr]?|h|j|k[lnr]?|l|m|n|p[lr]?|pf[lr]?|ph|qu|r|sch[lmnrw]?|s[hklmnw]?"
     r"|sp[lr]?|str?|tr?|th|tsch|v|wh?|wr|zw?)"
@@ -36,7 +36,7 @@ _SOUND = re.compile(r".(?:ch|sh|th|ph|ck|gh|ng|sc|tz|qu|nk|nd|mp)|[aeiouy]([lmnr
 
 
 def compound_parts(word: str, *, foreign: bool = False) -> Iterator[str]:
-    """Yield what a word in ASCII letters may be composed of: beginnings and ends of four letters and more.
+    """Yield possible parts of a word in ASCII letters: beginnings and ends of four letters and more.
 
     foreign: whether it was written with letters that English has not. Any other word must be longer, may not end as
     English words do, and gives ends alone: so English is ranked no worse for them. A part is a guess: where it is

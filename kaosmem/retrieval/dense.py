@@ -47,7 +47,7 @@ class DenseRanker:
 
     @property
     def name(self) -> str:
-        """Return what ranks and how."""
+        """Return the name of the method and its parameters."""
         assert self.embedder is not None
         return f"dense-{self.embedder.name}"
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kaosmem.types import Item
 
 _BATCH = 256  # texts embedded at a time
-_LEAST_SPREAD = 0.02  # of cosines: few entries that are all alike are not told apart by what is left
+_LEAST_SPREAD = 0.02  # of cosines: a smaller spread does not tell a few similar entries apart
 
 
 class DenseIndex(LinearIndex):
@@ -51,7 +51,7 @@ class DenseIndex(LinearIndex):
         self._kind = f"dense by {embedder.name}"
         self._embedder = embedder
         self._vectors = Vectors(embedder.dimensions)
-        self._ready: dict[int, NDArray[np.int8]] = {}  # rows of what is being added, by digest
+        self._ready: dict[int, NDArray[np.int8]] = {}  # rows of the entries being added, by digest
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
         """Add entries of (ordinal, item), embedded before anything is changed."""
@@ -114,7 +114,7 @@ class DenseIndex(LinearIndex):
         return _DenseScores(**vars(found), likeness=self._likeness(asked))
 
     def _likeness(self, asked: QueryTerms) -> NDArray[np.float64]:
-        """Return how far above the average each slot is alike what is asked in all and last, in standard deviations."""
+        """Return each slot's likeness to the query and its last clause, in standard deviations above the average."""
         if not asked.text.strip():
             return np.zeros(len(self._slots))
         texts = tuple(dict.fromkeys((asked.text, asked.last)))

@@ -18,7 +18,7 @@ class Embedder(Protocol):
     """
 
     def __hash__(self) -> int:
-        """Return what tells it from another embedder in this process."""
+        """Return a name that no other embedder of this process has."""
         ...
 
     @property

@@ -31,8 +31,8 @@ def by_chunks(scores_of: Callable[[slice], NDArray[np.float64]], size: int) -> N
 class EntryScores:
     """The scores of all slots for some terms: of rare ones found by their postings, of common ones where asked.
 
-    weights: by term. norms: of slots, what the formula adds to an entry's occurrences of a term.
-    It views what it is of: to be let go of before the next change.
+    weights: by term. norms: of slots, the formula's addend to an entry's occurrences of a term.
+    It views the index: let go of it before the next change.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class EntryScores:
 
     @cached_property
     def _rare(self) -> NDArray[np.float64]:
-        """What rare terms give all slots."""
+        """The scores of all slots by rare terms."""
         scores = np.zeros(self._size)
         np.add.at(scores, *self._given)
         return scores
 
     @cached_property
     def _sums(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The slots that have a rare term, in order, and what rare terms give them."""
+        """The slots that have a rare term, in order, and their scores by rare terms."""
         slots, scores = self._given
         order = np.argsort(slots, kind="stable")  # so that a sum is added up as in a column
         slots = slots[order]
@@ -86,7 +86,7 @@ class EntryScores:
         return slots[is_new], np.bincount(np.cumsum(is_new) - 1, scores[order]).astype(np.float64, copy=False)
 
     def _found(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return what rare terms give some slots."""
+        """Return the scores of some slots by rare terms."""
         having, scores = self._sums
         if slots is having:
             return scores

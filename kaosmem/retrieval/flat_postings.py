@@ -17,7 +17,7 @@ OCCURRENCE_BITS = 8
 """A posting is slot << 8 | occurrences."""
 MANY = (1 << OCCURRENCE_BITS) - 1
 """So many occurrences and more are kept in a table beside the postings."""
-_CHUNK = 1 << 17  # what fits into a processor's cache is looked through several times as fast
+_CHUNK = 1 << 17  # a part that fits a processor's cache is looked through several times as fast
 _NARROW_SLOTS = 1 << 32 - OCCURRENCE_BITS
 
 
@@ -131,7 +131,7 @@ class FlatPostings:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _check_order(self) -> None:
-        """Raise UnusableDumpError unless each term has a slot once, in order, and the table what is many."""
+        """Raise UnusableDumpError unless each term has a slot once, in order, and the table all large counts."""
         for start in range(0, len(self.packed), _CHUNK):
             chunk = self.packed[start : start + _CHUNK + 1]
             falls = start + 1 + np.flatnonzero(chunk[1:] <= (chunk[:-1] | MANY))

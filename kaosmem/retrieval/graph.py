@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class GraphRanker:
     """Ranks lines by their words, and those about entities near the ones that the query names above them.
 
-    A line's score is what `words` gives it and, near a named entity, 3 * best / (1 + steps) more: `best` is what
+    A line's score is its score by `words` and, near a named entity, 3 * best / (1 + steps) more: `best` is what
     `words` gives the best line (1 if none), so that a query that names nothing ranks as `words` does. A relationship
     is as many steps away as its two ends are hops from the nearest named entities, an entity 2 * hops + 1/2: first
     come relationships between named entities (0), then these themselves (1/2), their relationships (1), those
@@ -25,9 +25,9 @@ class GraphRanker:
 
     depth: hops within which all relationships are walked, 1 or more. Further hops follow, nearest first, until 512
         lines are near. They fill room that newer lines without any connection would take otherwise.
-    hub: an entity with more neighbours than this is walked through only if it is named: what else a country or a year
-        is related to says little about what was asked.
-    max_relationships: so many at most are walked in all, up to half of what is left in each hop before `depth`; of
+    hub: an entity with more neighbours than this is walked through only if it is named: the other relations of a
+        country or a year say little about the question.
+    max_relationships: so many at most are walked in all, up to half of the rest in each hop before `depth`; of
         more, those between entities already reached, then those that the words rank first, then the newest.
     words: ranks all lines.
     Raises InvalidArgumentError for a parameter out of range.
@@ -47,7 +47,7 @@ class GraphRanker:
 
     @property
     def name(self) -> str:
-        """Return what ranks and how."""
+        """Return the name of the method and its parameters."""
         return f"graph-{self.depth}-{self.words.name}"
 
     def index(self) -> GraphIndex:

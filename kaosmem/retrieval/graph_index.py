@@ -15,8 +15,8 @@ from kaosmem.retrieval.ranker import Index, check_new, unknown
 from kaosmem.retrieval.selection import best
 from kaosmem.types import Item
 
-# What being named is worth against the words of the best line. Above 1, so that the relationships between two named
-# entities come before all else; low enough that a line which says what is asked for outranks a distant neighbour.
+# Weight of being named against the words of the best line. Above 1, so that the relationships between two named
+# entities come before all else; low enough that a line with the asked words outranks a distant neighbour.
 _PULL = 3
 # From so many times more relationships than there is room for, those to walk are chosen.
 _CHOICE = 4
@@ -104,7 +104,7 @@ class GraphIndex:
     def _near(self, query: str, worded: Mapping[int, float]) -> dict[int, float]:
         """Return how many steps the lines connected to the entities that a query names are from these, by ordinal.
 
-        worded: what the words alone give their best lines.
+        worded: scores of their best lines by the words alone.
         """
         named = sorted(self._mentions.entities_in(query), key=self._recency, reverse=True)
         frontier, left = named[: self._max_relationships], self._max_relationships

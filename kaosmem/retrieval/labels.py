@@ -32,7 +32,7 @@ class Labels:
 
     @property
     def size(self) -> int:
-        """Return what is above every number that was ever given."""
+        """Return one above the largest number ever given."""
         return len(self._names)
 
     def name(self, number: int) -> str:
@@ -66,10 +66,10 @@ class Labels:
         return not self._sizes[number]
 
     def frozen(self) -> Callable[[NDArray[np.int64]], tuple[list[str], NDArray[np.int32], NDArray[np.int64]]]:
-        """Return what the labels of some slots come to, whatever changes after this call.
+        """Return a function that gives the labels of some slots as they are now, despite later changes.
 
-        That is the labels in order, the number of each slot's among these, and what became of each number, -1 for
-        one that is gone.
+        It returns the labels in order, the number of each slot's among these, and the new number of each old one, -1
+        for one that is gone.
         """
         return partial(_settled, dict(self.number_of), self.size, np.array(self.numbers, np.int32))
 

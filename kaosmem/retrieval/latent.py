@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BUCKETS = 512
-"""Terms are hashed into so many signed sums: the angles between texts stay what they are within a few per cent."""
+"""Terms are hashed into so many signed sums: the angles between texts change by a few per cent at most."""
 DIMENSIONS = 18  # with the spare ones 24: of more than 25, LAPACK finds eigenvectors on several cores
 ENOUGH_TEXTS = 128
 """Fewer say little of which words go together, and count for less in proportion."""
@@ -50,7 +50,7 @@ class LatentSpace:
     def similarities(self, matches: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how near each text is to the texts that match a query, 0 to 1: shape (size,).
 
-        matches: what the query's words give each text, shape (size,). It weighs the texts.
+        matches: score of each text by the query's words, shape (size,). It weighs the texts.
         Source: Rocchio 1971, "Relevance feedback in information retrieval".
         """
         weights = np.zeros(len(self._texts) * _BLOCK)
@@ -78,13 +78,13 @@ def _main_directions(texts: NDArray[np.floating]) -> tuple[NDArray[np.floating],
 
 
 def _across(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Return the product of what is left, transposed, and right, over all blocks."""
+    """Return the product of the left matrix, transposed, and the right one, over all blocks."""
     product: NDArray[np.floating] = (left.transpose(0, 2, 1) @ right).sum(axis=0)
     return product
 
 
 def _orthonormal(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Return vectors of length 1 at right angles that span what these do; what they lack is left zero."""
+    """Return vectors of length 1 at right angles that span the same space; missing directions are zero."""
     squares, turned = np.linalg.eigh(np.einsum("bij,bik->jk", vectors, vectors))
     lengths = np.sqrt(np.maximum(squares, 0.0))
     scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 1e-7 * max(1.0, lengths[-1]))

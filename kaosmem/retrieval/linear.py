@@ -49,7 +49,7 @@ class LinearRanker:
 
     @property
     def name(self) -> str:
-        """Return what ranks and how."""
+        """Return the name of the method and its parameters."""
         return "linear"
 
     def index(self, *, tokens_of: TokensOf | None = None) -> LinearIndex:

@@ -52,7 +52,7 @@ _RULE_CHARS = 4_096
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
 """The roles that set no rules."""
 BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
-"""Weights of signals that too few questions are about to learn from: what each adds to the logarithm of a score.
+"""Weights of signals with too few questions to learn from: the addend of each to the logarithm of a score.
 
 quoted: share of the query's quoted phrases that the entry has in full.
 definition: defines a name that the query asks for. test_source: from a test, where the query does not ask for tests.
@@ -62,12 +62,12 @@ _DEFINING = analyze("def class function func fn struct interface trait type enum
 _TELLING_PAIRS = 3
 """In a query with so many pairs of neighbouring words, or fewer, a phrase counts in full."""
 _PASSAGE = 0.4
-"""What the scores of its passage weigh for an entry of a document: by hand too, as the model makes these scores."""
+"""Weight of its passage's scores for an entry of a document: by hand too, as the model makes these scores."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The entries that all signals look at, best proposed first, and what the signals say of each.
+    """The entries that all signals look at, best proposed first, with the signals of each.
 
     ordinals: shape (n,). signals: by name, each of shape (n,), most of them from 0 to 1.
     """
@@ -97,8 +97,8 @@ class LinearIndex(BM25Index):
         """Return at most `limit` (ordinal, score) as every index does.
 
         The best entry has 100. An entry with 50 is half as likely to be an answer, by the model's reckoning. Entries
-        are compared with one another, so `among` changes scores. Signals say what each adds to the logarithm of a
-        score beyond what it adds to a candidate on average. If no term of the query is known, the terms that are spelt
+        are compared with one another, so `among` changes scores. A signal is its addend to the logarithm of a
+        score, less its average over the candidates. If no term of the query is known, the terms that are spelt
         almost the same take its place.
         """
         found, rest = self._candidates(query, max(limit, CANDIDATES), among)
@@ -140,7 +140,7 @@ class LinearIndex(BM25Index):
         return len(self._roles) > 1
 
     def candidates(self, query: str) -> Candidates | None:
-        """Return what the model weighs for a query, to learn the weights from; None where nothing matches."""
+        """Return the candidates for a query with their signals, to learn weights from; None if nothing matches."""
         return self._candidates(query, CANDIDATES, None)[0]
 
     def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
@@ -225,7 +225,7 @@ class LinearIndex(BM25Index):
 
     def _scores(self, asked: QueryTerms) -> QueryScores:
         words = clause = self._scores_of(self._weights_of(asked.terms))
-        # A message of a conversation asks in all its clauses; a question on documents begins with what it is about.
+        # A message of a conversation asks in all its clauses; a question on documents begins with its subject.
         if asked.clause != asked.terms and not self.is_conversation:
             clause = self._scores_of(self._weights_of(asked.clause))
         sources = self._sources.matches(asked, self._occurrences(asked.counts)) * self._source_weight
@@ -240,7 +240,7 @@ class LinearIndex(BM25Index):
     def _untied(
         self, score: float, slots: NDArray[np.int64], proposed: NDArray[np.float64], terms: list[str]
     ) -> NDArray[np.float64]:
-        """Return what proposes entries; of those that tie at a score, the ones with the query's phrases a little more.
+        """Return the proposing scores; of entries that tie, those with the query's phrases get a little more.
 
         Short texts of one pattern tie by the thousand, and only some can be candidates.
         """
@@ -277,7 +277,7 @@ class LinearIndex(BM25Index):
     def _phrases(
         terms: list[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
     ) -> NDArray[np.float64]:
-        """Return what entries have of the query's phrases: of a long query, one pair of words says little."""
+        """Return the scores of entries for the query's phrases. In a long query, one pair of words says little."""
         return scaled(phrase_scores(terms, hashes, rows, size)) * min(1.0, _TELLING_PAIRS / max(1, len(terms) - 1))
 
     @staticmethod
@@ -356,9 +356,9 @@ class LinearIndex(BM25Index):
                 yield term, slots, times
 
     def _neighbours_of(self, ordinals: list[int], known: set[int], among: Collection[int] | None) -> list[int]:
-        """Return what is not known beside these entries in the same named source, at most _NEIGHBOURED.
+        """Return the unknown neighbours of these entries in the same named source, at most _NEIGHBOURED.
 
-        Who asks for a word gets what has it, and beside that what belongs to it.
+        A question for a word finds the entries with the word, and their neighbours.
         """
         found: dict[int, None] = {}
         allowed = among if among is None or isinstance(among, Set) else set(among)
@@ -387,9 +387,9 @@ class LinearIndex(BM25Index):
         return np.sort(self._slots.ordinals[np.flatnonzero(np.frombuffer(self._rules, np.uint8))])
 
     def _neighbour_slots(self, ordinals: list[int], numbers: NDArray[np.int32], step: int) -> NDArray[np.int64]:
-        """Return the slots of what stands so many steps from each entry in the same source, -1 where nothing does.
+        """Return the slot so many steps from each entry in the same source, -1 if there is none.
 
-        Where no source is named, only what was said in a conversation has neighbours.
+        Without a named source, only the entries of a conversation have neighbours.
         """
         slots = self._slots.find_all([ordinal + step for ordinal in ordinals])
         belongs = self._sources.numbers[slots] == numbers

@@ -18,7 +18,7 @@ _END_OF_SENTENCE = (".", "!", "?", ":")
 class _Word(NamedTuple):
     """A word of a text.
 
-    term: what it is compared by. written: as it stands there, of a word that is no term (`it`, `&`).
+    term: its form for comparisons. written: as it stands there, of a word that is no term (`it`, `&`).
     opens: whether it begins a sentence.
     """
 
@@ -48,7 +48,7 @@ class Mentions:
         self._lengths: dict[str, Counter[int]] = {}  # first term -> how many names of so many words begin with it
 
     def add(self, name: str, entity: str) -> None:
-        """Add a name of an entity; what is added twice is discarded twice."""
+        """Add a name of an entity; a name added twice is discarded twice."""
         for key, bearer in _keys(name, entity):
             self._bearers.setdefault(key, []).append(bearer)
             self._lengths.setdefault(key[0], Counter())[len(key)] += 1

@@ -73,7 +73,7 @@ def _missing() -> MissingExtraError:
 
 @cache
 def _encoder() -> Callable[[str], NDArray[np.float32]]:
-    """Return what embeds one text."""
+    """Return the function that embeds one text."""
     from onnxruntime import InferenceSession, SessionOptions
     from tokenizers import Tokenizer
 

@@ -110,7 +110,7 @@ HINDI = PastWords(
 
 @dataclass(frozen=True, slots=True)
 class PastQuestion:
-    """What a question asks about the past.
+    """A question's reference to the past.
 
     which: any of "previous", "first" and "ever", as `PastWords` has them.
     periods: the days of each date in the question.
@@ -160,9 +160,9 @@ class PastCues:
         return replace(self, languages=MappingProxyType({**self.languages, **languages}))
 
     def read(self, text: str, periods: Iterable[Period] = ()) -> PastQuestion | None:
-        """Return what a question asks about the past, None for a question about now.
+        """Return a question's reference to the past, None for a question about now.
 
-        periods: what the question means by "last week" and the like.
+        periods: the question's "last week" and the like as days.
         """
         raw = text.casefold()
         folded = fold_script(raw)

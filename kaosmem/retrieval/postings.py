@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 # A term in more than one entry of 8 is scored faster as a column over all of them.
 _COLUMN_SHARE = 8
-# What entries of a flat part have is found for so many slots at once.
+# The terms of entries in a flat part are found for so many slots at once.
 _BLOCK_BITS = 10
 
 
 class Postings:
     """The terms of entries by slot, in 4 bytes for each entry that has a term, and as many to find an entry's terms.
 
-    flat: of the first `size` slots, none of them empty. It is never changed: what is gone of it is passed over, until
+    flat: of the first `size` slots, none of them empty. It is never changed: removed entries are passed over, until
     the postings are made flat again. A term is kept by number, and as text only while an entry has it.
     """
 

@@ -19,7 +19,7 @@ class Query:
     """A question that ranks candidates. Sources and sections get it; a ranker gets its text alone.
 
     periods: the days that the text speaks of, each period once: first "last week" and the like, then dates.
-    past: what the text asks about the past, which brings replaced versions of facts back; None for now.
+    past: the text's reference to the past, which brings replaced versions of facts back; None for now.
     as_of: the time at which an item must have held. known_at: the time at which it must have been known. None is now.
 
     >>> from datetime import UTC, datetime

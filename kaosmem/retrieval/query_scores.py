@@ -100,7 +100,7 @@ def _spelt_alike(term: str, known: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class QueryScores:
-    """What a query's words give all slots, to be let go of before the next change.
+    """The scores of all slots by a query's words, valid until the next change.
 
     sources: by number. numbers: of the source of each slot.
     """
@@ -112,7 +112,7 @@ class QueryScores:
     numbers: NDArray[np.int32]
 
     def proposed(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """Return by what some slots are candidates, and what orders those that are none."""
+        """Return the scores that choose the candidates among some slots, and that order the others."""
         clause, half = self.clause.shares(slots), 0.5 * self.sources[self.numbers[slots]]
         # Shares chosen by hand: who is a candidate depends on them.
         return self.words.shares(slots) + 0.6 * clause + half + clause * half
@@ -124,7 +124,7 @@ class QueryScores:
             return None
         others = [] if in_clause is slots else [in_clause]
         if self.sources.any():
-            # What has no word of the query is proposed for its source alone: few sources are as good as many entries.
+            # Without a word of the query an entry is proposed for its source alone: few sources do as well as many entries.
             least = max(floor(self.proposed(slots), limit) - 1e-9, 1e-10)
             others.append(np.flatnonzero((0.5 * self.sources >= least)[self.numbers]))
         else:

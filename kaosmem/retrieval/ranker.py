@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Ranking(list[tuple[int, float]]):
-    """What an index answers: (ordinal, score), best first.
+    """The answer of an index: (ordinal, score), best first.
 
-    signals: what made up the score of an ordinal, by name; nothing where the index does not say.
+    signals: the parts of an ordinal's score, by name; empty if the index does not tell them.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ TokensOf = Callable[[list[int]], Sequence[int]]
 class StorableIndex(Index, Protocol):
     """An index that can be kept in a file, and read back in a fraction of the time that making it takes.
 
-    It keeps no item. tokens_of: asks how many tokens entries have, when it ranks; None is what they had when they came.
+    It keeps no item. tokens_of: returns the present tokens of entries; None is their tokens when they came.
     """
 
     tokens_of: TokensOf | None
@@ -99,7 +99,7 @@ class Ranker(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what ranks and how, such as `bm25-lucene`."""
+        """Return the name of the method and its parameters, such as `bm25-lucene`."""
         ...
 
     def index(self) -> Index:

@@ -26,7 +26,7 @@ _TAGS = "\U000e0020-\U000e007f"
 # Nobody puts more than 30 marks on a letter (Unicode's Stream-Safe Text Format), and normalising n of them takes n².
 _EXCESS_MARKS = re.compile(r"(?<=[^\w\x00-\x7f]{30})[^\w\x00-\x7f]+")
 _DIGIT = re.compile(r"[^\D0-9]")
-# Between Arabic letters it separates what belongs to one word, elsewhere it only keeps letters from joining.
+# Between Arabic letters it separates the parts of one word, elsewhere it only keeps letters from joining.
 _NON_JOINER = re.compile("(?<![\u0600-\u06ff])\u200c")
 _JOINER = "\u200d"
 
@@ -61,7 +61,7 @@ _FOLDING: dict[int, str | None] = {
 
 
 def fold_script(chunk: str) -> str:
-    """Return a text in NFKC, without what its script leaves optional, its digits as 0 to 9."""
+    """Return a text in NFKC, without its script's optional marks, its digits as 0 to 9."""
     folded = unicodedata.normalize("NFKC", _EXCESS_MARKS.sub("", chunk)).translate(_FOLDING)
     if "\u200c" in folded:
         folded = _NON_JOINER.sub("", folded)
@@ -103,7 +103,7 @@ _SYLLABLE_AND_PARTICLE = re.compile(
     "[가-힣](?:은|는|이|가|을|를|에|의|도|로|와|과|만|에서|에게|에는|에도|으로|까지|부터|보다|처럼|한테|이나)"
 )
 _ENDS_IN_PARTICLE = re.compile("[가-힣]{2,}[은는을를]")
-# Chinese and Japanese for what STOP_WORDS are in English, as characters and as pairs.
+# The STOP_WORDS of Chinese and Japanese, as characters and as pairs.
 _STOP_CHARS = frozenset("的了是在和与或及也都就而之其于以吗呢のはがをにへともや은는을를에의")
 _STOP_PAIRS = frozenset(
     """

@@ -34,7 +34,7 @@ def best(
     """
     if limit < 1 or not len(scores):
         return []
-    # A little below the floor, so that what equals the last one once rounded is compared by ordinal.
+    # A little below the floor: a score that rounds to the last one's is compared by ordinal.
     least = 10.0**-decimals
     (kept,) = np.nonzero(scores >= max(floor(scores, limit) - least, least / 10))
     kept_ordinals, rounded = ordinals[kept], np.round(scores[kept], decimals)

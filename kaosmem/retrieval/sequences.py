@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HASHES = 1 << 16
 """Two terms of one hash are one here: that costs a signal little, and an entry two bytes a term."""
 MAX_TERMS = 256
-"""So many of an entry's first terms are kept: what it is about shows in them, and the cost of a query is bounded."""
+"""So many of an entry's first terms are kept: they show its subject, and the cost of a query is bounded."""
 _NO_HASHES = np.empty(0, np.uint16)
 
 
@@ -62,7 +62,7 @@ class Sequences:
         return hashes, np.repeat(np.arange(len(sizes)), sizes)
 
     def frozen(self) -> Callable[[Iterable[int]], tuple[NDArray[np.uint16], NDArray[np.uint16]]]:
-        """Return what the hashes and sizes of some slots come to, whatever changes after this call."""
+        """Return a function that gives the hashes and sizes of some slots as they are now, despite later changes."""
         return partial(_gathered, self._hashes, self._ends, list(self._later))
 
 
@@ -84,7 +84,7 @@ def _gathered(
 def phrase_scores(
     query: Sequence[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
 ) -> NDArray[np.float64]:
-    """Return what each entry has of the query's pairs of neighbouring terms, the rarer the more: shape (size,).
+    """Return each entry's score for the query's pairs of neighbouring terms, rare pairs more: shape (size,).
 
     hashes, rows: as `Sequences.gathered` returns them.
     """

@@ -31,7 +31,7 @@ class Named(NamedTuple):
     """How far a query names the sources of entries: each of shape (n,), from 0 to 1.
 
     rarest: by the rarest term of the name that the query has, 1 for a term that no other name has.
-    share: what share of the name the query has; rare terms count more.
+    share: the query's share of the name; rare terms count more.
     is_test: 1 for the name of a test where the query does not ask for tests.
     """
 
@@ -43,7 +43,7 @@ class Named(NamedTuple):
 class SourceMatcher:
     """The sources of entries by slot.
 
-    A source is what `metadata["source"]` names. Its terms are those of its entries, and its name is its title.
+    `metadata["source"]` names an entry's source. Its terms are those of its entries, and its name is its title.
     """
 
     def __init__(self, analyze: Callable[[str], list[str]]) -> None:
@@ -111,7 +111,7 @@ class SourceMatcher:
     ) -> NDArray[np.float64]:
         """Return how well each source matches a query, by number: 1 the best, cubed, so that few stand out.
 
-        Half by what it holds, scored by BM25 as one text, half by its name.
+        Half by its content, scored by BM25 as one text, half by its name.
         occurrences: of those of its terms that entries have, slots and how often each has the term.
         """
         if not self._labels:

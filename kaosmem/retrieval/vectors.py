@@ -83,7 +83,7 @@ class Vectors:
         return cosines
 
     def frozen(self) -> Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int8]]]:
-        """Return what the digests and rows of some slots come to, whatever changes after this call."""
+        """Return a function that gives the digests and rows of some slots as they are now, despite later changes."""
         return partial(_picked, np.array(self._digests, np.int64), self._rows[: len(self._digests)].copy())
 
 

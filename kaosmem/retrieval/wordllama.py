@@ -46,7 +46,7 @@ def _folder() -> Path:
 
 @cache
 def _encoder() -> Callable[[str], NDArray[np.float32]]:
-    """Return what embeds one text."""
+    """Return the function that embeds one text."""
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
