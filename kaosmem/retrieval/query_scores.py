@@ -124,7 +124,7 @@ class QueryScores:
             return None
         others = [] if in_clause is slots else [in_clause]
         if self.sources.any():
-            # Without a word of the query an entry is proposed for its source alone: few sources do as well as many entries.
+            # Without a word of the query an entry is proposed for its source alone: few sources do as well as entries.
             least = max(floor(self.proposed(slots), limit) - 1e-9, 1e-10)
             others.append(np.flatnonzero((0.5 * self.sources >= least)[self.numbers]))
         else:
