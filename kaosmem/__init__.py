@@ -63,7 +63,18 @@ from kaosmem.retrieval import (
     Ranker,
 )
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
-from kaosmem.session import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
+from kaosmem.session import (
+    RepairReport,
+    SessionMemory,
+    StoredSession,
+    delete_idle_sessions,
+    delete_namespace,
+    delete_session,
+    list_namespaces,
+    list_sessions,
+    repair_session,
+    stored_sessions,
+)
 from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, context_length, get_counter
 from kaosmem.types import (
     ChatMessage,
@@ -289,6 +300,7 @@ __all__ = [
     "SourceStatus",
     "SourceUnavailableError",
     "StateSource",
+    "StoredSession",
     "StructuredSummaryCondenser",
     "SubGraph",
     "SummarizationCompaction",
@@ -338,13 +350,17 @@ __all__ = [
     "current_board_key",
     "current_parent_agent_id",
     "current_thread_id",
+    "delete_idle_sessions",
+    "delete_namespace",
     "delete_session",
     "fitted_tiers",
     "get_counter",
+    "list_namespaces",
     "list_sessions",
     "render_messages",
     "repair_session",
     "safe_id",
+    "stored_sessions",
 ]
 
 

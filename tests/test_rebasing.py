@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import ConflictError, SectionSpec, SessionMemory, SummarizationCompaction
+from kaosmem import ConflictError, DurabilityError, ReadOnlyError, SectionSpec, SessionMemory, SummarizationCompaction
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.sections import DEFAULT_SECTIONS
 from kaosmem.testing import ScriptedLLM
@@ -65,7 +65,7 @@ def held(memory: SessionMemory) -> dict[str, list[tuple[str, str]]]:
 
 async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
     """A session that took in what others did holds, finds and shows what one that is opened anew does."""
-    async with SessionMemory.open(place, sections=SPECS, read_only=True) as other:
+    async with SessionMemory.open(place, sections=SPECS, read_only=True, missing_ok=True) as other:
         assert held(memory) == held(other)
         for spec in SPECS:
             keys = [item.key for item in memory[spec.name] if item.key]
@@ -79,7 +79,7 @@ async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
 
 
 async def stored(place: Any) -> dict[str, list[tuple[str, str]]]:
-    async with SessionMemory.open(place, sections=SPECS, read_only=True) as memory:
+    async with SessionMemory.open(place, sections=SPECS, read_only=True, missing_ok=True) as memory:
         assert memory.notices == ()
         return held(memory)
 
@@ -283,6 +283,71 @@ async def test_a_conflict_that_was_caught_is_not_raised_again(place: Any) -> Non
     assert (await stored(place))["documents"] == [("contract", "mine, repeated")]
 
 
+async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place: Any) -> None:
+    """Unsaved changes stay unsaved, after the other's; a refresh without news changes nothing."""
+    async with writers(place) as (one, other):
+        one.add("messages", "from one")
+        await one.save()
+        other.add("messages", "from the other")
+        other.add("scratch", "a scratch note", id="scratch")
+        before = await stored(place)
+        for _ in range(2):
+            await other.refresh()
+            assert [item.text for item in other["messages"]] == ["from one", "from the other"]
+            assert await stored(place) == before
+        await other.refresh(discard=True)
+        assert held(other) == before
+        assert "scratch" in other
+        await other.save()
+        assert await stored(place) == before
+        raise _DroppedError
+
+
+async def test_a_turn_goes_on_after_a_conflict(place: Any) -> None:
+    """A refresh that clashes raises as a save does; once the changes are discarded the turn can be repeated."""
+    async with writers(place) as (one, other):
+        one.update("contract", "the first's contract")
+        await one.save()
+        other.update("contract", "the second's contract")
+        with pytest.raises(ConflictError, match="contract"):
+            await other.refresh()
+        with pytest.raises(ConflictError, match="contract"):
+            await other.save()
+        await other.refresh(discard=True)
+        assert other.get("contract").text == "the first's contract"  # type: ignore[union-attr]
+        other.update("contract", "the second's contract")
+        await other.save()
+        assert (await stored(place))["documents"] == [("contract", "the second's contract")]
+        raise _DroppedError
+
+
+async def test_what_was_to_be_forgotten_is_forgotten_though_all_else_is_discarded(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forgetting that failed is finished by the next save, also after a refresh."""
+    async with writers(place, 1) as (one,):
+        with monkeypatch.context() as patch:
+            patch.setattr(log_module.SessionLog, "commit", _fails)
+            with pytest.raises(DurabilityError):
+                await one.forget("contract")
+        await one.refresh(discard=True)
+        await one.save()
+        assert (await stored(place))["documents"] == []
+        raise _DroppedError
+
+
+def _fails(*_: object) -> None:
+    raise DurabilityError("the disk is full")
+
+
+async def test_a_session_read_only_is_not_refreshed(place: Any) -> None:
+    """It shows one state, to all who share it."""
+    async with writers(place), SessionMemory.open(place, read_only=True) as reader:
+        with pytest.raises(ReadOnlyError, match="open it again"):
+            await reader.refresh()
+        raise _DroppedError
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -456,7 +521,7 @@ def test_a_conflict_with_versions_survives_pickling() -> None:
     assert (str(error), error.versions) == ("changed", (("a", None),))
 
 
-OPS = ("add", "add", "update", "remove", "get", "turn", "save", "save", "reopen")
+OPS = ("add", "add", "update", "remove", "get", "turn", "save", "save", "refresh", "discard", "reopen")
 NAMES = ("messages", "notes", "documents", "role", "talk", "talk", "talk")
 wishes = st.tuples(st.sampled_from(OPS), st.integers(0, 2), st.sampled_from(NAMES), st.integers(1, 30))
 
@@ -464,7 +529,7 @@ wishes = st.tuples(st.sampled_from(OPS), st.integers(0, 2), st.sampled_from(NAME
 @given(steps=st.lists(wishes, max_size=30))
 @settings(max_examples=60, deadline=None)
 def test_every_order_of_two_writers_ends_in_one_session(steps: list[tuple[str, int, str, int]]) -> None:
-    """After each save that is not refused its writer holds what is stored, and nothing acknowledged is ever gone."""
+    """After each save or discard its writer holds what is stored, and nothing acknowledged is ever gone."""
     asyncio.run(_play(steps, _is_as_stored))
 
 
@@ -499,6 +564,13 @@ async def _play(steps: list[tuple[str, int, str, int]], check: Callable[[Session
         memory: SessionMemory = memories[writer][1]
         return memory
 
+    async def discarded(writer: int) -> None:
+        memory: SessionMemory = memories[writer][1]
+        await memory.refresh(discard=True)
+        pending[writer] = {}
+        changed.discard(writer)
+        await check(memory, place)
+
     async def dropped(writer: int) -> None:
         await memories.pop(writer)[1].close()
 
@@ -528,13 +600,25 @@ async def _play(steps: list[tuple[str, int, str, int]], check: Callable[[Session
                     try:
                         await memory.save()
                     except ConflictError:
-                        await dropped(writer)
+                        await (discarded(writer) if size % 2 else dropped(writer))
                     else:
                         acknowledged |= pending[writer]
                         pending[writer] = {}
                         if writer in changed:  # else it writes nothing, and need not look at what others do
                             await check(memory, place)
                         changed.discard(writer)
+                case "refresh":
+                    try:
+                        await memory.refresh()
+                    except ConflictError:
+                        await discarded(writer)
+                    else:
+                        if writer not in changed:
+                            await check(memory, place)
+                        for item_id in pending[writer]:
+                            await memory.fetch(item_id)
+                case "discard":
+                    await discarded(writer)
                 case "reopen":
                     await dropped(writer)
         async with SessionMemory.open(place, sections=SPECS) as memory:

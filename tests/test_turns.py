@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import ConcurrentUseError, SessionMemory
+from kaosmem.session.turns import Queues
 from kaosmem.tokens import EstimateCounter
 
 
@@ -109,3 +112,87 @@ async def test_a_second_event_loop_is_refused(tmp_path: object) -> None:
             await asyncio.to_thread(thread.join, 30)
         assert "another event loop" in str(raised[0])
         assert not memory["messages"]
+
+
+def turns_of_two_places(tmp_path: Path) -> tuple[list[str], Callable[[str, int, int], Awaitable[None]]]:
+    """A journal, and a turn over one of two sessions, which notes in it when it begins and ends."""
+    journal: list[str] = []
+
+    async def turn(session_id: str, number: int, pauses: int) -> None:
+        async with SessionMemory.open(tmp_path, session_id, counter=EstimateCounter(), in_turn=True) as memory:
+            journal.append(f"{session_id} {number} begins")
+            memory.add("messages", f"question {len(memory['messages'])}")
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+            memory.add("messages", f"answer {len(memory['messages'])}", role="assistant")
+            journal.append(f"{session_id} {number} ends")
+
+    return journal, turn
+
+
+async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_path: Path) -> None:
+    """Each turn reads what the one before saved; turns of another session do not wait."""
+    journal, turn = turns_of_two_places(tmp_path)
+
+    def elsewhere(number: int) -> None:
+        asyncio.run(turn("s", number, number % 3))
+
+    threads = [threading.Thread(target=elsewhere, args=(number,)) for number in range(6, 12)]
+    for thread in threads:
+        thread.start()
+    await asyncio.gather(
+        *(turn("s", number, number % 4) for number in range(6)), *(turn("other", number, 1) for number in range(3))
+    )
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 30)
+    for session_id, count in (("s", 12), ("other", 3)):
+        own = [line.split() for line in journal if line.startswith(f"{session_id} ")]
+        assert all(begun[1] == ended[1] for begun, ended in zip(own[::2], own[1::2], strict=True))
+        async with SessionMemory.open(tmp_path, session_id, read_only=True) as memory:
+            said = [f"{('question', 'answer')[number % 2]} {number}" for number in range(2 * count)]
+            assert [item.text for item in memory["messages"]] == said
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8), st.integers(0, 8))
+def test_a_queue_lets_one_in_at_a_time(turns: list[tuple[int, bool]], ticks: int) -> None:
+    """Whoever is cancelled, waiting or inside, gives way, and all others come in the order in which they asked."""
+    queues, inside, done = Queues(), [], []
+
+    async def take(number: int, pauses: int) -> None:
+        async with queues.take("key"):
+            assert not inside
+            inside.append(number)
+            try:
+                for _ in range(pauses):
+                    await asyncio.sleep(0)
+                done.append(number)
+            finally:
+                inside.clear()
+
+    async def run() -> None:
+        tasks = [asyncio.create_task(take(number, pauses)) for number, (pauses, _) in enumerate(turns)]
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        for task, (_, is_cancelled) in zip(tasks, turns, strict=True):
+            if is_cancelled:
+                task.cancel()
+        async with asyncio.timeout(30):
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await take(len(turns), 0)
+
+    asyncio.run(run())
+    assert done == sorted(done)
+    assert {number for number, (_, is_cancelled) in enumerate(turns) if not is_cancelled} <= {*done}
+    assert done[-1] == len(turns)
+
+
+async def test_a_block_in_turn_inside_one_of_the_same_session_is_refused(tmp_path: Path) -> None:
+    """It would wait for itself; another session's may be inside, and blocks that are not in turn."""
+    async with SessionMemory.open(tmp_path, "s", in_turn=True):
+        with pytest.raises(ConcurrentUseError, match="wait for itself"):
+            async with SessionMemory.open(str(tmp_path), "s", in_turn=True):
+                pytest.fail("it waited for itself")
+        async with SessionMemory.open(tmp_path, "other", in_turn=True), SessionMemory.open(tmp_path, "s"):
+            pass
+    async with asyncio.timeout(30), SessionMemory.open(tmp_path, "s", in_turn=True):
+        pass

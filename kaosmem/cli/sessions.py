@@ -65,7 +65,7 @@ def print_sessions(root: str, namespace: str, listed: list[Listed], total: int) 
         (
             each.stored.session_id,
             *("-" if figure is None else f"{figure:,}" for figure in (each.items, each.tokens, each.archived)),
-            f"{each.stored.size:,}",
+            f"{each.stored.size_bytes:,}",
             f"{each.stored.saved:%Y-%m-%d %H:%M:%S}Z" if each.stored.saved else "-",
             each.note,
         )
@@ -88,7 +88,7 @@ def sessions_json(root: str, namespace: str, listed: list[Listed], total: int) -
                 "items": each.items,
                 "tokens": each.tokens,
                 "archived": each.archived,
-                "bytes": each.stored.size,
+                "bytes": each.stored.size_bytes,
                 "last_saved": each.stored.saved.isoformat() if each.stored.saved else None,
                 "note": each.note,
             }

@@ -16,7 +16,9 @@ from kaosmem.persistence.storage import (
     as_durability_error,
     check_no_other,
     filesystem_of,
+    folders_at,
     open_storage,
+    remove_namespace,
     session_folders,
 )
 
@@ -28,11 +30,11 @@ _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "crea
 class StoredSession:
     """A session as its files show it, unopened.
 
-    size: bytes of all its files. saved: the time of the last commit, None if the filesystem does not tell.
+    size_bytes: of all its files. saved: the time of the last commit, None if the filesystem does not tell.
     """
 
     session_id: str
-    size: int
+    size_bytes: int
     saved: datetime | None
 
 
@@ -63,18 +65,29 @@ def unknown_session(location: Location, session_id: str, namespace: str) -> Unkn
     )
 
 
+def list_namespaces(location: Location) -> list[str]:
+    """Return the namespaces that hold a session, sorted. Raises InvalidNameError, DurabilityError."""
+    with as_durability_error("listing the namespaces"):
+        found = [name for folder in folders_at(location) if (name := name_of(folder)) is not None]
+        return sorted(name for name in found if list_sessions(location, name))
+
+
 def stored_sessions(location: Location, namespace: str = "default") -> list[StoredSession]:
-    """Return the sessions of a namespace, the last saved first. Raises InvalidNameError."""
-    found = []
-    for session_id in list_sessions(location, namespace):
-        filesystem = filesystem_of(location)
-        folder = f"{path_of(namespace)}/{path_of(session_id)}"
-        files: Mapping[str, Mapping[str, Any]] = filesystem.find(folder, detail=True)
-        log = [info for path, info in files.items() if f"/{LOG}/" in f"/{path}"]
-        size = sum(info.get("size") or 0 for info in files.values())
-        found.append(StoredSession(session_id, size, _last_change(log or files.values())))
+    """Return the sessions of a namespace, the last saved first. Raises InvalidNameError, DurabilityError."""
+    found = [_stored(location, namespace, session_id) for session_id in list_sessions(location, namespace)]
     earliest = datetime.min.replace(tzinfo=UTC)
     return sorted(found, key=lambda session: session.saved or earliest, reverse=True)
+
+
+def _stored(location: Location, namespace: str, session_id: str) -> StoredSession:
+    filesystem = filesystem_of(location)
+    with as_durability_error("listing the sessions"):
+        files: Mapping[str, Mapping[str, Any]] = filesystem.find(
+            f"{path_of(namespace)}/{path_of(session_id)}", detail=True
+        )
+    log = [info for path, info in files.items() if f"/{LOG}/" in f"/{path}"]
+    size = sum(info.get("size") or 0 for info in files.values())
+    return StoredSession(session_id, size, _last_change(log or files.values()))
 
 
 def _last_change(files: Iterable[Mapping[str, Any]]) -> datetime | None:
@@ -96,3 +109,33 @@ def delete_session(location: Location, session_id: str, namespace: str = "defaul
         if not storage.sizes(LOG):
             check_no_other(storage)
         storage.delete()
+
+
+def delete_namespace(location: Location, namespace: str) -> list[str]:
+    """Delete all sessions of a namespace, and return their ids, sorted. Raises InvalidNameError, DurabilityError."""
+    deleted: set[str] = set()
+    while found := list_sessions(location, namespace):
+        for session_id in found:
+            delete_session(location, session_id, namespace)
+        if deleted.issuperset(found):  # its writers make them anew
+            break
+        deleted.update(found)
+    remove_namespace(location, namespace)
+    return sorted(deleted)
+
+
+def delete_idle_sessions(location: Location, namespace: str = "default", *, before: datetime) -> list[str]:
+    """Delete the sessions that were saved last before a time, and return their ids, sorted.
+
+    Raises InvalidNameError, DurabilityError.
+    """
+
+    def is_idle(session: StoredSession) -> bool:
+        return session.saved is not None and session.saved < before
+
+    deleted = []
+    for session in filter(is_idle, stored_sessions(location, namespace)):
+        if is_idle(_stored(location, namespace, session.session_id)):  # not in use again
+            delete_session(location, session.session_id, namespace)
+            deleted.append(session.session_id)
+    return sorted(deleted)

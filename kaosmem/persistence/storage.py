@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -70,6 +70,27 @@ def session_folders(location: Location, namespace: str) -> list[str]:
 
     filesystem, path = root
     return list_prefixes(filesystem, "/".join(filter(None, (path, folder))))
+
+
+def folders_at(location: Location) -> list[str]:
+    """Return the names of the folders at a location. Raises InvalidNameError before any I/O."""
+    root = _root(location)
+    if isinstance(root, Path):
+        try:
+            return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink())
+        except FileNotFoundError:
+            return []
+    from kaosmem.persistence.objects import list_prefixes
+
+    return list_prefixes(*root)
+
+
+def remove_namespace(location: Location, namespace: str) -> None:
+    """Remove the folder of a namespace if it is empty; object stores have none."""
+    root = _root(location)
+    if isinstance(root, Path):
+        with suppress(OSError):  # not empty, or gone
+            (root / path_of(check_name(namespace, "namespace"))).rmdir()
 
 
 def check_no_other(storage: Storage) -> None:

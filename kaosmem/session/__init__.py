@@ -1,6 +1,26 @@
 """A session: opening, filling, showing, saving."""
 
-from kaosmem.session.memory import SessionMemory, delete_session, list_sessions
+from kaosmem.persistence import StoredSession
+from kaosmem.session.memory import SessionMemory
+from kaosmem.session.places import (
+    delete_idle_sessions,
+    delete_namespace,
+    delete_session,
+    list_namespaces,
+    list_sessions,
+    stored_sessions,
+)
 from kaosmem.session.repair import RepairReport, repair_session
 
-__all__ = ["RepairReport", "SessionMemory", "delete_session", "list_sessions", "repair_session"]
+__all__ = [
+    "RepairReport",
+    "SessionMemory",
+    "StoredSession",
+    "delete_idle_sessions",
+    "delete_namespace",
+    "delete_session",
+    "list_namespaces",
+    "list_sessions",
+    "repair_session",
+    "stored_sessions",
+]

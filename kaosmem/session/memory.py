@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -33,8 +33,6 @@ from kaosmem.formats import get_format, parse_message
 from kaosmem.ingest import IngestReport
 from kaosmem.names import check_item_id, check_name, shown
 from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_session
-from kaosmem.persistence import delete_session as _delete_session
-from kaosmem.persistence import list_sessions as _list_sessions
 from kaosmem.retrieval import Query, Ranker
 from kaosmem.retrieval.past_cues import PAST_CUES, PastCues
 from kaosmem.sections import DEFAULT_SECTIONS, AttachedSection, Section, SectionSpec, Source, check_specs, read_evicted
@@ -49,14 +47,14 @@ from kaosmem.session.past import load_past
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
 from kaosmem.session.timeline import Timeline
-from kaosmem.session.turns import Turns
+from kaosmem.session.turns import Queues, Turns
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ContentBlock, Item, JSONValue, Trust, Version, check_content, check_text
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-_SHARED = SharedSessions()
+_SHARED, _QUEUES = SharedSessions(), Queues()
 _NOT_RECALLED = "what was evicted earlier cannot be recalled"
 _SHOWN_SECTIONS, _SHOWN_NOTICES = 30, 10
 """How many a notebook shows."""
@@ -162,6 +160,7 @@ class SessionMemory:
         read_only: bool = False,
         missing_ok: bool = False,
         single_writer: bool = False,
+        in_turn: bool = False,
     ) -> AsyncIterator[SessionMemory]:
         """Open a session, new or stored. Leaving the block saves it; an exception discards unsaved changes.
 
@@ -177,8 +176,11 @@ class SessionMemory:
             it. Of a damaged session, all intact items are there (see `damage`).
         missing_ok: with read_only, an id that is not stored gives an empty session instead of UnknownSessionError.
         single_writer: no other process writes to the session, so the filesystem need not tell writers apart.
+        in_turn: wait until all earlier blocks with `in_turn` over this session have ended in this process, in any
+            thread and event loop. Each block then reads what the one before saved.
         Raises NotOpenedError without `async with`; InvalidNameError, InvalidArgumentError and UnknownEncodingError
-        before any I/O; UnknownSessionError, CorruptionError, UnsupportedVersionError, DurabilityError.
+        before any I/O; UnknownSessionError, CorruptionError, UnsupportedVersionError, DurabilityError; and
+        ConcurrentUseError for `in_turn` inside such a block of the same session.
 
         >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
         ...     item = memory.add("findings", "Ann owns the deal.")
@@ -192,22 +194,23 @@ class SessionMemory:
         clock = _now if clock is None else check_clock(clock)
         opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
         read = partial(_SHARED.read, opening) if read_only else partial(opening.read, single_writer=single_writer)
-        log, hydrated = await asyncio.to_thread(read)
-        if read_only and not missing_ok and not log.seq and not log.damage:
-            raise await asyncio.to_thread(unknown_session, url_or_fs, session_id, namespace)
-        memory = cls(
-            opening,
-            log,
-            hydrated,
-            clock=clock,
-            rng=random.SystemRandom(),
-            past_cues=past_cues,
-            read_only=read_only,
-        )
-        async with memory:
-            for source in sources:
-                memory._attach(source)
-            yield memory
+        async with _QUEUES.take(opening.place) if in_turn else nullcontext():
+            log, hydrated = await asyncio.to_thread(read)
+            if read_only and not missing_ok and not log.seq and not log.damage:
+                raise await asyncio.to_thread(unknown_session, url_or_fs, session_id, namespace)
+            memory = cls(
+                opening,
+                log,
+                hydrated,
+                clock=clock,
+                rng=random.SystemRandom(),
+                past_cues=past_cues,
+                read_only=read_only,
+            )
+            async with memory:
+                for source in sources:
+                    memory._attach(source)
+                yield memory
 
     @classmethod
     def test_mode(
@@ -650,8 +653,8 @@ class SessionMemory:
         """Hold a turn: turns of one instance come one after another, in the order in which they are asked for.
 
         Without it, turns that run at once interleave their messages. Turns of two instances do not wait for each
-        other. Raises ConcurrentUseError inside a turn that has not ended, also in a task that was started there, and
-        in a second event loop.
+        other; `open(..., in_turn=True)` lets these wait. Raises ConcurrentUseError inside a turn that has not ended,
+        also in a task that was started there, and in a second event loop.
 
         >>> memory = SessionMemory.test_mode()
         >>> async def ask(number):
@@ -793,8 +796,8 @@ class SessionMemory:
 
         Commits of other writers are taken in first. Once begun, a save is finished even if its caller is cancelled.
         Raises ConflictError if both writers changed the same item or section, and DurabilityError. The changes are then
-        not saved. After a ConflictError, leaving the block tries once more and does not raise it again: open the
-        session anew and repeat the changes.
+        not saved. After a ConflictError, `refresh(discard=True)` drops them: go on from the stored session and repeat
+        the turn. Without it, leaving the block tries once more and does not raise the error again.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The rent is 900 euros.")
@@ -803,6 +806,30 @@ class SessionMemory:
         self._check_loop()
         self._check_writable()
         await self._saver.save()
+
+    async def refresh(self, *, discard: bool = False) -> None:
+        """Take in what other writers have committed since the session was read. Nothing is committed.
+
+        discard: drop the unsaved changes. This is the way to go on after a ConflictError: refresh, then repeat the
+            turn. Sections that are never stored keep their items.
+        Raises ConflictError if an unsaved change clashes with a commit, and nothing is discarded. Raises
+        ReadOnlyError, CorruptionError and DurabilityError. Then nothing has changed.
+
+        >>> async with SessionMemory.open("./.kaosmem", "deal-42") as one, SessionMemory.open(
+        ...     "./.kaosmem", "deal-42"
+        ... ) as other:
+        ...     item = one.add("findings", "Ann owns the deal.")
+        ...     await one.save()
+        ...     await other.refresh()
+        ...     print(other.get(item.id).text)
+        Ann owns the deal.
+        """
+        self._check_loop()
+        if self._read_only:
+            raise ReadOnlyError(
+                f"session {self.session_id!r} was opened read-only and stays as it was; open it again to see the newest"
+            )
+        await self._saver.refresh(discard=discard)
 
     # what comes in from files
 
@@ -844,29 +871,6 @@ class SessionMemory:
                 "this test memory is in use in another event loop that is still open; "
                 "close that loop first, or make a memory for each test with SessionMemory.test_mode()"
             )
-
-
-async def list_sessions(url_or_fs: Location, namespace: str = "default") -> list[str]:
-    """Return the ids of the sessions stored there, sorted.
-
-    >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
-    ...     item = memory.add("findings", "Ann owns the deal.")
-    >>> await list_sessions("./.kaosmem")
-    ['deal-42']
-    """
-    return await asyncio.to_thread(_list_sessions, url_or_fs, namespace)
-
-
-async def delete_session(url_or_fs: Location, session_id: str, namespace: str = "default") -> None:
-    """Delete a session and all that it kept. Raises InvalidNameError before any I/O.
-
-    >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
-    ...     item = memory.add("findings", "Ann owns the deal.")
-    >>> await delete_session("./.kaosmem", "deal-42")
-    >>> await list_sessions("./.kaosmem")
-    []
-    """
-    await asyncio.to_thread(_delete_session, url_or_fs, session_id, namespace)
 
 
 def _now() -> datetime:

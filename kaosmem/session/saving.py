@@ -73,6 +73,14 @@ class Saver:
                 raise
             self.is_in_conflict = False
 
+    async def refresh(self, *, discard: bool = False) -> None:
+        """Take in what others have committed, and commit nothing. discard: drop all unsaved changes.
+
+        What was to be forgotten is still to be. Raises as `save`; then nothing has changed.
+        """
+        with self._one_loop:
+            await _finished(self._refresh(discard=discard))
+
     async def forget(self, item_ids: Collection[str]) -> set[str]:
         """Erase items and all that is derived from them, here and wherever the session is stored.
 
@@ -119,6 +127,15 @@ class Saver:
             if self._is_settled:
                 self._checkpoints.start(self._sections, self.forgotten)
 
+    async def _refresh(self, *, discard: bool) -> None:
+        async with self._one_loop.lock:
+            self._tries = 0
+            take_in = self._discard if discard else self._rebase
+            while not await take_in():
+                self._count_try()
+            if discard:
+                self.is_in_conflict = False
+
     async def _commit(self) -> None:
         """Commit what failed before, then all that has changed since."""
         await self._commit_batch()
@@ -162,8 +179,32 @@ class Saver:
         """Return whether the sections are as the log's last record left them."""
         return not self._batch and not self._unsaved and not any(each.journal for each in self._sections.values())
 
-    async def _rebase(self) -> None:
-        """Take in what others have committed, and let what is unsaved follow it. Raises ConflictError."""
+    async def _discard(self) -> bool:
+        """Go on from what the log holds, without what is unsaved. Return False if the log must be read again."""
+        news = await asyncio.to_thread(self._log.catch_up)
+        if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
+            return False
+        stored = await asyncio.to_thread(self._rehydrate, recovered)
+        ours = [*self._batch, *self._unsaved, *drain(self._sections.values())]
+        self._batch, self._unsaved = [], []
+        for name, section in stored.sections.items():
+            if name not in self._sections:
+                self._sections[name] = section
+            elif section.spec.persistence != "none":
+                dropped = [change.op for change in ours if change.section == name]
+                # What both know alike stays indexed; what is dropped may have touched it.
+                is_known = not news.is_whole and not news.is_settled and {*dropped} <= {"add", "use"}
+                shared = max(0, self._sections[name].taken - dropped.count("add")) if is_known else 0
+                self._sections[name].take_over(section, shared=shared)
+        self._take_in([] if news.is_whole else news.recovery.recovered.records, stored)
+        self._log.adopt(news)
+        return True
+
+    async def _rebase(self) -> bool:
+        """Take in what others have committed, and let what is unsaved follow it. Raises ConflictError.
+
+        Return False if the log must be read again.
+        """
         news = await asyncio.to_thread(self._log.catch_up)
         theirs = [] if news.is_whole else news.recovery.recovered.records
         touched = None if news.is_whole else await asyncio.to_thread(touched_by, theirs)
@@ -172,7 +213,7 @@ class Saver:
         stored: Hydrated | None = None
         if is_all_read or self._changed_by(theirs):
             if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
-                return  # and catch up once more, which says again what is settled
+                return False  # to catch up once more says again what is settled
             stored = await asyncio.to_thread(self._rehydrate, recovered)
         if news.is_settled:
             self._settle()
@@ -190,6 +231,7 @@ class Saver:
         )
         self._take_in(theirs, stored)
         self._log.adopt(news)
+        return True
 
     def _is_foreign(self, theirs: Iterable[Record]) -> bool:
         """Return whether others know the session otherwise, or what they added may be counted otherwise."""

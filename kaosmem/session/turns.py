@@ -1,11 +1,12 @@
-"""Turns of one session, one after another, in one event loop at a time."""
+"""Turns of one session, one after another: of one instance, or of all instances in this process."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Hashable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 
 from kaosmem.errors import ConcurrentUseError
@@ -61,10 +62,61 @@ class Turns:
         with self._one_loop:
             async with self._one_loop.lock:
                 self._current = turn = object()
-                token = _around.set((*_around.get(), turn))
                 try:
-                    yield
+                    with _inside(turn):
+                        yield
                 finally:
                     self._current = None
-                    with suppress(ValueError):  # ended in another task than it began in
-                        _around.reset(token)
+
+
+class Queues:
+    """Gives blocks of one key one after another, in the order in which they ask, in any thread and event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Hashable, list[Future[None]]] = {}  # one that is done, and not cancelled, is inside
+        self._lock = threading.Lock()
+
+    @asynccontextmanager
+    async def take(self, key: Hashable) -> AsyncIterator[None]:
+        """Hold the block of a key. Raises ConcurrentUseError inside a block of this key that has not ended."""
+        ticket: Future[None] = Future()
+        with self._lock:
+            waiting = self._waiting.setdefault(key, [])
+            if any(each in _around.get() for each in waiting):
+                raise ConcurrentUseError(
+                    "the session is opened in_turn inside such a block of the same session, which would wait for "
+                    "itself; pass the open memory on, or end the outer block first"
+                )
+            waiting.append(ticket)
+            _admit_next(waiting)
+        try:
+            await asyncio.wrap_future(ticket)
+            with _inside(ticket):
+                yield
+        finally:
+            with self._lock:
+                waiting.remove(ticket)
+                _admit_next(waiting)
+                if not waiting:
+                    del self._waiting[key]
+
+
+def _admit_next(waiting: list[Future[None]]) -> None:
+    """Let the first ticket in, unless one is inside. A cancelled ticket leaves by itself."""
+    if any(each.done() and not each.cancelled() for each in waiting):
+        return
+    for each in waiting:
+        if not each.cancelled() and each.set_running_or_notify_cancel():
+            each.set_result(None)
+            return
+
+
+@contextmanager
+def _inside(turn: object) -> Iterator[None]:
+    """Note in the task that it is inside a turn."""
+    token = _around.set((*_around.get(), turn))
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # ended in another task than it began in
+            _around.reset(token)

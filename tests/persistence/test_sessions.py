@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kaosmem.errors import ConflictError, CorruptionError, InvalidNameError
-from kaosmem.persistence import SessionLog, delete_session, list_sessions
+from kaosmem.persistence import (
+    SessionLog,
+    delete_idle_sessions,
+    delete_namespace,
+    delete_session,
+    list_namespaces,
+    list_sessions,
+    stored_sessions,
+)
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from tests.persistence.worlds import OPENING, add, ids, snapshot, started
 
@@ -49,6 +59,9 @@ def test_a_bad_name_is_refused_before_any_io(name: Any, tmp_path: Path) -> None:
         lambda: delete_session(tmp_path / "root", name),
         lambda: delete_session(tmp_path / "root", "s", name),
         lambda: list_sessions(tmp_path / "root", name),
+        lambda: stored_sessions(tmp_path / "root", name),
+        lambda: delete_namespace(tmp_path / "root", name),
+        lambda: delete_idle_sessions(tmp_path / "root", name, before=datetime.now(UTC)),
     ):
         with pytest.raises(InvalidNameError) as caught:
             action()
@@ -83,6 +96,53 @@ def test_deleting_a_session_leaves_its_neighbours(place: Any) -> None:
     assert ids(SessionLog.open(place, "a.b")[1]) == ["a.b"]
     if isinstance(place, str):
         assert not [path for path in Path(place).rglob("*") if path.name.startswith(".")]
+
+
+def test_a_namespace_is_deleted_whole_and_no_other(place: Any) -> None:
+    """Its sessions are gone, those of namespaces that resemble it stay, and deleting it again is nothing."""
+    assert list_namespaces(place) == []
+    for namespace in ("acme", "Acme", "acme.b", "acm"):
+        for session_id in ("a", "b:c"):
+            SessionLog.open(place, session_id, namespace=namespace)[0].commit([OPENING])
+    assert list_namespaces(place) == ["Acme", "acm", "acme", "acme.b"]
+    assert delete_namespace(place, "acme") == ["a", "b:c"]
+    assert delete_namespace(place, "acme") == delete_namespace(place, "none") == []
+    assert list_namespaces(place) == ["Acme", "acm", "acme.b"]
+    assert list_sessions(place, "acme") == []
+    assert list_sessions(place, "Acme") == ["a", "b:c"]
+    if isinstance(place, str):
+        assert not Path(place, "acme").exists()
+
+
+def test_sessions_are_listed_with_their_size_and_last_save(place: Any) -> None:
+    """The last saved comes first; the size is that of all files."""
+    for session_id in ("old", "new"):
+        started(place, session_id, session_id=session_id)
+    listed = {each.session_id: each for each in stored_sessions(place)}
+    assert listed.keys() == {"old", "new"}
+    started_at = datetime.now(UTC) - timedelta(seconds=60)
+    for each in listed.values():
+        assert each.size_bytes > 100
+        assert each.saved is not None
+        assert started_at < each.saved < started_at + timedelta(seconds=120)
+    assert stored_sessions(place, "other") == []
+
+
+def test_only_sessions_that_nobody_saved_for_long_are_deleted(place: Any) -> None:
+    """Those saved before the time go, those after it stay, and so do other namespaces."""
+    for session_id in ("old", "new"):
+        started(place, session_id, session_id=session_id)
+    SessionLog.open(place, "a", namespace="other")[0].commit([OPENING])
+    assert delete_idle_sessions(place, before=datetime.now(UTC) - timedelta(seconds=60)) == []
+    if isinstance(place, str):
+        for path in Path(place, "default", "old").rglob("*"):
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+        assert delete_idle_sessions(place, before=datetime.now(UTC) - timedelta(seconds=60)) == ["old"]
+        assert list_sessions(place) == ["new"]
+    left = list_sessions(place)
+    assert delete_idle_sessions(place, before=datetime.now(UTC) + timedelta(seconds=60)) == left
+    assert list_sessions(place) == []
+    assert list_sessions(place, "other") == ["a"]
 
 
 def test_a_deleted_session_can_be_made_again(place: Any) -> None:
