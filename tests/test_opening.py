@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,6 @@ import pytest
 from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
 from kaosmem.errors import InvalidContentError
 from kaosmem.persistence.lines import encode_line
-from kaosmem.session.opening import Opening
 from kaosmem.types import UnreadItem
 from kaosmem.types.items import _SLOTS
 
@@ -299,21 +297,3 @@ async def test_what_a_log_says_was_archived_is_not_logged_again(tmp_path: Path) 
         assert [version.item.text for version in memory["notes"].archive.in_memory()] == [
             f"version {number}" for number in range(3)
         ]
-
-
-@pytest.mark.parametrize("is_enabled", [True, False])
-@pytest.mark.parametrize("is_frozen", [True, False])
-def test_opening_leaves_the_collector_of_garbage_as_it_was(tmp_path: Path, is_enabled: bool, is_frozen: bool) -> None:
-    """Whoever has switched it off, or has frozen what it should pass over, finds it so after opening a session."""
-    opening = Opening(tmp_path, "default", "default", [SectionSpec("notes")], None, None)
-    try:
-        if not is_enabled:
-            gc.disable()
-        (gc.freeze if is_frozen else gc.unfreeze)()
-        opening.read()
-        assert gc.isenabled() is is_enabled
-        assert bool(gc.get_freeze_count()) is is_frozen
-    finally:
-        gc.enable()
-        gc.collect()
-        gc.freeze()  # as before

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from types import TracebackType
@@ -53,24 +52,23 @@ class Opening:
 
     def read(self, *, read_only: bool = False, single_writer: bool = False) -> tuple[SessionLog, Hydrated]:
         """Return the session's log and what it holds. Raises CorruptionError, UnsupportedVersionError."""
-        with _collector_paused():
-            log, recovered = SessionLog.open(
-                self.location,
-                self.session_id,
-                namespace=self.namespace,
-                read_only=read_only,
-                single_writer=single_writer,
-            )
-            try:
-                hydrated = self.hydrate(recovered)
-            except CorruptionError as error:
-                if not read_only:
-                    raise
-                recovered.damage.append(error)
-                return log, salvage(recovered, self.sections, self.counter, self.ranker)
-            if not recovered.is_partial:
-                keep_indexes(log, hydrated.sections)
-            return log, hydrated
+        log, recovered = SessionLog.open(
+            self.location,
+            self.session_id,
+            namespace=self.namespace,
+            read_only=read_only,
+            single_writer=single_writer,
+        )
+        try:
+            hydrated = self.hydrate(recovered)
+        except CorruptionError as error:
+            if not read_only:
+                raise
+            recovered.damage.append(error)
+            return log, salvage(recovered, self.sections, self.counter, self.ranker)
+        if not recovered.is_partial:
+            keep_indexes(log, hydrated.sections)
+        return log, hydrated
 
     def hydrate(self, recovered: Recovered) -> Hydrated:
         """Return what a log holds, as sections. Raises CorruptionError, UnsupportedVersionError."""
@@ -171,19 +169,3 @@ class SharedSessions:
             while len(self._sessions) > self._max_sessions:
                 self._sessions.popitem(last=False)
             return shared
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the collector of garbage: what opening makes is all kept, and it would be looked through many times."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            if not gc.get_freeze_count():
-                # What was made goes to the oldest generation as it is, instead of being looked through on the way.
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
