@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kaosmem import Context, Item, Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.formats import get_format
-from kaosmem.retrieval.corrections import Corrections, may_correct, statements
+from kaosmem.retrieval.corrections import Corrections, Statement, may_correct, statements
 from kaosmem.types import Trust
 from tests.worlds import formats
 
@@ -23,14 +23,13 @@ SUBJECTS = (
 )
 VALUES = ("12", "14", "'_x'", "'_md'", "950", "total_sum")
 FILLERS = ("Thanks!", "Good morning, how are you?", "The weather is fine today.", "See you.")
+TOLD_AT = datetime(2026, 1, 1, tzinfo=UTC)
 ASKED = ("launch of Apollo", "method names in code", "rent of the flat", "weather", "")
 
 
 def told(text: str, role: str = "Emi", *, day: str = "", source: str = "chat", **given: object) -> Item:
-    """Return an item as a session makes it."""
     metadata = {"source": source} | ({"timestamp": day} if day else {})
-    memory = SessionMemory.test_mode()
-    return memory.add("findings", text, role=role, metadata=metadata, **given)  # type: ignore[arg-type]
+    return Item("x", "findings", role, text, 1, TOLD_AT, metadata=metadata, **given)  # type: ignore[arg-type]
 
 
 def corrects(later: Item, earlier: Item) -> bool:
@@ -97,6 +96,43 @@ def test_only_the_newest_corrections_are_asked_for() -> None:
     readings = {n: told(f"The temperature in the north hall is {n} degrees.") for n in range(50)}
     assert Corrections(readings).of(0) == (46, 47, 48, 49)
     assert Corrections(readings).of(48) == (49,)
+
+
+def is_of_one_subject(one: Statement, other: Statement) -> bool:
+    shared = len(one.words & other.words)
+    least = 0.75 * max(len(one.words), len(other.words)) if one.is_whole else 0
+    return one.is_whole == other.is_whole and shared >= max(3, least)
+
+
+word = st.sampled_from("oak elm ash fir yew bay rent fee roof door".split())
+sentences = st.lists(st.one_of(word, st.sampled_from(VALUES)), min_size=3, max_size=9).map(" ".join)
+texts = st.lists(sentences, min_size=1, max_size=3).map(". ".join)
+sayings = st.lists(
+    st.tuples(texts, st.sampled_from(["Emi", "Kate", ""]), st.integers(0, 2), st.booleans()), max_size=20
+)
+
+
+@given(sayings)
+def test_corrections_are_those_of_a_look_at_all_pairs(said) -> None:
+    """They are the four newest later items that state another value of a subject, and may correct the item."""
+    items = {
+        3 * number: told(text, role, day=f"2024-05-0{day}" if day else "", key=f"k{number}" if has_key else None)
+        for number, (text, role, day, has_key) in enumerate(said)
+    }
+    corrections = Corrections(items)
+    for at, item in items.items():
+        of = [
+            later
+            for later in sorted(items)
+            if later > at
+            and may_correct(items[later], item)
+            and any(
+                is_of_one_subject(one, other) and one.value != other.value
+                for one in statements(item)
+                for other in statements(items[later])
+            )
+        ]
+        assert corrections.of(at) == tuple(of[-4:])
 
 
 @given(st.text(max_size=300))

@@ -11,10 +11,11 @@ alone.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from operator import itemgetter
+from functools import reduce
+from math import ceil
+from operator import or_
 from typing import NamedTuple
 
 from kaosmem.retrieval.analysis import analyze
@@ -48,23 +49,12 @@ _NO_SUBJECT = frozenset(analyze(_PERSONS_AND_DAYS))
 """Terms of no subject that are not stop words either."""
 
 
-_PLACE = itemgetter(0, 1)
-
-
 class Statement(NamedTuple):
     """The words of a subject, and the value that a text gives it; the text itself if it is one sentence."""
 
     words: frozenset[str]
     value: str
     is_whole: bool = False
-
-    def is_corrected_by(self, other: Statement) -> bool:
-        """Return whether another statement gives the same subject another value."""
-        if self.is_whole != other.is_whole or self.value == other.value:
-            return False
-        shared = len(self.words & other.words)
-        least = _ALIKE * max(len(self.words), len(other.words)) if self.is_whole else 0
-        return shared >= max(_IN_COMMON, least)
 
 
 def statements(item: Item) -> tuple[Statement, ...]:
@@ -115,11 +105,14 @@ def _terms(text: str) -> Iterator[str]:
 
 
 class Corrections:
-    """Which of some items correct which: items by ordinal, of which a larger one is later."""
+    """Which of some items correct which: items by ordinal, of which a larger one is later.
+
+    Every statement is a row, the newest ones first. A set of rows is an integer with one bit a row, so that the rows
+    which share words with a statement are found at once, however many there are.
+    """
 
     def __init__(self, items: Mapping[int, Item] | None = None) -> None:
         self._items: dict[int, Item] = {}
-        self._having: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # item and statement, later last
         self.add(items or {})
 
     def __contains__(self, ordinal: object) -> bool:
@@ -127,37 +120,68 @@ class Corrections:
 
     def add(self, items: Mapping[int, Item]) -> None:
         """Add items. Those that state nothing, or have neither a speaker nor a dated source, are not kept."""
-        new = {at: item for at, item in items.items() if at not in self._items and item.memo("stated", _stated)}
-        self._items |= new
-        for at in sorted(new):
-            for number, statement in enumerate(statements(new[at])):
-                for word in statement.words:
-                    self._having[word].append((at, number))
-        if len(new) < len(self._items):
-            for having in self._having.values():
-                having.sort()
+        self._items |= {at: item for at, item in items.items() if item.memo("stated", _stated)}
+        self._ordinals: list[int] = []  # of the item that states each row
+        self._stated_by: dict[int, int] = {}  # the rows of each item
+        self._told_by: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._keyed = 0
+        self._words: defaultdict[str, int] = defaultdict(int)
+        self._values: defaultdict[str, int] = defaultdict(int)
+        self._sizes: defaultdict[int, int] = defaultdict(int)  # by number of words; 0 for a value in a longer text
+        for at in sorted(self._items, reverse=True):
+            self._append(at, self._items[at])
+
+    def _append(self, at: int, item: Item) -> None:
+        """Append the statements of an item that is older than all so far."""
+        rows = 0
+        for statement in statements(item):
+            row = 1 << len(self._ordinals)
+            self._ordinals.append(at)
+            rows |= row
+            for word in statement.words:
+                self._words[word] |= row
+            self._values[statement.value] |= row
+            self._sizes[len(statement.words) if statement.is_whole else 0] |= row
+        self._stated_by[at] = rows
+        self._keyed |= rows if item.key else 0
+        for teller in _tellers(item):
+            self._told_by[teller] |= rows
 
     def of(self, ordinal: int) -> tuple[int, ...]:
         """Return the newest corrections of an item, at most `MOST`, oldest first."""
         item = self._items.get(ordinal)
         if item is None:
             return ()
-        alike: list[tuple[int, int, Statement]] = []
-        for statement in statements(item):
-            shared: Counter[tuple[int, int]] = Counter()
-            for word in statement.words:
-                having = self._having[word]
-                shared.update(having[bisect_right(having, (ordinal, _MAX_STATEMENTS)) :])
-            alike += [(*place, statement) for place, times in shared.items() if times >= _IN_COMMON]
+        own = self._stated_by[ordinal]
+        possible = reduce(or_, (self._told_by[teller] for teller in _tellers(item)))
+        possible &= (own & -own) - 1  # later ones
+        possible &= ~self._keyed if item.key else -1
+        rows = 0
+        for statement in statements(item) if possible else ():
+            rows |= self._alike(statement, possible & ~self._values[statement.value])
         found: list[int] = []
-        # Newest first: texts of one pattern all correct one another, and the newest few are enough.
-        for at, number, statement in sorted(alike, key=_PLACE, reverse=True):
-            if len(found) == MOST:
-                break
-            later = self._items[at]
-            if at not in found and statement.is_corrected_by(statements(later)[number]) and may_correct(later, item):
+        while rows and len(found) < MOST:
+            at = self._ordinals[(rows & -rows).bit_length() - 1]
+            rows &= ~self._stated_by[at]
+            if may_correct(self._items[at], item):
                 found.append(at)
         return tuple(reversed(found))
+
+    def _alike(self, statement: Statement, among: int) -> int:
+        """Return the rows of the subject of a statement, among some rows."""
+        size = len(statement.words)
+        sizes = [each for each in self._sizes if each and _ALIKE * each <= size] if statement.is_whole else [0]
+        alike = {each: max(_IN_COMMON, ceil(_ALIKE * max(size, each)) if each else 0) for each in sizes}
+        most = size - min(alike.values())
+        lacking = [among] * (most + 1)  # the rows that lack at most 0, 1, 2, ... of the words so far
+        for word in statement.words:
+            having = self._words[word]
+            for count in range(most, 0, -1):
+                lacking[count] = lacking[count] & having | lacking[count - 1]
+            lacking[0] &= having
+            if not lacking[most]:
+                return 0
+        return reduce(or_, (lacking[size - least] & self._sizes[each] for each, least in alike.items()))
 
     def words(self, ordinals: Iterable[int], limit: int) -> list[str]:
         """Return the most frequent words of the statements of items."""
@@ -180,6 +204,11 @@ def may_correct(later: Item, earlier: Item) -> bool:
         return True
     is_later = before is not None and after is not None and aware(before) < aware(after)
     return is_later and _source(later) == _source(earlier) != ""
+
+
+def _tellers(item: Item) -> list[tuple[str, str]]:
+    """Return the speaker and the source of an item that has them."""
+    return [each for each in (("role", item.role), ("source", _source(item))) if each[1]]
 
 
 def _source(item: Item) -> str:

@@ -75,8 +75,12 @@ class Newer:
         """
         found = CorrectedBy()
         left, is_live = [*firsts], self._held.holds
+        looked_at: set[int] = set()
         for first in left:
-            own = () if first in found else corrections.of(first)
+            if first in looked_at:
+                continue
+            looked_at.add(first)
+            own = corrections.of(first)
             if own := tuple(each for each in own if is_live(each) or not is_live(first)):
                 found[first] = own
                 left += own
