@@ -41,9 +41,9 @@ async def list_namespaces(url_or_fs: Location) -> list[str]:
     """Return the namespaces that hold a session, sorted. Raises InvalidNameError and DurabilityError.
 
     >>> from kaosmem import SessionMemory
-    >>> async with SessionMemory.open("./.kaosmem", "deal-42", namespace="acme") as memory:
+    >>> async with SessionMemory.open("./tenants", "deal-42", namespace="acme") as memory:
     ...     item = memory.add("findings", "Ann owns the deal.")
-    >>> await list_namespaces("./.kaosmem")
+    >>> await list_namespaces("./tenants")
     ['acme']
     """
     return await asyncio.to_thread(persistence.list_namespaces, url_or_fs)
@@ -68,11 +68,11 @@ async def delete_namespace(url_or_fs: Location, namespace: str) -> list[str]:
     Sessions that a writer makes meanwhile are deleted too, as far as they are seen: stop the tenant's writers before.
 
     >>> from kaosmem import SessionMemory
-    >>> async with SessionMemory.open("./.kaosmem", "deal-42", namespace="acme") as memory:
+    >>> async with SessionMemory.open("./tenants", "deal-42", namespace="acme") as memory:
     ...     item = memory.add("findings", "Ann owns the deal.")
-    >>> await delete_namespace("./.kaosmem", "acme")
+    >>> await delete_namespace("./tenants", "acme")
     ['deal-42']
-    >>> await list_namespaces("./.kaosmem")
+    >>> await list_namespaces("./tenants")
     []
     """
     return await asyncio.to_thread(persistence.delete_namespace, url_or_fs, namespace)
