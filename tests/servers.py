@@ -18,8 +18,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -40,16 +40,19 @@ def example(server: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class S3:
-    """An S3 server. `filesystem()` is a new connection to it, with caches of its own."""
+    """An S3 server. `filesystem()` is a new connection to it, with caches of its own; `opened` closes them all."""
 
     url: str
     key: str
     secret: str
+    opened: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     def filesystem(self, **options: Any) -> Any:
         import s3fs
 
-        return s3fs.S3FileSystem(**(self.options() | options))
+        filesystem = s3fs.S3FileSystem(**(self.options() | options))
+        self.opened.callback(_disconnect, filesystem)
+        return filesystem
 
     def options(self) -> dict[str, Any]:
         """Return the options that fsspec takes beside an `s3://` URL."""
@@ -69,7 +72,9 @@ def s3_server() -> Iterator[S3]:
     Credentials of a named server are in `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
     """
     if url := os.environ.get("KAOSMEM_TEST_S3_URL"):
-        yield S3(url, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
+        s3 = S3(url, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
+        with s3.opened:
+            yield s3
         return
     program = _program("weed")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -98,7 +103,21 @@ def s3_server() -> Iterator[S3]:
         ]
         url = f"http://127.0.0.1:{port}"
         with _running(command, lambda: _answers(url)):
-            yield S3(url, s3.key, s3.secret)
+            s3 = S3(url, s3.key, s3.secret)
+            with s3.opened:
+                yield s3
+
+
+def _disconnect(filesystem: Any) -> None:
+    """Close the sockets of a filesystem on its own event loop.
+
+    Left to itself s3fs closes them when the filesystem is collected: on the loop of the test that runs just then,
+    which may end too early, or within 0.1 s.
+    """
+    from fsspec.asyn import sync
+
+    if filesystem._s3 is not None:
+        sync(filesystem.loop, filesystem._s3creator.__aexit__, None, None, None)
 
 
 @contextmanager
@@ -157,12 +176,12 @@ def own_redis_server(*, cluster: bool = False) -> Iterator[Any]:
     # A port of ours, else it starts again at another; a cluster also takes the port 10,000 above it.
     with ValkeyServer(port=_port_with_twin(), config={"cluster-enabled": "yes"} if cluster else None) as server:
         if cluster:
-            client = server.client()
-            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-            until = time.monotonic() + _STARTS_WITHIN_S
-            while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            with server.client() as client:
+                client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+                until = time.monotonic() + _STARTS_WITHIN_S
+                while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+                    assert time.monotonic() < until
+                    time.sleep(0.05)
         yield server
 
 

@@ -165,8 +165,8 @@ async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
 
 
 async def test_a_cluster_serves_all_stores() -> None:
-    """Keys that are changed together are in one slot."""
-    with own_redis_server(cluster=True) as server:
+    """Keys that are changed together are in one slot. Closing the database closes its connections to every node."""
+    with own_redis_server(cluster=True) as server, server.client() as watcher:
         async with RedisDatabase(f"redis://127.0.0.1:{server.port}", cluster=True, max_connections=4) as database:
             history, states, facts = (
                 RedisHistoryProvider(database),
@@ -184,6 +184,8 @@ async def test_a_cluster_serves_all_stores() -> None:
                 assert [each.content for each in await facts.search(name, "rent")] == ["The rent is 950 euros."]
                 await facts.clear(name)
                 assert await facts.search(name, "rent") == []
+            assert len(watcher.client_list()) > 1
+        assert len(watcher.client_list()) == 1
 
 
 def test_stores_serve_several_event_loops(url: str) -> None:

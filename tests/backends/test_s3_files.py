@@ -108,8 +108,9 @@ async def test_a_signed_url_gives_the_bytes_with_their_media_type(s3: S3) -> Non
     with urlopen(url) as answer:
         assert answer.read() == b"a,b"
         assert answer.headers["Content-Type"] == "text/csv"
-    with pytest.raises(HTTPError):
+    with pytest.raises(HTTPError) as refused:
         urlopen(url.replace("X-Amz-Signature=", "X-Amz-Signature=0"))
+    refused.value.close()
 
 
 async def test_expired_objects_are_deleted_on_request(s3: S3) -> None:

@@ -133,11 +133,15 @@ class _Workers:
             return self._client
 
     def close(self) -> None:
+        import redis
+
         self.threads.shutdown()
         if self._client is not None:
-            self._client.close()
-            if pool := getattr(self._client, "connection_pool", None):
-                pool.disconnect()
+            self._client.close()  # which keeps the connections of its pools open
+            if isinstance(self._client, redis.RedisCluster):
+                self._client.disconnect_connection_pools()
+            else:
+                self._client.connection_pool.disconnect()
 
     def __del__(self) -> None:
         if self.pid == os.getpid():
