@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
-from kaosmem.arguments import Clock, check_clock, check_ttl
+from kaosmem.arguments import Clock, check_clock, check_count, check_ttl
 from kaosmem.errors import DurabilityError, InvalidContentError, InvalidNameError, MissingExtraError
 from kaosmem.names import check_id, shown, shown_location
 from kaosmem.stores.blob import Bytes, check_bytes, unknown_blob
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 
 _EXPIRES = "kaosmem-expires"
 """The metadata field of an object that holds the end of its life, in seconds since 1970."""
+_CREATION = "kaosmem-creation"
+"""The metadata field of an object that holds the number of the call that created it."""
 _MAX_PATH_CHARS = 200  # S3 allows 1,024 bytes with the prefix; servers that keep files allow 255 a name
-_AT_ONCE = 32
 
 
 class S3FileStore:
@@ -32,7 +35,8 @@ class S3FileStore:
 
     url: `s3://bucket` or `s3://bucket/prefix`. The bucket must exist. Give each tenant a prefix of its own.
     clock: returns times with a zone. The times to live are measured by it.
-    timeout_s: seconds that one request may take.
+    max_connections: requests under way at once. More calls than that wait for their turn; streams do not.
+    timeout_s: seconds that one request, or the wait for its turn, may take.
     options: settings of obstore's S3Store, such as `endpoint`, `region`, `access_key_id` and `secret_access_key`.
         Missing settings come from the environment (`AWS_ACCESS_KEY_ID` and so on).
     Raises MissingExtraError without the extra `s3`, InvalidNameError for the URL; every call raises DurabilityError
@@ -45,12 +49,22 @@ class S3FileStore:
         url = await files.presign_url("report.csv", expires_s=600)
     """
 
-    def __init__(self, url: str, *, clock: Clock | None = None, timeout_s: float = 30.0, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        max_connections: int = 32,
+        timeout_s: float = 30.0,
+        **options: Any,
+    ) -> None:
         try:
             from obstore.store import S3Store
         except ImportError as error:
             raise MissingExtraError("S3FileStore needs the extra 's3': pip install 'kaosmem[s3]'") from error
-        check_ttl(timeout_s, "timeout_s")
+        self._timeout_s = check_ttl(timeout_s, "timeout_s")
+        self._max_connections = check_count(max_connections, "max_connections", least=1)
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         limits: Any = {"timeout": f"{timeout_s}s", "allow_http": True}
         again: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=timeout_s)}
         try:
@@ -70,8 +84,9 @@ class S3FileStore:
 
     async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
         """Store bytes, in place of earlier bytes under this key. More than 5 MiB are sent in parts, side by side."""
-        blob, attributes = check_bytes(data), self._attributes(content_type, ttl)
-        await self._put(_path(key), blob, attributes)
+        path, blob, attributes = _path(key), check_bytes(data), self._attributes(content_type, ttl)
+        async with self._turn():
+            await self._store.put_async(path, blob, attributes=attributes)
 
     async def upload_stream(
         self, key: str, chunks: AsyncIterable[bytes], *, content_type: str, ttl: float | None = None
@@ -80,30 +95,33 @@ class S3FileStore:
 
         The object is there once the last part is stored. If `chunks` raises, the earlier bytes of the key stay.
         """
-        await self._put(_path(key), chunks, self._attributes(content_type, ttl))
+        path, attributes = _path(key), self._attributes(content_type, ttl)
+        with _as_durability_error():  # without a turn: chunks may come from a download that waits for one
+            await self._store.put_async(path, chunks, attributes=attributes)
 
     async def create(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> bool:
         """Store bytes unless the key has some, and return whether they were stored. Of several callers one succeeds."""
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        path, blob, attributes = _path(key), check_bytes(data), self._attributes(content_type, ttl)
+        path, blob, creation = _path(key), check_bytes(data), secrets.token_hex(16)
+        attributes = {**self._attributes(content_type, ttl), _CREATION: creation}
         mode: Any = "create"
-        with _as_durability_error():
-            try:
-                await self._store.put_async(path, blob, attributes=attributes, mode=mode, use_multipart=False)
-            except AlreadyExistsError:
-                there = await self._head(path)
-                if there is None or not self._is_expired(there):
-                    return False
-                mode = {"e_tag": there.meta["e_tag"]}
+        async with self._turn():
+            while True:
                 try:
                     await self._store.put_async(path, blob, attributes=attributes, mode=mode, use_multipart=False)
-                except PreconditionError:  # another caller took the place of the expired bytes
-                    return False
-        return True
+                except (AlreadyExistsError, PreconditionError):
+                    there = await self._head(path)
+                    if there is not None and there.attributes.get(_CREATION) == creation:
+                        return True  # the first answer was lost, and the driver sent the request again
+                    if mode != "create" or there is None or not self._is_expired(there):
+                        return False
+                    mode = {"e_tag": there.meta["e_tag"]}  # of several callers one takes the place of expired bytes
+                else:
+                    return True
 
     async def download(self, key: str) -> bytes:
-        with _as_durability_error():
+        async with self._turn():
             return bytes(await (await self._get(key)).bytes_async())
 
     async def download_stream(self, key: str, *, chunk_bytes: int = 1024 * 1024) -> AsyncIterator[bytes]:
@@ -114,20 +132,20 @@ class S3FileStore:
 
     async def delete(self, key: str) -> None:
         path = _path(key)
-        with _as_durability_error():
+        async with self._turn():
             await self._store.delete_async(path)
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         check_ttl(expires_s, "expires_s")
         from obstore import sign_async
 
-        with _as_durability_error():
+        async with self._turn():
             await self._get(key, head=True)
             return await sign_async(self._store, "GET", _path(key), timedelta(seconds=expires_s))
 
     async def content_type(self, key: str) -> str:
         """Return the media type that bytes were stored with. Raises UnknownBlobError."""
-        with _as_durability_error():
+        async with self._turn():
             return (await self._get(key, head=True)).attributes["Content-Type"]
 
     async def delete_expired(self) -> int:
@@ -135,10 +153,10 @@ class S3FileStore:
 
         Expired bytes can't be downloaded in any case.
         """
-        expired, turns = [], asyncio.Semaphore(_AT_ONCE)
+        expired = []
 
         async def look(path: str) -> None:
-            async with turns:
+            async with self._turn():
                 if (found := await self._head(path)) is not None and self._is_expired(found):
                     expired.append(path)
 
@@ -149,9 +167,23 @@ class S3FileStore:
                 await self._store.delete_async(expired)
         return len(expired)
 
-    async def _put(self, path: str, data: Any, attributes: Attributes) -> None:
-        with _as_durability_error():
-            await self._store.put_async(path, data, attributes=attributes)
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait until fewer than `max_connections` requests of this event loop are under way, and take part."""
+        turns = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._max_connections))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await turns.acquire()
+        except TimeoutError:
+            raise DurabilityError(
+                f"none of {self._max_connections} requests to the blob store ended within {self._timeout_s:g} s; nothing "
+                "has changed, try again with fewer calls at once, or raise max_connections or timeout_s"
+            ) from None
+        try:
+            with _as_durability_error():
+                yield
+        finally:
+            turns.release()
 
     async def _get(self, key: str, *, head: bool = False) -> GetResult:
         """Return an answer whose bytes are still to be read. Raises UnknownBlobError."""
@@ -193,5 +225,6 @@ def _as_durability_error() -> Iterator[None]:
         yield
     except BaseError as error:
         raise DurabilityError(
-            f"the blob store failed: {type(error).__name__}; check the bucket, its keys and its server, and try again"
+            f"the blob store failed: {type(error).__name__}; check the bucket, its keys and its server, read what is "
+            "stored, then try again"
         ) from error

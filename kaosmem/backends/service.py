@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from kaosmem.errors import NotOpenedError
+from kaosmem.errors import DurabilityError, NotOpenedError
 
 T = TypeVar("T")
 W = TypeVar("W", bound="Workers")
@@ -56,15 +56,35 @@ class Service(ABC, Generic[W]):
         if workers is not None and self._pid == os.getpid():
             await asyncio.to_thread(workers.close)
 
-    async def _submit(self, submit: Callable[[W], Future[T]]) -> T:
-        """Return the result of what `submit` gives to the workers. Raises NotOpenedError."""
+    async def _submit(self, submit: Callable[[W], Future[T]], *, timeout_s: float | None = None) -> T:
+        """Return the result of what `submit` gives to the workers.
+
+        timeout_s: seconds that the call may wait for a worker, None without end. Work that has begun goes on.
+        Raises NotOpenedError, and DurabilityError if all workers are busy for so long.
+        """
         with self._lock:
             if self._is_closed:
                 raise NotOpenedError(f"{self!r} is closed; make a new one")
             if self._workers is None or self._pid != os.getpid():  # a fork has none of its parent's threads
                 self._workers, self._pid = self._start(), os.getpid()
             asked = submit(self._workers)
-        return await asyncio.wrap_future(asked)
+        answer = asyncio.wrap_future(asked)
+        if timeout_s is None:
+            return await answer
+        late: list[bool] = []
+        turn = asyncio.get_running_loop().call_later(timeout_s, lambda: late.append(asked.cancel()))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not any(late) or (task is not None and task.cancelling()):
+                raise
+            raise DurabilityError(
+                f"{self!r} had no connection free within {timeout_s:g} s; nothing has changed, try again with fewer "
+                "calls at once, or raise max_connections or timeout_s"
+            ) from None
+        finally:
+            turn.cancel()
 
     @abstractmethod
     def _start(self) -> W:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TRIES = 5
+_PAUSE_S = 0.5
+"""The longest wait for a new connection before another attempt to connect."""
+_GRACE_S = 1.0
+"""Seconds beyond `timeout_s` in which the server may still say that it gave up a statement."""
 _MAX_SCHEMA_CHARS = 63
 
 
@@ -42,7 +47,8 @@ class PostgresDatabase(Service["_Workers"]):
     tenant: all rows belong to it; rows of other tenants are neither seen nor changed.
     schema: the name of the schema for the tables. The first use makes the schema and its tables.
     max_connections: connections of this process. More calls than that wait for their turn.
-    timeout_s: seconds that a statement, a lock or the wait for a connection may take.
+    timeout_s: seconds that a statement, a lock or the wait for a connection may take. A call whose connection breaks
+        before its commit, as when the server starts again, is tried again for so long.
     Calls run in worker threads: any event loop may make them, and a call that is cancelled changes everything or
     nothing. Raises MissingExtraError without the extra `postgres`, InvalidNameError and InvalidArgumentError; every
     call raises DurabilityError if the server fails or does not answer in time.
@@ -96,7 +102,10 @@ class PostgresDatabase(Service["_Workers"]):
         part: the part of the schema that `work` needs.
         A transaction that the server gives up for another one's sake is tried again.
         """
-        return await self._submit(lambda workers: workers.threads.submit(self._run, workers, work, part))
+        until = monotonic() + self._timeout_s
+        return await self._submit(
+            lambda workers: workers.threads.submit(self._run, workers, work, part, until), timeout_s=self._timeout_s
+        )
 
     def _start(self) -> _Workers:
         return _Workers(self._make_pool(), self._max_connections)
@@ -109,6 +118,7 @@ class PostgresDatabase(Service["_Workers"]):
 
         return ConnectionPool(
             self._url,
+            connection_class=_impatient_connection(self._timeout_s + _GRACE_S),
             min_size=0,
             max_size=self._max_connections,
             timeout=self._timeout_s,
@@ -120,22 +130,38 @@ class PostgresDatabase(Service["_Workers"]):
             reconnect_timeout=0,
         )
 
-    def _run(self, workers: _Workers, work: Callable[[Cursor], T], part: str) -> T:
+    def _run(self, workers: _Workers, work: Callable[[Cursor], T], part: str, until: float) -> T:
         with self._as_typed_errors():
-            workers.prepare(part, self._migrate)
-            return self._tried(workers, work)
+            workers.prepare(part, lambda: self._tried(workers, lambda cursor: self._migrate(cursor, part), until), until)
+            return self._tried(workers, work, until)
 
-    def _tried(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
-        from psycopg.errors import DeadlockDetected, SerializationFailure
+    def _tried(self, workers: _Workers, work: Callable[[Cursor], T], until: float) -> T:
+        """Return what `work` returns. Call it again, until some time, after a failure that changed nothing."""
+        from psycopg.errors import DeadlockDetected, OperationalError, SerializationFailure
+        from psycopg_pool import PoolTimeout
 
-        for left in reversed(range(_TRIES)):
+        conflicts, was_cut = 0, False
+        while True:
             try:
-                with workers.pool.connection() as connection, connection.cursor() as cursor:
-                    return work(cursor)
+                # The pool gives up an attempt to connect that fails, and makes the next one when it is asked again.
+                patience_s = min(_PAUSE_S, until - monotonic())
+                with workers.pool.connection(patience_s) as connection, connection.cursor() as cursor:
+                    try:
+                        return work(cursor)
+                    except OperationalError:
+                        was_cut = connection.broken
+                        raise
             except (DeadlockDetected, SerializationFailure):
-                if not left:
+                conflicts += 1
+                if conflicts == _TRIES:
                     raise
-        raise AssertionError("unreachable")
+            except PoolTimeout:
+                if monotonic() >= until:
+                    raise
+            except OperationalError:  # while the commit is under way nobody knows whether it is done
+                if not was_cut or monotonic() >= until:
+                    raise
+                was_cut = False
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         """Let a connection see one tenant's rows, and wait no longer than it may."""
@@ -191,6 +217,11 @@ class PostgresDatabase(Service["_Workers"]):
                 f"no connection to PostgreSQL within {self._timeout_s:g} s; check that the server runs and has "
                 f"{self._max_connections} connections left, or raise timeout_s"
             ) from error
+        except TimeoutError as error:
+            raise DurabilityError(
+                f"PostgreSQL sent no answer within {self._timeout_s:g} s; check the server and the network, read what is "
+                "stored, then try again or raise timeout_s"
+            ) from error
         except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
             raise DurabilityError(
                 f"PostgreSQL took longer than {self._timeout_s:g} s; nothing has changed, try again or raise timeout_s"
@@ -204,7 +235,9 @@ class PostgresDatabase(Service["_Workers"]):
             ) from error
         except psycopg.Error as error:
             code = error.sqlstate or "no connection"
-            raise DurabilityError(f"PostgreSQL failed: {type(error).__name__} ({code}); try again") from error
+            raise DurabilityError(
+                f"PostgreSQL failed: {type(error).__name__} ({code}); read what is stored, then try again"
+            ) from error
 
 
 class _Workers:
@@ -215,17 +248,22 @@ class _Workers:
         self.threads = ThreadPoolExecutor(threads, "kaosmem-postgres")
         self._lock, self._prepared = threading.Lock(), set[str]()
 
-    def prepare(self, part: str, migrate: Callable[[Cursor, str], None]) -> None:
-        """Open the pool, and migrate a part of the schema, once."""
+    def prepare(self, part: str, migrate: Callable[[], None], until: float) -> None:
+        """Open the pool, and migrate a part of the schema, once. Raises PoolTimeout if others take too long."""
+        from psycopg_pool import PoolTimeout
+
         if part in self._prepared:
             return
-        with self._lock:
+        if not self._lock.acquire(timeout=max(0.0, until - monotonic())):
+            raise PoolTimeout
+        try:
             if not self._prepared:
                 self.pool.open()
             if part not in self._prepared:
-                with self.pool.connection() as connection, connection.cursor() as cursor:
-                    migrate(cursor, part)
+                migrate()
                 self._prepared.add(part)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         self.threads.shutdown()
@@ -235,6 +273,37 @@ class _Workers:
         if self.pid == os.getpid():
             self.threads.shutdown(wait=False)
             self.pool.close(0)
+
+
+def _impatient_connection(limit_s: float) -> type[psycopg.Connection[Any]]:
+    """Return a class of connections that close when the server sends nothing for too long. The call gets TimeoutError.
+
+    The limits of statements are the server's. They end no call whose server, or whose network, stands still.
+    """
+    import psycopg
+
+    class Impatient(psycopg.Connection[Any]):
+        def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+            try:
+                return super().wait(_limited(gen, monotonic() + limit_s), *args, **options)
+            except TimeoutError:
+                self.close()
+                raise
+
+    return Impatient
+
+
+def _limited(steps: Generator[Any, Any, T], end: float) -> Generator[Any, Any, T]:
+    """Pass on the waits of an operation. Raise TimeoutError if one is still without an answer at the end."""
+    try:
+        wanted = next(steps)
+        while True:
+            ready = yield wanted
+            if not ready and monotonic() > end:
+                raise TimeoutError
+            wanted = steps.send(ready)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
 
 
 def lock(cursor: Cursor, *names: str) -> None:

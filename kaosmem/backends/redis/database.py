@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5
+"""The first and the longest pause before a call whose connection broke is tried again."""
+
 
 class RedisDatabase(Service["_Workers"]):
     """A server of Redis or Valkey for the stores in `kaosmem.backends.redis`. Any number of processes may use it.
 
     url: `redis://host:6379/0`, `rediss://` or `unix://`. tenant: all keys belong to it.
     max_connections: connections of this process. More calls than that wait for their turn.
-    timeout_s: seconds that a command, or the wait for a connection, may take.
+    timeout_s: seconds that a command, or the wait for a connection, may take. A call whose connection breaks, as when
+        the server starts again, is tried again for so long.
     cluster: whether the server is a cluster. All keys of one thread or state are in one slot.
     Whether an acknowledged change survives a crash of the server is the server's setting: `appendonly yes` with
     `appendfsync always` makes it so. A call that is cancelled changes everything or nothing.
@@ -67,13 +72,21 @@ class RedisDatabase(Service["_Workers"]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(tenant={self._tenant!r})"
 
+    @property
+    def timeout_s(self) -> float:
+        """Return the seconds for which a call is tried."""
+        return self._timeout_s
+
     def key(self, kind: str, *ids: str) -> str:
         """Return the key of something. Different ids have different keys; keys of the same ids are in one slot."""
         return f"kaosmem:{{{'/'.join(quote(each, safe='') for each in (self._tenant, kind, *ids))}}}"
 
     async def run(self, work: Callable[[redis.Redis], T]) -> T:
-        """Return what `work` returns."""
-        return await self._submit(lambda workers: workers.threads.submit(self._run, workers, work))
+        """Return what `work` returns. If the connection breaks, `work` is called again: done twice, it must do it once."""
+        until = time.monotonic() + self._timeout_s
+        return await self._submit(
+            lambda workers: workers.threads.submit(self._run, workers, work, until), timeout_s=self._timeout_s
+        )
 
     def _start(self) -> _Workers:
         return _Workers(self._connect, self._max_connections)
@@ -92,9 +105,19 @@ class RedisDatabase(Service["_Workers"]):
         )
         return redis.Redis(connection_pool=pool)
 
-    def _run(self, workers: _Workers, work: Callable[[redis.Redis], T]) -> T:
+    def _run(self, workers: _Workers, work: Callable[[redis.Redis], T], until: float) -> T:
+        import redis
+
+        pause_s = _PAUSE_S
         with self._as_typed_errors():
-            return work(workers.client)
+            while True:
+                try:
+                    return work(workers.client)
+                except redis.ConnectionError:
+                    if time.monotonic() + pause_s > until:
+                        raise
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
     @contextmanager
     def _as_typed_errors(self) -> Iterator[None]:
@@ -110,7 +133,10 @@ class RedisDatabase(Service["_Workers"]):
                 f"Redis took longer than {self._timeout_s:g} s; read what is stored, then try again or raise timeout_s"
             ) from error
         except redis.ConnectionError as error:
-            raise DurabilityError("Redis can't be reached; check that the server runs, and try again") from error
+            raise DurabilityError(
+                f"Redis can't be reached for {self._timeout_s:g} s; check that the server runs, read what is stored, then "
+                "try again"
+            ) from error
         except redis.RedisError as error:
             raise DurabilityError(f"Redis refused the call: {type(error).__name__}; nothing has changed") from error
 

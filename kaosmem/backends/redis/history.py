@@ -11,8 +11,6 @@ from kaosmem.backends.rows import message_of, message_text
 from kaosmem.stores.history import BaseHistoryProvider, Thread
 from kaosmem.types import MAX_INTEGER, ChatMessage
 
-_REMEMBERED_MS = 60_000  # a repeated append is known as one for so long
-
 # Lua can pass about 8,000 values at once.
 _PUSH = """
 local function push(key, values, first)
@@ -22,8 +20,8 @@ local function push(key, values, first)
 end
 """
 _APPEND = f"""{_PUSH}
-if redis.call('SET', KEYS[2], 1, 'NX', 'PX', {_REMEMBERED_MS}) then
-    push(KEYS[1], ARGV, 2)
+if redis.call('SET', KEYS[2], 1, 'NX', 'PX', ARGV[2]) then
+    push(KEYS[1], ARGV, 3)
     if ARGV[1] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 end
 """
@@ -45,7 +43,7 @@ class RedisHistoryProvider(BaseHistoryProvider):
     """A HistoryProvider in Redis: a list for each thread.
 
     ttl_s: seconds after its last message that a thread stays, None for ever.
-    An append whose answer is lost may be sent twice by the driver, and is done once.
+    An append whose answer is lost is sent again, and done once.
     """
 
     def __init__(self, database: RedisDatabase, *, ttl_s: float | None = None) -> None:
@@ -54,10 +52,11 @@ class RedisHistoryProvider(BaseHistoryProvider):
 
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
         key = self._database.key("thread", *thread)
-        keys = [key, f"{key}:{secrets.token_hex(16)}"]
+        keys = [key, f"{key}:{secrets.token_hex(16)}"]  # the second is there while the call may be tried again
+        remembered_ms = round(3_000 * self._database.timeout_s)
         await self._database.run(
             lambda client: client.eval(
-                _APPEND, 2, *keys, self._ttl_ms, *(f"{run}\n{message_text(each)}" for each in messages)
+                _APPEND, 2, *keys, self._ttl_ms, remembered_ms, *(f"{run}\n{message_text(each)}" for each in messages)
             )
         )
 

@@ -1,0 +1,123 @@
+"""A TCP proxy before a real server that can delay, hold back, lose and cut."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+_CHUNK = 64 * 1024
+
+
+class Network:
+    """The way between clients and a server. Every fault may be set at any time, from any thread.
+
+    target: `host:port` of the server, or the path of its Unix socket.
+    delay_s: seconds that each chunk of an answer is late.
+    answers_until_cut: answers that still arrive; the next one is lost with its connection. None: all arrive.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self.delay_s = 0.0
+        self.answers_until_cut: int | None = None
+        self.port, self.accepted = 0, 0
+        self._open: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    def hold(self) -> None:
+        """Let nothing through, in either direction. New connections are accepted."""
+        self._call(self._flows.clear)
+
+    def release(self) -> None:
+        """Let everything through again."""
+        self._call(self._flows.set)
+
+    def cut(self) -> None:
+        """Reset all connections."""
+        self._call(self._cut)
+
+    @property
+    def connections(self) -> int:
+        """Return the number of open connections of clients."""
+        found: int = self._call(lambda: len(self._open))
+        return found
+
+    def _call(self, action: Callable[[], Any]) -> Any:
+        async def run() -> Any:
+            return action()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    def _cut(self) -> None:
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def _serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        self._open.add(back)
+        try:
+            host, _, port = self._target.rpartition(":")
+            if self._target.startswith("/"):
+                server, forth = await asyncio.open_unix_connection(self._target)
+            else:
+                server, forth = await asyncio.open_connection(host, int(port))
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._pass(client, forth, is_answer=False))
+                    both.create_task(self._pass(server, back, is_answer=True))
+            finally:
+                forth.transport.abort()
+        except (OSError, ExceptionGroup):
+            pass
+        finally:
+            self._open.discard(back)
+            back.transport.abort()
+
+    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_answer: bool) -> None:
+        while data := await source.read(_CHUNK):
+            if is_answer:
+                await asyncio.sleep(self.delay_s)
+            await self._flows.wait()
+            if is_answer and self.answers_until_cut is not None:
+                self.answers_until_cut -= 1
+                if self.answers_until_cut < 0:
+                    self.answers_until_cut = None
+                    break
+            sink.write(data)
+            await sink.drain()
+        raise ConnectionResetError  # which ends the other direction too
+
+
+@contextmanager
+def network(target: str) -> Iterator[Network]:
+    """Run a proxy of a server in a thread of its own until the block ends."""
+    way = Network(target)
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(way._serve, "127.0.0.1", 0)
+        way.port = server.sockets[0].getsockname()[1]
+        started.set()
+        await stop.wait()
+        server.close()
+        way._flows.set()
+        way._cut()
+        while way._open:
+            await asyncio.sleep(0.001)
+
+    started = threading.Event()
+    thread = threading.Thread(target=way._loop.run_until_complete, args=(serve(),))
+    thread.start()
+    started.wait()
+    try:
+        yield way
+    finally:
+        with suppress(RuntimeError):
+            way._loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        way._loop.close()
