@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 _CHUNK = 64 * 1024
@@ -23,7 +23,7 @@ class Network:
         self._target = target
         self.delay_s = 0.0
         self.answers_until_cut: int | None = None
-        self.port, self.accepted = 0, 0
+        self.port, self._is_closed = 0, False
         self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._flows = asyncio.Event()
@@ -40,6 +40,15 @@ class Network:
     def cut(self) -> None:
         """Reset all connections."""
         self._call(self._cut)
+
+    def close(self) -> None:
+        """Reset all connections, and each new one."""
+        self._is_closed = True
+        self.cut()
+
+    def open(self) -> None:
+        """Accept connections again."""
+        self._is_closed = False
 
     @property
     def connections(self) -> int:
@@ -58,9 +67,10 @@ class Network:
             writer.transport.abort()
 
     async def _serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        self.accepted += 1
         self._open.add(back)
         try:
+            if self._is_closed:
+                return
             host, _, port = self._target.rpartition(":")
             if self._target.startswith("/"):
                 server, forth = await asyncio.open_unix_connection(self._target)
@@ -104,11 +114,13 @@ def network(target: str) -> Iterator[Network]:
         way.port = server.sockets[0].getsockname()[1]
         started.set()
         await stop.wait()
-        server.close()
+        way._is_closed = True
         way._flows.set()
         way._cut()
-        while way._open:
-            await asyncio.sleep(0.001)
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.01)
+        server.close()
+        await asyncio.sleep(0.01)  # until all sockets are closed
 
     started = threading.Event()
     thread = threading.Thread(target=way._loop.run_until_complete, args=(serve(),))
@@ -117,7 +129,6 @@ def network(target: str) -> Iterator[Network]:
     try:
         yield way
     finally:
-        with suppress(RuntimeError):
-            way._loop.call_soon_threadsafe(stop.set)
+        way._loop.call_soon_threadsafe(stop.set)
         thread.join()
         way._loop.close()

