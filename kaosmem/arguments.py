@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timezone
 from typing import TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
@@ -38,8 +38,13 @@ def check_ttl(given: object, name: str = "ttl") -> float:
 
 
 def check_clock(clock: Clock) -> Clock:
-    """Return a clock that raises InvalidArgumentError for a time without a zone. It is asked once at once.
+    """Return a clock that raises InvalidArgumentError for a time without a zone. The given clock is read once at once.
 
+    Each time is a plain datetime with a fixed offset, as a log can hold it, whatever class the given clock returns.
+
+    >>> from zoneinfo import ZoneInfo
+    >>> check_clock(lambda: datetime(2024, 6, 1, tzinfo=ZoneInfo("Europe/Berlin")))().isoformat()
+    '2024-06-01T00:00:00+02:00'
     >>> check_clock(datetime.now)
     Traceback (most recent call last):
     kaosmem.errors.InvalidArgumentError: clock gives a time without a zone; use lambda: datetime.now(UTC)
@@ -51,9 +56,12 @@ def check_clock(clock: Clock) -> Clock:
         time = clock()
         if not isinstance(time, datetime):
             raise InvalidArgumentError(f"clock gives a {type(time).__name__}; use lambda: datetime.now(UTC)")
-        if time.utcoffset() is None:
+        if (offset := time.utcoffset()) is None:
             raise InvalidArgumentError("clock gives a time without a zone; use lambda: datetime.now(UTC)")
-        return time
+        fixed = timezone(offset)
+        if type(time) is datetime and (time.tzinfo is UTC or time.tzinfo == fixed):
+            return time
+        return datetime.combine(date(time.year, time.month, time.day), datetime.time(time), fixed)
 
     checked()
     return checked

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
 from kaosmem import (
@@ -161,6 +164,66 @@ async def test_what_is_derived_elsewhere_meanwhile_is_refused(place: Any) -> Non
             async with opened(place) as one:
                 await one.forget("secret")
     assert holding(place) == []
+
+
+class FaultyStore(IsolatedMemoryFileSystem):
+    """A store whose changes of these numbers fail, before they take effect or, of the others, after."""
+
+    def __init__(self, fails: Mapping[int, bool]) -> None:
+        super().__init__(skip_instance_cache=True)
+        self.fails, self.changes, self.is_faulty = fails, 0, True
+
+    def _change(self, change: Callable[[], None]) -> None:
+        self.changes += self.is_faulty
+        fault = self.fails.get(self.changes) if self.is_faulty else None
+        if fault is not True:
+            change()
+        if fault is not None:
+            raise OSError(5, "the store does not answer")
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        self._change(lambda: super(FaultyStore, self).pipe_file(path, value, **options))
+
+    def rm_file(self, path: str) -> None:
+        self._change(lambda: super(FaultyStore, self).rm_file(path))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(st.integers(1, 40), st.booleans(), max_size=8),
+    st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
+)
+def test_an_object_store_keeps_nothing_forgotten_after_faults(fails: dict[int, bool], actions: list[str]) -> None:
+    """Whichever requests failed before, a `forget` that returns leaves no object with the text, however long it is."""
+    place = FaultyStore(fails)
+    asyncio.run(_forgotten_with_faults(place, actions))
+    assert not holding(place)
+
+
+async def _forgotten_with_faults(place: FaultyStore, actions: list[str]) -> None:
+    """Carry out the actions; then store the text and forget it without faults. `leave` closes the session."""
+    known: set[str] = set()
+    for is_faulty in (True, False):
+        left = list(actions) if is_faulty else ["add", "save", "forget"]
+        while left:
+            with suppress(DurabilityError):
+                place.is_faulty = is_faulty
+                async with opened(place) as memory:
+                    while left and (action := left.pop(0)) != "leave":
+                        with suppress(DurabilityError):
+                            await _act(memory, action, known)
+
+
+async def _act(memory: SessionMemory, action: str, known: set[str]) -> None:
+    match action:
+        case "add":
+            known.add(memory.add("documents", f"{CANARY} {LONG}").id)
+        case "save":
+            await memory.save()
+        case "forget":
+            for item_id in known:
+                with suppress(UnknownItemError):
+                    await memory.forget(item_id)
 
 
 class Failing(LocalStorage):

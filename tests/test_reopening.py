@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from enum import IntEnum, StrEnum
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -37,6 +38,20 @@ class Nowhere(tzinfo):
         return None
 
 
+class Moment(datetime):
+    """A time of another class, as those of test tools and data frames are, with a text form of its own."""
+
+    def isoformat(self, *_: Any, **__: Any) -> str:
+        return "now"
+
+
+class WithoutRules(tzinfo):
+    """A zone that says only its offset."""
+
+    def utcoffset(self, _: datetime | None) -> timedelta | None:
+        return timedelta(hours=1)
+
+
 class Odd(IntEnum):
     ONE = 1
 
@@ -62,8 +77,9 @@ class Counter:
 
 
 offsets = st.integers(-86_399, 86_399).map(lambda seconds: timedelta(seconds=seconds))
-zones = st.sampled_from([None, UTC, Nowhere()]) | offsets.map(timezone)
-times = st.datetimes(timezones=zones) | st.sampled_from([0.0, None, date(2024, 1, 1), "2024-01-01"])
+zones = st.sampled_from([None, UTC, Nowhere(), WithoutRules(), ZoneInfo("Europe/Berlin")]) | offsets.map(timezone)
+moments = st.datetimes(timezones=zones).map(lambda time: Moment.combine(time.date(), time.timetz()))
+times = st.datetimes(timezones=zones) | moments | st.sampled_from([0.0, None, date(2024, 1, 1), "2024-01-01"])
 clocks = st.none() | times.map(lambda time: lambda: time) | st.sampled_from([datetime.now, date.today, 5, "now"])
 counts = st.sampled_from([0, 3, True, -1, 2.0, None, "3", np.int64(3), np.float32(1), Odd.ONE, 2**62, 2**63, 10**40])
 names = st.sampled_from(["own", "", "estimate", "\ud800", "\0", None, 7, b"own"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -58,9 +58,6 @@ class KnownTexts:
         self.names: dict[str, str] = {}
         self._sha256s: dict[str, str] = {}
         self.add(texts)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._sha256s)
 
     def add(self, texts: Mapping[str, str]) -> None:
         """Note texts, SHA-256 by name, which are stored too."""

@@ -18,6 +18,7 @@ from kaosmem.persistence.layout import (
     SNAP,
     archive_file,
     blob_file,
+    is_blob_until,
     log_file,
     numbers,
     segments,
@@ -95,12 +96,12 @@ def purge(
     archived: Iterable[bytes] | None,
     *,
     kept: Collection[str],
-    at_once: Collection[str] | None,
+    locks: bool,
 ) -> Steps[None]:
     """Store the state after `head` as all that there is, and delete every older file, so that no byte is found again.
 
     archived: lines of one archive in the place of all. kept: names of the long texts that the lines need, once read.
-    at_once: where nothing locks, names of those of the others that may go at once; None where a lock is held.
+    locks: whether a lock keeps other writers out. If not, a long text of a commit under way stays.
     Raises ConflictError if the log does not end at `head` any more.
     """
     yield Lock(create=False)
@@ -119,12 +120,12 @@ def purge(
         for name in sorted((yield List(folder))):
             yield Delete(f"{folder}/{name}", at_once=True)
     for name in sorted((yield List(BLOB)) - {*kept}):
-        yield Delete(blob_file(name), at_once=at_once is None or name in at_once)
+        yield Delete(blob_file(name), at_once=locks or is_blob_until(name, head.seq))
     for first in segments((yield List(LOG))):
         if first <= head.seq:
             # Where names alone keep writers apart, none may be free while one may still want it.
-            yield Delete(log_file(first), at_once=True) if at_once is None else _blank(first)
-    if at_once is None:
+            yield Delete(log_file(first), at_once=True) if locks else _blank(first)
+    if locks:
         for folder in (SNAP, ARCHIVE, QUARANTINE, INDEX, BLOB, LOG):
             yield Sweep(folder)
     yield Delete(PURGE, at_once=True)

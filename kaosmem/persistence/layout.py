@@ -19,6 +19,7 @@ PURGE = "purge"
 FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, BLOB, INDEX)
 
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
+_BLOB = re.compile(r"([0-9]{1,19})-[0-9A-Za-z]+-[0-9]+")
 _INDEX = re.compile(r"(.+)-([0-9a-f]{8})-([0-9]{20})\.bin")
 
 
@@ -40,6 +41,20 @@ def archive_file(seq: int) -> str:
 def quarantine_file(segment: int, start: int, crc: int) -> str:
     """Return where bytes cut from a segment go: named by what they are, so that a retry writes the same file."""
     return f"{QUARANTINE}/{segment:020d}-{start}-{crc:08x}"
+
+
+def blob_name(seq: int, txn: str, number: int) -> str:
+    """Return the name of a long text of a commit. seq: number of the commit's first record."""
+    return f"{seq}-{txn}-{number}"
+
+
+def is_blob_until(name: str, seq: int) -> bool:
+    """Return whether a long text is of a commit whose first record has a number up to `seq`.
+
+    Once record `seq` is in the log, such a commit is in the log too, or can never come to it.
+    """
+    match = _BLOB.fullmatch(name)
+    return match is not None and int(match[1]) <= seq
 
 
 def blob_file(name: str) -> str:

@@ -293,10 +293,8 @@ class SessionLog:
         counter = header.get("counter") if self._counters <= {header.get("counter")} else None
         measured = _Measured(encoded)
         lines = encode_archive(archived, seq=head.seq, place=self._texts.place(kept), counter=counter)
-        # Where nothing locks, a text that no record names may be of a commit under way.
-        at_once = None if self._storage.appends else {*self._texts}
         with as_durability_error("forgetting"):
-            run(purge(head, measured, lines, kept=kept, at_once=at_once), self._storage)
+            run(purge(head, measured, lines, kept=kept, locks=self._storage.appends), self._storage)
         with self._measures:
             self._head = replace(head, segment=0, size=0, last=0, whole=True)
             self._torn = b""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
 from kaosmem.names import shown
 from kaosmem.persistence.blobs import MAX_TEXT_BYTES, Blob, Place, has_long_text, spill
+from kaosmem.persistence.layout import blob_name
 from kaosmem.persistence.lines import decode_lines, encode_line, parse_object
 from kaosmem.types import JSONValue
 
@@ -89,7 +90,7 @@ def encode_commit(
 
     def place(sha256: str, text: bytes) -> str:
         if (name := stored.get(sha256) or named.get(sha256)) is None:
-            name = named[sha256] = f"{txn}-{len(blobs)}"
+            name = named[sha256] = blob_name(seq + 1, txn, len(blobs))
             blobs[name] = text
         return name
 

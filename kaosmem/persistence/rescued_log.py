@@ -159,7 +159,10 @@ def _leave_out_torn(log: RescuedLog) -> None:
     unfinished = [log.records[seq] for seq, fragment in tail if fragment.is_sound]
     for index, (_, fragment) in enumerate(tail):
         after = [other.raw for _, other in tail[index + 1 :]]
-        if not fragment.is_sound and fragment.ends and not is_torn(fragment.raw, after, unfinished):
+        if fragment.is_sound or not fragment.ends:
+            continue
+        began = tail[0][1].start
+        if not is_torn(fragment.raw, after, unfinished, start=fragment.start, commit_start=began):
             return
     log.torn = tail
     for seq, fragment in tail:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from kaosmem.names import shown
 from kaosmem.persistence.records import Record, claimed_txn, decode_records
 
 TXNS_KEPT = 64
+_SECTOR_BYTES = 512
+_NULS = re.compile(rb"\0+")
 REMEDY = "read_only=True opens what is intact, `kaosmem repair` rescues it into a new session, a copy brings back all"
 
 
@@ -61,13 +64,13 @@ class Tail:
 def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     """Return what `data`, the bytes of segment `head.segment` from `start` on, adds to `head`.
 
-    A commit is torn if no newline follows what is there of it, or if bytes that were never written (NULs) stand
-    before that newline, and nothing of another commit comes after. A last line whole but for its newline is a
-    record.
+    A commit is torn if its last line has no newline, or if sectors of it were never written (see `is_torn`), and no
+    other commit follows. A last line whole but for its newline is a record.
     """
     lines = data.split(b"\n")
     records: list[Record] = []
     committed = 0  # how many of them are of whole commits
+    began = start  # where the last commit begins
     seq, crc, offset = head.seq, head.crc, start
     end = None
     txns = deque(head.txns, TXNS_KEPT)
@@ -85,14 +88,16 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
             if len(records) > committed:
                 _check_follows(record, records[-1])
         except CorruptionError as error:
-            if not is_rest and not is_torn(line, lines[index + 1 :], records[committed:]):
+            if not is_rest and not is_torn(
+                line, lines[index + 1 :], records[committed:], start=offset, commit_start=began
+            ):
                 fault = located(str(error), path, offset, seq + 1)
             break
         seq, crc = record.seq, next_crc
         last, offset = offset, offset + len(line) + (not is_rest)
         records.append(record)
         if record.k == 0:
-            committed = len(records)
+            committed, began = len(records), offset
             txns.append(record.txn)
             end = seq, crc, offset, last, not is_rest
     if end is not None:
@@ -103,12 +108,19 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     return Tail(records, head, torn=b"" if fault else data[head.size - start :], fault=fault)
 
 
-def is_torn(line: bytes, after: Sequence[bytes], unfinished: Sequence[Record]) -> bool:
+def is_torn(
+    line: bytes, after: Sequence[bytes], unfinished: Sequence[Record], *, start: int, commit_start: int
+) -> bool:
     """Return whether a crash while one commit was being written explains a bad line with a newline.
 
-    What a crash leaves unwritten reads as NULs, in whole sectors; a lone NUL elsewhere is a damaged byte.
+    A crash leaves whole sectors unwritten, which read as NULs. Any other NUL is a damaged byte of a commit that may
+    have been acknowledged.
+    start, commit_start: bytes of the segment at which the line and its commit begin.
     """
-    if not line.startswith(b"\0") and b"\0\0" not in line:
+    holes = [(start + hole.start(), start + hole.end()) for hole in _NULS.finditer(line)]
+    if not holes or any(
+        (begin != commit_start and begin % _SECTOR_BYTES) or end % _SECTOR_BYTES for begin, end in holes
+    ):
         return False
     txns = {record.txn for record in unfinished}
     txns.update(txn for other in after if (txn := claimed_txn(other)) is not None)

@@ -29,6 +29,8 @@ def tree(root: Path) -> list[str]:
 def test_bi_029_a_torn_tail_is_cut_at_the_next_commit(tail: bytes, tmp_path: Path) -> None:
     """Opening leaves a torn tail where it is; the next commit moves it to quarantine and stands in its place."""
     started(tmp_path, "a")
+    if tail.startswith(b"\0"):  # to the end of a sector
+        tail = bytes(-segment(tmp_path).stat().st_size % 512) + tail.lstrip(b"\0")
     with segment(tmp_path).open("ab") as file:
         file.write(tail)
     torn = segment(tmp_path).read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +15,7 @@ from kaosmem.persistence.layout import log_file, snapshot_file
 from kaosmem.persistence.records import Change, Record, encode_commit
 from kaosmem.persistence.recovery import Recovery, recover
 from kaosmem.persistence.steps import List, Read, Step, run
+from tests.persistence.crashes.power_loss import SECTOR
 from tests.persistence.test_records import flipped
 from tests.persistence.worlds import OPENING, add
 
@@ -144,13 +146,37 @@ def test_bi_031_an_incomplete_commit_is_invisible() -> None:
     assert found.torn == b"".join(lines[:2])
 
 
-def test_a_hole_in_the_last_commit_is_torn() -> None:
-    """A commit of which a crash left any part unwritten is torn, whatever of it comes after the hole."""
-    before, last = b"".join(stored()[:2]), stored()[2]
-    for start in range(len(last)):
-        for end in {start + 2, start + 40, len(last) - 30, len(last)} - set(range(start + 2)):
-            found = opened((1, before + last[:start] + b"\0" * (min(end, len(last)) - start) + last[end:]))
-            assert committed(found.recovered.records) == (3 if start == len(last) - 1 else 2)
+LONG = [*COMMITS[:2], [add("c", "long " * 300), add("d"), add("e", "long " * 300)]]
+
+
+def holes(whole: bytes, start: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield a log with bytes of its last commit, from `start` on, as NULs, and whether a crash may have left it so."""
+    sectors = range(start - start % SECTOR + SECTOR, len(whole), SECTOR)
+    for begin in {start, start + 1, *sectors, *(sector + 7 for sector in sectors)}:
+        for end in {begin + 1, begin + 2, *sectors, *(sector - 1 for sector in sectors), len(whole) - 1, len(whole)}:
+            if begin < end:
+                is_crash = (begin == start or begin in sectors) and end in sectors
+                torn = whole[:begin] + bytes(end - begin) + whole[end:]
+                yield torn, is_crash or not torn.endswith(b"\n")
+
+
+def test_sectors_missing_in_the_last_commit_are_torn() -> None:
+    """A commit of which a crash left sectors unwritten is torn, whatever of it comes after them."""
+    parts = stored(LONG)
+    start = len(b"".join(parts[:2]))
+    for data, is_torn in holes(b"".join(parts), start):
+        if is_torn and data[-2:] != b"}\0":  # whole but for its newline
+            found = opened((1, data))
+            assert (found.head.seq, found.torn) == (3, data[start:])
+
+
+def test_damage_to_the_last_commit_is_not_taken_for_torn() -> None:
+    """NULs in the last commit that are not whole sectors are corruption: the commit may have been acknowledged."""
+    parts = stored(LONG)
+    for data, is_torn in holes(b"".join(parts), len(b"".join(parts[:2]))):
+        if not is_torn:
+            with pytest.raises(CorruptionError):
+                opened((1, data))
 
 
 def test_a_hole_in_an_acknowledged_commit_is_corruption() -> None:

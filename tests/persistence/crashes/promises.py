@@ -210,12 +210,16 @@ class Session:
         self.evicted = {}
         self.promised(self.history, forgotten=self.promise.forgotten | {text.encode()})
 
-    def tear(self, torn: bytes) -> None:
-        """Leave bytes at the end of the log, as a writer that was killed does; the session is to be opened again."""
+    def tear(self, torn: bytes, *, sector: int = 0) -> None:
+        """Leave bytes at the end of the log, as a writer that was killed does; the session is to be opened again.
+
+        sector: NULs up to the end of a sector of this size come before them.
+        """
         disk = getattr(self.disk, "disk", self.disk)
         segment = max(path for path in disk.image if path.startswith(f"{FOLDER}/log/"))
         watch, disk.watch = disk.watch, None
         descriptor = disk.open(segment, os.O_WRONLY | os.O_APPEND)
+        torn = bytes(-disk.size(descriptor) % sector if sector else 0) + torn
         disk.write(descriptor, torn)
         disk.sync(descriptor)
         disk.close(descriptor)

@@ -44,9 +44,9 @@ def snapshotting(*meanwhile: Change) -> Act:
     return lambda session: session.snapshot(*meanwhile)
 
 
-def tearing(torn: bytes) -> Act:
-    """Leave bytes at the log's end, as a writer that was killed does."""
-    return lambda session: session.tear(torn)
+def tearing(torn: bytes, *, sector: int = 0) -> Act:
+    """Leave bytes at the log's end, as a writer that was killed does. sector: with NULs to the end of one before."""
+    return lambda session: session.tear(torn, sector=sector)
 
 
 def elsewhere(section: str, item_id: str, text: str) -> Change:
@@ -74,7 +74,7 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
         adding("c"),
         adding("d"),
     ),
-    "torn by NULs": (OPENED, tearing(bytes(300) + b'":"half a line"}}\n'), REOPEN, adding("b")),
+    "torn by NULs": (OPENED, tearing(b'":"half a line"}}\n', sector=512), REOPEN, adding("b")),
     "snapshots": (OPENED, adding("b"), SNAPSHOT, adding("c"), SNAPSHOT, adding("d"), SNAPSHOT, adding("e"), SNAPSHOT),
     "rolls": (OPENED, SNAPSHOT, adding("b"), REOPEN, SNAPSHOT, adding("c"), adding("d"), REOPEN, SNAPSHOT, adding("e")),
     "late snapshots": (

@@ -230,7 +230,7 @@ def _without_torn(data: bytes, broken: bytes) -> bytes:
     lines = broken.split(b"\n")
     ends = [number for number, line in enumerate(lines) if line in whole]
     after = ends[-1] + 1 if ends else 0
-    if any(line not in data.split(b"\n") and b"\0\0" not in line for line in lines[after:-1]):
+    if any(line not in data.split(b"\n") and b"\0" not in line for line in lines[after:-1]):
         return broken
     return b"\n".join([*lines[:after], b""])
 

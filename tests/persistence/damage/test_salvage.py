@@ -23,6 +23,7 @@ from kaosmem.persistence.records import encode_commit
 from kaosmem.sections import Substitution
 from kaosmem.session.remains import Remains
 from kaosmem.types import Item
+from tests.persistence.crashes.power_loss import SECTOR
 from tests.persistence.damage.damaged import (
     COUNTER,
     LONG,
@@ -133,8 +134,8 @@ async def test_a_torn_commit_is_left_out_beside_damage() -> None:
     changes = [Change("documents", "add", {"item": item | {"id": each}, "evicted": []}) for each in ("x", "y")]
     first, last = encode_commit(changes, "torn", seq=5, crc=stated_crc(lines[4])).lines
     data = b"".join(lines)
-    at = data.index(b'"d1"')
-    for torn in (first, first[:50], first + last[:-9], first + b"\0" * 200 + b"\n"):
+    at, hole = data.index(b'"d1"'), bytes(-len(data) % SECTOR)
+    for torn in (first, first[:50], first + last[:-9], hole + b'":"half a line"}}\n'):
         found, damage = await read({FIRST: flip(data, at) + torn})
         assert ids(found) == ["d0", "d2", "d3"]
         assert [(error.byte, error.seq) for error in damage if "unfinished commit" in str(error)] == [(len(data), 6)]
