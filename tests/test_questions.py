@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from benchmarks.corpus import seeded_queries, seeded_texts
-from kaosmem import DEFAULT_SECTIONS, BM25Ranker, Reason, SectionSpec, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, BM25Ranker, Query, Reason, SectionSpec, SessionMemory
+from kaosmem.retrieval.query import MAX_QUERY_CHARS
 
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)
 QUESTIONS = {
@@ -107,3 +109,28 @@ async def test_a_question_without_an_answer_gets_what_is_nearest_and_newest() ->
     assert context.decision(near.id).reason is Reason.RELEVANT
     newest = [*memory["notes"]][-2:]
     assert all(context.decision(item.id).included for item in newest)
+
+
+@pytest.mark.parametrize(
+    "noise", ["error 3f2a at line 7\n", "2024-01-01 12:00 ", "[", "สวัสดีครับ", "主题", "?! ", "last week "]
+)
+async def test_a_pasted_log_ranks_by_an_excerpt(noise: str) -> None:
+    """Of a query of 1 MB, a bounded excerpt ranks; it has the rarest words, the last question and both ends."""
+    log = noise * (1_000_000 // len(noise))
+    parts = ["Look at this.", log, "the Zebrafish licence of TASK-17", log, "\nWho repairs cranes?\n", log, "Well"]
+    query = " ".join(parts)
+    text = Query.read(query, lambda: NOW).text
+    assert len(text) <= MAX_QUERY_CHARS
+    assert text.startswith("Look at this.")
+    assert text.endswith("Well")
+    assert "Who repairs cranes?" in text or "?" in noise
+    assert {"Zebrafish", "licence", "TASK-17"} <= {*text.split()}
+    memory = SessionMemory.test_mode()
+    memory.add_many("findings", [f"finding {number}" for number in range(50)])
+    zebrafish = memory.add("findings", "Zebrafish are kept in room 4.")
+    memory.add_many("findings", [f"finding {number}" for number in range(50)])
+    started = time.process_time()
+    context = await memory.assemble_context(query, budget=300)
+    assert time.process_time() - started < 3
+    assert context.query == query
+    assert zebrafish in context.items

@@ -24,6 +24,7 @@ from itertools import pairwise
 from kaosmem.formats.labels import source_label
 from kaosmem.retrieval.analysis import analyze
 from kaosmem.retrieval.dates import without_periods
+from kaosmem.retrieval.query import excerpt
 from kaosmem.sections import Proposal, Stock
 from kaosmem.types import Item
 
@@ -51,7 +52,7 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
 
     An item that says what the query says is left out: it is the question, not its evidence.
     """
-    question, asked = analyze(query), terms_of(query)
+    question, asked = analyze(excerpt(query)), terms_of(query)
     rarity, pairs = _rarity(asked, stock), {pair for pair in pairwise(asked) if pair[0] != pair[1]}
     if not rarity:
         return None
@@ -59,8 +60,7 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
     side_by_side: set[tuple[str, str]] = set()
     at_once, shown = 0.0, 0
     for item in items:
-        said = analyze(item.text)
-        if said == question:
+        if item.text == query or (said := analyze(item.text)) == question:
             continue
         shown += item.tokens
         own = terms.intersection(said)
@@ -97,8 +97,11 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
 
 
 def terms_of(query: str) -> list[str]:
-    """Return the terms of a query, without the words for its periods: they filter items by their day."""
-    return analyze(without_periods(query))
+    """Return the terms of a query, without the words for its periods: they filter items by their day.
+
+    Of a long query, the terms are those of its excerpt.
+    """
+    return analyze(without_periods(excerpt(query)))
 
 
 def _rarity(terms: Iterable[str], stock: Stock) -> dict[str, float]:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kaosmem.retrieval.dates import Period, periods_in, without_periods
 from kaosmem.retrieval.past_cues import PAST_CUES, PastCues, PastQuestion
+from kaosmem.sentences import sentence_ends
 
 if TYPE_CHECKING:
     from kaosmem.types import Item
+
+MAX_QUERY_CHARS = 8_000
+"""A longer query is ranked by an excerpt of at most so many characters."""
+
+_END_CHARS, _QUESTION_CHARS, _WORDS_CHARS = 2_000, 900, 1_500
+_WORD_CHARS = range(3, 41)
+_PUNCTUATION = ".,:;!?\"'()[]{}<>`*"
 
 
 @dataclass(frozen=True)
 class Query:
     """A question that ranks candidates. Sources and sections get it; a ranker gets its text alone.
 
+    text: at most MAX_QUERY_CHARS characters: `read` takes an excerpt of a longer text.
     periods: the days that the text speaks of, each period once: first "last week" and the like, then dates.
     past: the text's reference to the past, which brings replaced versions of facts back; None for now.
     as_of: the time at which an item must have held. known_at: the time at which it must have been known. None is now.
@@ -45,6 +55,7 @@ class Query:
         known_at: datetime | None = None,
     ) -> Query:
         """Return the query of a text. The clock says which day is today, the cues which words ask about the past."""
+        text = excerpt(text)
         relative = periods_in(text, clock)
         today = max((period.last for period in relative), default=None)
         past = cues.read(text, (each for each in relative if each.first != today))
@@ -59,3 +70,47 @@ class Query:
         """Return whether an item had begun to hold, and was known, at the times that the query asks for."""
         has_begun = self.as_of is None or item.valid_from <= self.as_of
         return has_begun and (self.known_at is None or item.created_at <= self.known_at)
+
+
+def excerpt(text: str) -> str:
+    r"""Return the part of a text that ranks, such as of a pasted log with a question. The time is linear.
+
+    A text of up to MAX_QUERY_CHARS characters is returned whole. Of a longer one, the excerpt holds the beginning, the
+    words that are rarest in the text, the last sentence with a question mark, and the end.
+
+    >>> log = "request served\n" * 5_000
+    >>> text = excerpt(f"Look at this.\n{log}Quota exceeded for tenant.\n{log}")
+    >>> len(text), "Quota exceeded for tenant" in text
+    (4044, True)
+    """
+    if len(text) <= MAX_QUERY_CHARS:
+        return text
+    middle = text[_END_CHARS:-_END_CHARS]
+    return "\n".join([text[:_END_CHARS], *_rare_words(middle), _last_question(middle), text[-_END_CHARS:]])
+
+
+def _last_question(text: str) -> str:
+    """Return the end of a text's last sentence with a question mark, "" if there is none."""
+    end = max(map(text.rfind, "?？؟")) + 1
+    begin = text[max(0, end - _QUESTION_CHARS) : end]
+    ends = [at for at in sentence_ends(begin) if at < len(begin)]
+    return begin[ends[-1] if ends else 0 :].strip()
+
+
+def _rare_words(text: str) -> list[str]:
+    """Return the words that occur least often: first of those with letters alone, then of all others."""
+    counts: Counter[str] = Counter()
+    for chunk, count in Counter(text.split()).items():
+        if len(word := chunk.strip(_PUNCTUATION)) in _WORD_CHARS:
+            counts[word] += count
+    rarest = sorted(counts, key=counts.__getitem__)
+    return [" ".join(_within(_WORDS_CHARS, (w for w in rarest if w.isalpha() is letters))) for letters in (True, False)]
+
+
+def _within(most: int, words: Iterable[str]) -> Iterable[str]:
+    """Yield words as long as they have at most so many characters, with a blank after each."""
+    for word in words:
+        most -= len(word) + 1
+        if most < 0:
+            return
+        yield word
