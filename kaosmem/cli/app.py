@@ -14,6 +14,7 @@ import kaosmem
 from kaosmem.arguments import check_share
 from kaosmem.assembly import Context, check_budget
 from kaosmem.cli.benchmark import measured, named_assemblers, print_report
+from kaosmem.cli.devstack import devstack
 from kaosmem.cli.progress import Phases
 from kaosmem.cli.repair import print_repair, repair_json
 from kaosmem.cli.report import (
@@ -79,6 +80,8 @@ Namespace = Annotated[str, typer.Option(help="The namespace of the session.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 Counter = Annotated[str, typer.Option(help="The token counter: o200k_base, cl100k_base, an OpenAI model, or estimate.")]
 SessionUrl = Annotated[str, typer.Argument(metavar="URL", help="The session: <root>/<session id>.", show_default=False)]
+
+app.add_typer(devstack)
 
 
 def _version(wanted: bool) -> None:

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+import redis
 
 from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError, InvalidNameError, NotOpenedError
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider, RedisLongTermMemory, RedisSessionStore
@@ -177,8 +178,8 @@ async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
 
 async def test_a_cluster_serves_all_stores() -> None:
     """Keys that are changed together are in one slot. Closing the database closes its connections to every node."""
-    with own_redis_server(cluster=True) as server, server.client() as watcher:
-        async with RedisDatabase(f"redis://127.0.0.1:{server.port}", cluster=True, max_connections=4) as database:
+    with own_redis_server(cluster=True) as local, redis.Redis.from_url(local.server.url) as watcher:
+        async with RedisDatabase(local.server.url, cluster=True, max_connections=4) as database:
             history, states, facts = (
                 RedisHistoryProvider(database),
                 RedisSessionStore(database),
@@ -212,14 +213,14 @@ def test_stores_serve_several_event_loops(url: str) -> None:
 
 async def test_a_server_that_goes_away_is_named_and_found_again() -> None:
     """Calls raise a typed error while it is away, and work when it is back, without a new database object."""
-    with own_redis_server() as server:
-        async with RedisDatabase(server.connection_url, timeout_s=1) as database:
+    with own_redis_server() as local:
+        async with RedisDatabase(local.server.url, timeout_s=1) as database:
             states = RedisSessionStore(database)
             await states.set_state("s", {"a": 1})
-            server.stop()
+            local.stop()
             with pytest.raises(DurabilityError, match="can't be reached"):
                 await states.get_state("s")
-            server.start()
+            local.start()
             assert await states.get_state("s") in ({}, {"a": 1})  # as the server is configured
             await states.set_state("s", {"a": 2})
 

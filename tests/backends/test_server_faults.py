@@ -20,6 +20,7 @@ from kaosmem import ChatMessage, DurabilityError, HistoryProvider, UnknownBlobEr
 from kaosmem.backends import S3FileStore
 from kaosmem.backends.postgres import PostgresDatabase, PostgresHistoryProvider
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
+from kaosmem.devstack import LocalServer
 from tests.faulty_network import Network, network
 from tests.servers import own_postgres_server, own_redis_server, s3_server
 
@@ -111,14 +112,15 @@ def of_files(files: S3FileStore) -> Store:
 
 
 def postgres_service(running: ExitStack) -> Service:
-    url, restart = running.enter_context(own_postgres_server())
-    folder = psycopg.conninfo.conninfo_to_dict(url)["host"]
+    local = running.enter_context(own_postgres_server())
+    url, target = local.server.url, f"127.0.0.1:{local.server.port}"
 
     @asynccontextmanager
     async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
-        url = f"postgresql://app@127.0.0.1:{way.port}/agents"
-        schema = f"t{next(_numbers)}"
-        async with PostgresDatabase(url, schema=schema, max_connections=CONNECTIONS, timeout_s=timeout_s) as database:
+        through, schema = url.replace(target, f"127.0.0.1:{way.port}"), f"t{next(_numbers)}"
+        async with PostgresDatabase(
+            through, schema=schema, max_connections=CONNECTIONS, timeout_s=timeout_s
+        ) as database:
             yield of_history(PostgresHistoryProvider(database))
 
     def left_open() -> int:
@@ -127,23 +129,25 @@ def postgres_service(running: ExitStack) -> Service:
             (found,) = connection.execute(asked).fetchone() or (0,)
             return int(found)
 
-    return Service(f"{folder}/.s.PGSQL.5432", store, restart, left_open)
+    return Service(target, store, lambda: restart(local), left_open)
+
+
+def restart(local: LocalServer) -> None:
+    local.stop()  # by a kill, since its data are temporary
+    local.start()
 
 
 def redis_service(running: ExitStack) -> Service:
-    server = running.enter_context(own_redis_server(durable=True))
+    local = running.enter_context(own_redis_server(durable=True))
+    target = f"127.0.0.1:{local.server.port}"
 
     @asynccontextmanager
     async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
-        url, tenant = f"redis://127.0.0.1:{way.port}", f"t{next(_numbers)}"
+        url, tenant = local.server.url.replace(target, f"127.0.0.1:{way.port}"), f"t{next(_numbers)}"
         async with RedisDatabase(url, tenant=tenant, max_connections=CONNECTIONS, timeout_s=timeout_s) as database:
             yield of_history(RedisHistoryProvider(database))
 
-    def restart() -> None:
-        server.terminate()
-        server.start()
-
-    return Service(f"127.0.0.1:{server.port}", store, restart)
+    return Service(target, store, lambda: restart(local))
 
 
 def s3_service(running: ExitStack) -> Service:
