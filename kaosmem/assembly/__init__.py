@@ -18,7 +18,7 @@ from kaosmem.assembly.allocation import FRAME, Need, allocate, scaled_floors, wi
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
 from kaosmem.assembly.costs import Costs, check_required, measure
-from kaosmem.assembly.packing import Packing
+from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
 from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, WindowTooSmallError
 from kaosmem.formats import Format, Rendered
@@ -29,7 +29,9 @@ from kaosmem.tokens import TokenCounter
 __all__ = [
     "Context",
     "Decision",
+    "Limits",
     "Need",
+    "Packing",
     "Reason",
     "SectionUse",
     "SourceReport",
@@ -55,14 +57,15 @@ def assemble(
     reserve: int = 0,
     overflow: Literal["raise", "cut"] = "raise",
     min_confidence: float = 0.0,
+    limits: Limits | None = None,
     decide: Callable[[str], Decision],
     sources: Mapping[str, SourceReport] | None = None,
-) -> Context:
-    """Return the context that packs the proposals into `budget - reserve` tokens.
+) -> tuple[Context, Packing]:
+    """Return the context that packs the proposals into `budget - reserve` tokens, and its packing.
 
     specs: in order of declaration. proposals: by section name; a section without one is not shown.
     overflow: what happens to what must be shown and does not fit. decide: answers for items that were not proposed.
-    min_confidence: below it, retrieved units are left out.
+    min_confidence: below it, retrieved units are left out. limits: as of `Packing`.
     sources: what attached sources did, for the record.
     Raises WindowTooSmallError, with the sums, where what must be shown does not fit; InvalidBudgetError and
     InvalidArgumentError.
@@ -73,14 +76,21 @@ def assemble(
     least = check_share(min_confidence, "min_confidence")
     shown_specs = scaled_floors([spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates])
     pack = partial(
-        _packed, shown_specs, proposals, window=window, format=format, counter=counter, cuts=overflow == "cut"
+        _packed,
+        shown_specs,
+        proposals,
+        window=window,
+        format=format,
+        counter=counter,
+        cuts=overflow == "cut",
+        limits=limits,
     )
     packed = pack()
     judge = cache(partial(confidence_of, query, packed.packing.items, [*proposals.values()]))
     if least and (found := judge()) is not None and found < least:
         packed = pack(barred=packed.packing.retrieved)
     by_section = packed.packing.by_section
-    return Context(
+    context = Context(
         format=format.name,
         query=query,
         budget=window,
@@ -95,6 +105,7 @@ def assemble(
         _others=decide,
         _judge=judge,
     )
+    return context, packed.packing
 
 
 class _Packed(NamedTuple):
@@ -111,6 +122,7 @@ def _packed(
     format: Format,  # noqa: A002
     counter: TokenCounter,
     cuts: bool,
+    limits: Limits | None = None,
     barred: Mapping[str, frozenset[int]] = MappingProxyType({}),
 ) -> _Packed:
     """Return the proposals packed into a window, and counted as rendered.
@@ -121,7 +133,7 @@ def _packed(
     room = window
 
     def pack(what: Shortened) -> Packing:
-        return Packing(specs, what.proposals, window=room, costs=costs, shortened=what.ids, barred=barred)
+        return Packing(specs, what.proposals, window=room, costs=costs, shortened=what.ids, barred=barred, limits=limits)
 
     while True:
         try:

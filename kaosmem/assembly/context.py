@@ -51,6 +51,10 @@ class Reason(StrEnum):
     """Out: it was retrieved, and the confidence is below `min_confidence`."""
     FILTERED = "filtered"
     """Out: its metadata do not pass the filter, or it did not hold or was not known at the time asked for."""
+    VISIBLE = "visible"
+    """In: shown by an earlier turn of the window."""
+    LATER = "later"
+    """Out: a window appends no further block before the user speaks again."""
     OUTRANKED = "outranked"
     """Out: its section proposed better ones."""
     NOT_SHOWN = "not_shown"
@@ -167,6 +171,13 @@ class Context:
     by_section: tokens and items by section, in order of declaration. With `frame`, the tokens of no section, they add
         up to `used`.
     sources: what each attached source did, by name.
+    window, epoch: the name of the window that it continues, and how often that was packed anew; "" and 0 without one.
+    rebased: why the window was packed anew (see `Rebased`), None if it was continued.
+    prefix_tokens: tokens of the previous request, which this one begins with.
+    appended: tokens that this turn appended.
+    cache_breakpoints: indexes of messages where a provider's cache marker pays, at most four.
+
+    Of a window, `items` are the visible items that the session holds live, then those that this turn appended.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -192,6 +203,12 @@ class Context:
     _proposed: Callable[[], tuple[Decision, ...]] = field(repr=False, compare=False)
     _others: Callable[[str], Decision] = field(repr=False, compare=False)
     _judge: Callable[[], float | None] = field(repr=False, compare=False)
+    window: str = ""
+    epoch: int = 0
+    rebased: str | None = None
+    prefix_tokens: int = 0
+    appended: int = 0
+    cache_breakpoints: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 from kaosmem.assembly.allocation import FRAME, Need, allocate, by_priority, cap_of, held_by_floor, window_too_small
 from kaosmem.assembly.context import Decision, Reason, SectionUse
@@ -18,12 +19,20 @@ from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.types import ChatMessage, Item
 
 
+class Limits(NamedTuple):
+    """The most tokens that the histories and the block may take, beside what must be shown."""
+
+    history: int
+    block: int
+
+
 class Packing:
     """Packs proposals into a window of so many tokens as soon as it is made.
 
     specs: of the sections that propose something, in order of declaration.
     shortened: ids of items that are shortened copies.
     barred: by section, positions of units that are left out for low confidence.
+    limits: of the histories and the block; None is what the window leaves them.
     Raises WindowTooSmallError.
     """
 
@@ -36,9 +45,10 @@ class Packing:
         costs: Costs,
         shortened: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[int]] = MappingProxyType({}),
+        limits: Limits | None = None,
     ) -> None:
         self._specs, self._proposals, self._shortened, self._barred = specs, proposals, shortened, barred
-        self._window, self._costs = window, costs
+        self._window, self._costs, self._limits = window, costs, limits
         self._cutters = {spec.name: self._cutter(spec) for spec in specs if spec.placement == "history"}
         self._shares = {spec.name: self._share(spec) for spec in specs if spec.placement != "history"}
         self._needs = {spec.name: self._need(spec) for spec in specs}
@@ -135,15 +145,24 @@ class Packing:
             if cutter := self._cutters.get(spec.name):
                 others = sum(self._held(other) for other in self._specs if other is not spec)
                 cap = max(cutter.must, min(cap_of(spec, self._window), self._to_share - others))
-                tail, recall = cutter.cut(cap), 0
-                if tail.left_out or self._proposals[spec.name].evicted:
-                    recall = min(cap - cutter.must, int(spec.recall * cap))
-                    if tail.left_out or spec.compaction is None:
-                        tail = cutter.cut(cap - recall)
-                    recall = min(recall, cap - tail.used)
+                if self._limits is None:
+                    tail, recall = self._cut_beside_recall(spec, cutter, cap)
+                else:
+                    tail = cutter.cut(max(cutter.must, min(cap, self._limits.history)))
+                    recall = min(cap - tail.used, int(spec.recall * cap), self._limits.block)
                 tails[spec.name] = tail
                 self._needs[spec.name] = Need(tail.used + recall, tail.used + recall)
         return {spec.name: tails[spec.name] for spec in self._specs if spec.name in tails}
+
+    def _cut_beside_recall(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[Tail, int]:
+        """Return a history's tail, and the share that is reserved for recall."""
+        tail, recall = cutter.cut(cap), 0
+        if tail.left_out or self._proposals[spec.name].evicted:
+            recall = min(cap - cutter.must, int(spec.recall * cap))
+            if tail.left_out or spec.compaction is None:
+                tail = cutter.cut(cap - recall)
+            recall = min(recall, cap - tail.used)
+        return tail, recall
 
     def _held(self, spec: SectionSpec) -> int:
         need = self._needs[spec.name]
@@ -167,12 +186,8 @@ class Packing:
 
     def _fill_block(self) -> None:
         """Fill the block with what the static sections and the histories leave."""
-        grants = allocate(self._specs, self._needs, self._to_share)
         query = {share.spec.name: share for share in self._placed("query")}
-        for name, share in query.items():
-            share.grant = min(share.cap, grants[name])
-        for name, share in self._recalled.items():
-            share.grant = min(share.cap, grants[name] - self._tails[name].used)
+        self._grant_block(query)
         shares = [
             shares[spec.name]
             for spec in by_priority(self._specs)
@@ -183,7 +198,24 @@ class Packing:
         closed, opened = self._frame(None), self._frame(self._block_place)
         is_open = any(share.kept for share in shares)
         left = self._window - used - (opened if is_open else closed)
+        if self._limits is not None:
+            left = min(left, self._limits.block)
         fit(shares, left, opening=0 if is_open else opened - closed, shown=Shown(self.items) if shares else None)
+
+    def _grant_block(self, query: Mapping[str, Share]) -> None:
+        """Grant room to the shares of the block: of the window, or of the block's own limit."""
+        if self._limits is None:
+            grants = allocate(self._specs, self._needs, self._to_share)
+            shown = {name: tail.used for name, tail in self._tails.items()}
+        else:
+            needs = {name: self._needs[name] for name in query}
+            needs |= {name: Need(0, share.cap) for name, share in self._recalled.items()}
+            shown = {}
+            grants = allocate(self._specs, needs, self._limits.block + sum(need.must for need in needs.values()))
+        for name, share in query.items():
+            share.grant = min(share.cap, grants[name])
+        for name, share in self._recalled.items():
+            share.grant = min(share.cap, grants[name] - shown.get(name, 0))
 
     def _placed(self, placement: str) -> list[Share]:
         return [share for share in self._shares.values() if share.spec.placement == placement]
@@ -214,8 +246,7 @@ class Packing:
         """What the packing shows, in order."""
         static = [*self._verbatim.values()]
         static += [piece for share in self._static for piece in self._pieces(share)]
-        shares = (*self._placed("query"), *self._recalled.values())
-        block = [piece for share in shares for piece in self._pieces(share)]
+        block = [piece for share in self.block_shares for piece in self._pieces(share)]
         return Layout(tuple(static), self._history, tuple(block), self._block_place if block else None)
 
     @property
@@ -243,12 +274,22 @@ class Packing:
                 yield from item_pieces(items, spec.labels, run.newer)
 
     @property
+    def block_shares(self) -> list[Share]:
+        """The shares that the block shows, in order."""
+        return [*self._placed("query"), *self._recalled.values()]
+
+    @property
+    def tails(self) -> Mapping[str, Tail]:
+        """The tails of the histories, by section."""
+        return self._tails
+
+    @property
     def items(self) -> tuple[Item, ...]:
         """The items that are shown, in order."""
         static = [item for share in self._static for item in share.items]
         static.sort(key=lambda item: item.id not in self._verbatim)
         tails = [item for tail in self._tails.values() for unit in tail.shown for item in unit.items]
-        block = [item for share in (*self._placed("query"), *self._recalled.values()) for item in share.items]
+        block = [item for share in self.block_shares for item in share.items]
         return (*static, *tails, *block)
 
     @property

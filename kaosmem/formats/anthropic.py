@@ -21,7 +21,7 @@ The request differs from the stored messages where the API lacks a kind of conte
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kaosmem.formats.delimiters import (
@@ -104,10 +104,10 @@ class AnthropicFormat:
         role, blocks = _entry_messages(entry)[-1]
         return role == "user" and not _has_results(blocks)
 
-    def render(self, layout: Layout) -> Rendered:
+    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         entries = [entry for part in layout.history for entry in part.entries]
-        messages = [("user", [_text(OPENING)])] if entries and _is_assistants(entries[0]) else []
-        ids = CallIds()
+        messages = [("user", [_text(OPENING)])] if entries and not after and _is_assistants(entries[0]) else []
+        ids = CallIds(_call_ids(after))
         for entry in entries:
             for role, blocks in _entry_messages(entry):
                 _assign_ids(blocks, ids)
@@ -131,6 +131,14 @@ class AnthropicFormat:
         if rendered.system:
             blocks.append(_text(rendered.system))
         return _tokens(blocks, counter) + (REPLY_TOKENS if blocks else 0)
+
+
+def _call_ids(messages: Iterable[Mapping[str, JSONValue]]) -> Iterator[str]:
+    """Yield the ids of the calls in messages."""
+    for message in messages:
+        for block in _blocks_of(message["content"]):
+            if block["type"] == "tool_use":
+                yield block["id"]
 
 
 def _assign_ids(blocks: Iterable[_Block], ids: CallIds) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
@@ -26,10 +27,11 @@ class CallIds:
     """Gives each call of one request a plain id of its own, and its results the same one.
 
     A stored id that is plain and new stays as it is; one that was used before in the request is numbered.
+    taken: ids that the request has already.
     """
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
         self._latest: dict[str, str] = {}  # stored id -> id given to its latest call
 
     def call(self, stored: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -94,7 +95,12 @@ class Format(Protocol):
         """Say whether the block goes into this entry when it is the last of the history."""
         ...
 
-    def render(self, layout: Layout) -> Rendered: ...
+    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
+        """Return a layout as it is handed over.
+
+        after: messages of the same request that stand before the layout. They are not returned.
+        """
+        ...
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         """Count a rendered context again from scratch, framing included."""

@@ -72,7 +72,7 @@ class OpenAIFormat:
     def takes_block(self, entry: HistoryEntry) -> bool:
         return isinstance(entry, ChatMessage) and _entry_messages(entry)[-1]["role"] == "user"
 
-    def render(self, layout: Layout) -> Rendered:
+    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         messages: list[dict[str, JSONValue]] = []
         if layout.static:
             messages.append({"role": "system", "content": "".join(layout.static)})

@@ -15,11 +15,11 @@ from kaosmem.formats.labels import LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens import TokenCounter
-    from kaosmem.types import Item
+    from kaosmem.types import Item, JSONValue
 
 PLAIN = LabelStyle()
 
@@ -134,7 +134,7 @@ class TextFormat:
     def takes_block(self, entry: HistoryEntry) -> bool:
         return False
 
-    def render(self, layout: Layout) -> Rendered:
+    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         history = (
             piece for part in layout.history for piece in (header_piece(part.title), *map(entry_piece, part.entries))
         )

@@ -60,6 +60,8 @@ class Ledger:
         self.spec = spec
         self.held = Holdings(POLICIES[spec.eviction]) if held is None else held
         self.archive = Archive() if archive is None else archive
+        self.removed: set[str] = set()
+        """Ids of items that were removed, not evicted, since the section was read."""
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(spec, self.held, self.index)
@@ -138,6 +140,7 @@ class Ledger:
     @_under_lock
     def add(self, item: Item, evicted: Sequence[str]) -> None:
         """Take a new item in, after evicting others."""
+        self.removed.discard(item.id)
         if evicted != []:
             self.evict(evicted, successor=item)
         self.proposer.added(self.held.put(item))
@@ -200,6 +203,7 @@ class Ledger:
     @_under_lock
     def remove(self, item_id: str, at: datetime | None = None) -> None:
         """Move one item to the archive. at: when this was decided, None if that is not known."""
+        self.removed.add(item_id)
         ordinal = self.held.ordinal(item_id)
         (item,) = self.held.take((ordinal,))
         self.archive.put(Archived(item, ordinal=ordinal, ended=(at, at) if at else None))
@@ -265,6 +269,7 @@ class Ledger:
             self.held.purge()
             self.proposer.forgotten(held, past)
             self.archive.forget(item_ids, archived)
+            self.removed -= {*item_ids}
         clear_memos()
 
     def tombstone(self, item_ids: Iterable[str], stored: Iterable[Archived]) -> dict[str, JSONValue]:

@@ -122,6 +122,11 @@ class Section:
         """Return the live items that a compaction made."""
         return [item for item in self if Replaced.by(item)]
 
+    @property
+    def removed(self) -> Collection[str]:
+        """Return the ids of items that were removed, not evicted, since the section was read."""
+        return self._ledger.removed
+
     def __len__(self) -> int:
         return len(self._ledger.held)
 

@@ -12,6 +12,7 @@ from kaosmem.persistence import SessionLog
 from kaosmem.sections import Forgotten, IndexDump, Moment, Section, StoredIndex
 from kaosmem.session.hydration import Frozen, freeze, release
 from kaosmem.session.past import find_past, let_go
+from kaosmem.session.windows import Windows
 from kaosmem.tokens import TokenCounter
 
 
@@ -26,18 +27,18 @@ class Checkpoints:
         self._log, self._counter = log, counter
         self._writing: asyncio.Task[None] | None = None
 
-    def start(self, sections: Mapping[str, Section], forgotten: Forgotten) -> None:
+    def start(self, sections: Mapping[str, Section], forgotten: Forgotten, windows: Windows) -> None:
         """Begin to write what is due, after what is being written; a snapshot not while anything is.
 
-        sections: as the log's last record left them.
+        sections, windows: as the log's last record left them.
         """
         if self._log.seq == 0:
             return
         before = None if self._writing is None or self._writing.done() else self._writing
         moments = {name: moment for name, each in sections.items() if (moment := each.index_to_store) is not None}
-        frozen = (
-            freeze(sections.values(), self._counter, forgotten) if before is None and self._log.snapshot_due else None
-        )
+        frozen = None
+        if before is None and self._log.snapshot_due:
+            frozen = freeze(sections.values(), self._counter, forgotten, windows)
         if moments or frozen:
             self._writing = asyncio.create_task(self._write(before, sections, moments, frozen, self._log.seq))
 

@@ -11,12 +11,15 @@ from kaosmem.names import shown
 from kaosmem.persistence import FORMAT_VERSION, TOMBSTONE, Change, Recovered
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import MAX_SECTIONS, Archived, Forgotten, Section, SectionSpec
+from kaosmem.session.windows import WINDOW, Windows
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import JSONValue, UnreadItem, json_text
 
 OPEN = "open"
 REPLACE = "replace"
 FORGET = TOMBSTONE
+STATE_FIELDS = "states", "forgotten", "windows"
+"""What a snapshot's header says beside the description of the session."""
 DORMANT: Mapping[str, JSONValue] = {"eviction": "none", "max_items": None, "in_context": False}
 """Of a section without a spec: nothing is added to it, and its policy may be one that nobody has defined today."""
 
@@ -33,6 +36,7 @@ class Hydrated:
     notices: list[str]
     forgotten: Forgotten = field(default_factory=Forgotten)
     unpurged: set[str] = field(default_factory=set)
+    windows: Windows = field(default_factory=Windows)
 
 
 def hydrate(
@@ -82,9 +86,14 @@ def _hydrate(
         else Section(spec, ranker=ranker)
         for name, spec in (known | unknown).items()
     }
+    windows = Windows(header.get("windows", ()))
     for record in recovered.records:
-        if record.op != OPEN:
+        if record.op == WINDOW:
+            windows.apply(record.data)
+        elif record.op != OPEN:
             sections[record.section].apply(record.op, record.data)
+        if record.op == FORGET:
+            windows.forget(record.data["ids"])
     for section in sections.values():
         section.archive.drain()  # the log has them
     notices = notices_of(sections, unknown)
@@ -93,11 +102,11 @@ def _hydrate(
         notices.append(f"counted again with {counter.name}: the session was counted with {min(others)}")
         recount(sections.values(), counter)
     newest = descriptions[-1] if descriptions else {}
-    description = {name: value for name, value in newest.items() if name not in ("states", "forgotten")}
+    description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
     unpurged = {item_id for record in recovered.records if record.op == FORGET for item_id in record.data["ids"]}
     forgotten = Forgotten(header.get("forgotten", ()))
     forgotten.add(unpurged)
-    return Hydrated(sections, description, notices, forgotten, unpurged)
+    return Hydrated(sections, description, notices, forgotten, unpurged, windows)
 
 
 def check_count(names: Collection[str]) -> None:
@@ -161,14 +170,17 @@ class Frozen:
         return ((version.item.section, version.to_dict()) for version in self.archived)
 
 
-def freeze(sections: Iterable[Section], counter: TokenCounter, forgotten: Forgotten) -> Frozen:
-    """Return the state of all sections that are kept on disk, as it is now."""
+def freeze(
+    sections: Iterable[Section], counter: TokenCounter, forgotten: Forgotten, windows: Windows | None = None
+) -> Frozen:
+    """Return the state of all sections that are kept on disk, and of the windows, as it is now."""
     sections = list(sections)
+    kept_windows = windows.to_list({section.spec.name: section for section in sections}) if windows else []
     kept = [section for section in sections if section.spec.persistence != "none"]
     states = {section.spec.name: section.state() for section in kept}
     entries = [(section.spec.name, section.entries()) for section in kept]
     return Frozen(
-        header={**describe(sections, counter), "states": states, "forgotten": forgotten.to_list()},
+        header={**describe(sections, counter), "states": states, "forgotten": forgotten.to_list(), "windows": kept_windows},
         items=((name, entry) for name, each in entries for entry in each),
         archived=[version for section in kept for version in section.archive.in_memory()],
     )

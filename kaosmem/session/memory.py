@@ -12,14 +12,16 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
-from kaosmem.arguments import Clock, check_clock, check_instance, check_several, check_time
-from kaosmem.assembly import Context, assemble, check_budget, check_required, measure
+from kaosmem.arguments import Clock, check_clock, check_count, check_instance, check_several, check_time
+from kaosmem.assembly import Context, Limits, assemble, check_budget, check_required, measure
+from kaosmem.assembly.windows import Request, default_block, history_limit, without_thinking
 from kaosmem.display import fitted, listed
 from kaosmem.duplicates import statement
 from kaosmem.errors import (
     ConflictError,
     CorruptionError,
     ForgetIncompleteError,
+    InvalidArgumentError,
     ItemTooLargeError,
     ReadOnlyError,
     SectionFullError,
@@ -48,7 +50,7 @@ from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
 from kaosmem.session.timeline import Timeline
 from kaosmem.session.turns import Queues, Turns
-from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.tokens import TokenCounter, count_content, preserves_thinking
 from kaosmem.types import ContentBlock, Item, JSONValue, Trust, Version, check_content, check_text
 
 if TYPE_CHECKING:
@@ -296,7 +298,11 @@ class SessionMemory:
         lost = (error for section in self._sections.values() for error in section.lost)
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
         not_compacted = (each.notice for each in self._compactions if each.notice)
-        return (*map(str, self._log.damage), *self._notices, *not_recalled, *not_compacted, *self._saver.notices)
+        windows = self._saver.windows.notices.values()
+        return (
+            *(*map(str, self._log.damage), *self._notices, *not_recalled),
+            *(*not_compacted, *self._saver.notices, *windows),
+        )
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
@@ -686,6 +692,10 @@ class SessionMemory:
         min_confidence: float = 0.0,
         as_of: datetime | date | str | None = None,
         known_at: datetime | date | str | None = None,
+        window: str | None = None,
+        rebase: bool = False,
+        block: int | None = None,
+        model: str | None = None,
     ) -> Context:
         """Pack the most valuable content into `budget - reserve` tokens, counted exactly in the format.
 
@@ -707,6 +717,15 @@ class SessionMemory:
             timestamp, else from when it was added, until its successor with the same key begins or it is removed.
         known_at: show only items that the session had been told by this time, as it knew them then. Both find archived
             and evicted items, and read the whole session to do so. Sources leave newer items out.
+        window: continue the window of this name. The request is its previous one, unchanged, plus what this turn
+            appends: new messages, then a block of retrieved items that are not visible yet. If that does not fit, or
+            something visible changed, the window is packed anew: `context.rebased` says why. It is saved with the
+            session. The default packs each call anew.
+        rebase: pack the window anew.
+        block: tokens of a window's block. The default is a sixteenth of the budget, at most 4,096.
+        model: the model that the window is sent to. Thinking from before a rebase is left out. A model without
+            preserved thinking keeps that of the last message if its calls were just answered. The default is a model
+            with preserved thinking.
         Raises InvalidBudgetError, InvalidFilterError, InvalidArgumentError, UnknownFormatError and UnknownSectionError;
         WindowTooSmallError if the required items do not fit; SourceUnavailableError if a required source fails.
 
@@ -723,7 +742,10 @@ class SessionMemory:
         ()
         """
         self._check_loop()
-        window = check_budget(budget, reserve)
+        tokens = check_budget(budget, reserve)
+        if window is not None:
+            self._check_window(window, rebase, block, model, is_past=bool(as_of or known_at))
+        limits = None if window is None else Limits(history_limit(tokens), default_block(tokens) if block is None else block)
         wanted = None if filter is None else parse_filter(filter)
         specs = self._roster.shown(sections)
         as_of = None if as_of is None else check_time(as_of, "as_of")
@@ -736,8 +758,13 @@ class SessionMemory:
             await self._read_back([self._sections[name] for name in specs if name in self._sections])
         query = roster.newest_question() if query is None else check_text(query, "query")
         asked = Query.read(query, self._clock, self._past_cues, as_of=as_of, known_at=known_at)
-        proposals, reports = await roster.propose(specs, asked, window=window, wanted=wanted)
-        context = assemble(
+        proposals, reports = await roster.propose(specs, asked, window=tokens, wanted=wanted)
+        kept = proposals
+        if window is not None:
+            proposals = without_thinking(
+                specs.values(), proposals, keeps_open_loop=model is not None and not preserves_thinking(model)
+            )
+        context, packing = assemble(
             list(specs.values()),
             proposals,
             budget=budget,
@@ -747,12 +774,42 @@ class SessionMemory:
             query=query,
             overflow=overflow,
             min_confidence=min_confidence,
+            limits=limits,
             decide=lambda item_id: roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
             sources=reports,
         )
         if roster is self._roster:  # a look into the past is no use
             roster.use(context.items)
-        return context
+        if window is None or limits is None:
+            return context
+        request = Request(
+            specs=list(specs.values()),
+            proposals=kept,
+            own=self._sections.keys(),
+            format=get_format(format),
+            counter=self.counter,
+            budget=tokens,
+            query=query,
+            model=model,
+            context=context,
+            packing=packing,
+        )
+        return self._saver.windows.turn(window, request, self._sections, rebase=rebase, block=limits.block)
+
+    def _check_window(self, name: str, rebase: bool, block: int | None, model: str | None, *, is_past: bool) -> None:
+        """Raise InvalidNameError, InvalidArgumentError or ReadOnlyError if a window cannot be continued so."""
+        self._check_writable()
+        check_name(name, "window")
+        if not isinstance(rebase, bool):
+            raise InvalidArgumentError(f"rebase is {shown(rebase)}; give True or False")
+        if block is not None:
+            check_count(block, "block")
+        if model is not None:
+            check_text(model, "model")
+        if is_past:
+            raise InvalidArgumentError(
+                f"window {shown(name)} cannot look into the past; leave out as_of and known_at, or leave out the window"
+            )
 
     async def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Read and index ahead what `assemble_context` and `search` need, embeddings included.

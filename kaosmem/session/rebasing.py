@@ -18,6 +18,7 @@ from kaosmem.names import shown
 from kaosmem.persistence import Change, Record
 from kaosmem.sections import Section, Substitution, derived_from
 from kaosmem.session.hydration import FORGET, OPEN, REPLACE
+from kaosmem.session.windows import WINDOW
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue
 
@@ -60,7 +61,7 @@ def rebase(
             _repeat(stored[change.section], change)
     _check_ids(ours, stored)
     for record in theirs:
-        if record.op != OPEN and record.section not in stored:
+        if record.op not in (OPEN, WINDOW) and record.section not in stored:
             sections[record.section].apply(record.op, record.data)
     replaced = {change.section for change in kept if change.op == REPLACE}
     for name, section in stored.items():
@@ -134,6 +135,14 @@ def _settle(section: Section, change: Change, touched: Container[str] | None, fo
             told = {source for _, item in substitution.items for source in item.sources}.union(substitution.replaced)
             if not any(item_id in touched or item_id in forgotten for item_id in told):
                 section.compact(substitution)
+
+
+def is_reply(change: Change) -> bool:
+    """Return whether a change adds a message with thinking, which is bound to the request that it replies to."""
+    if change.op != "add":
+        return False
+    content = change.data["item"].get("content")
+    return not isinstance(content, str) and any(block["type"] == "thinking" for block in content)
 
 
 def touched_by(records: Iterable[Record]) -> dict[str, Item | None]:

@@ -12,8 +12,9 @@ from kaosmem.names import shown_name
 from kaosmem.persistence import Recovered, decoded
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Forgotten, SectionSpec
-from kaosmem.session.hydration import DORMANT, FORGET, OPEN, Hydrated, check_count, notices_of, recount
+from kaosmem.session.hydration import DORMANT, FORGET, OPEN, STATE_FIELDS, Hydrated, check_count, notices_of, recount
 from kaosmem.session.remains import Remains, texts
+from kaosmem.session.windows import WINDOW
 from kaosmem.tokens import TokenCounter, get_counter
 
 _Description = Mapping[str, Any]
@@ -53,7 +54,7 @@ def salvage(
         )
         recount(sections.values(), counter)
     newest = descriptions[-1] if descriptions else {}
-    description = {name: value for name, value in newest.items() if name not in ("states", "forgotten")}
+    description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
     return Hydrated(sections, description, notices, forgotten, set().union(*map(_tombstones, events)))
 
 
@@ -121,6 +122,8 @@ def _events(recovered: Recovered) -> Iterator[_Event]:
 
 def _take(event: _Event, remains: Mapping[str, Remains], forgotten: Forgotten) -> int:
     """Let an event happen to what remains, enter what it says is forgotten, and return how much of it was of no use."""
+    if event.op == WINDOW:  # a window that is not there is packed anew
+        return 0
     if event.op != OPEN:
         forgotten.add(_tombstones(event))
         return remains[event.section].apply(event.op, event.data) if event.section in remains else 1

@@ -14,8 +14,9 @@ from kaosmem.sections import Archived, Moment, Section, derived_from
 from kaosmem.session.checkpoints import Checkpoints
 from kaosmem.session.hydration import FORGET, OPEN, Frozen, Hydrated, describe, drain, freeze, merged, release
 from kaosmem.session.past import find_past, let_go
-from kaosmem.session.rebasing import forget_derived, is_foreign, rebase, touched_by
+from kaosmem.session.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.turns import OneLoop
+from kaosmem.session.windows import WINDOW
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue, decoded
 
@@ -43,7 +44,7 @@ class Saver:
     ) -> None:
         self.forgotten = hydrated.forgotten
         self._log, self._counter, self._rehydrate = log, counter, rehydrate
-        self._sections = hydrated.sections
+        self._sections, self.windows = hydrated.sections, hydrated.windows
         self._description: Mapping[str, JSONValue] = hydrated.description
         self._unsaved: list[Change] = []  # of sections that have no journal of it any more
         self._batch: list[Change] = []  # being committed, or failed and to be tried again as it is
@@ -125,7 +126,7 @@ class Saver:
                 await asyncio.to_thread(_purge_indexes, list(self._sections.values()))
                 clear_memos()  # to take an entry out may analyze its text once more
             if self._is_settled:
-                self._checkpoints.start(self._sections, self.forgotten)
+                self._checkpoints.start(self._sections, self.forgotten, self.windows)
 
     async def _refresh(self, *, discard: bool) -> None:
         async with self._one_loop.lock:
@@ -162,7 +163,7 @@ class Saver:
 
     def _drained(self) -> list[Change]:
         """Return all that is unsaved, after a description of the session where the log has another."""
-        changes = self._unsaved + drain(self._sections.values())
+        changes = self._unsaved + drain(self._sections.values()) + self.windows.drain()
         self._unsaved = []
         description = describe(self._sections.values(), self._counter)
         return [Change("", OPEN, description), *changes] if changes and description != self._description else changes
@@ -177,7 +178,8 @@ class Saver:
     @property
     def _is_settled(self) -> bool:
         """Return whether the sections are as the log's last record left them."""
-        return not self._batch and not self._unsaved and not any(each.journal for each in self._sections.values())
+        journals = (*(each.journal for each in self._sections.values()), self.windows.journal)
+        return not self._batch and not self._unsaved and not any(journals)
 
     async def _discard(self) -> bool:
         """Go on from what the log holds, without what is unsaved. Return False if the log must be read again."""
@@ -219,15 +221,23 @@ class Saver:
             self._settle()
         changed = self._changed_by(theirs)
         read = {} if stored is None else stored.sections
-        ours = [*self._batch, *self._unsaved, *drain(self._sections.values())]
+        ours = [*self._batch, *self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
         self._batch, self._unsaved = [], ours
         self._unsaved = rebase(
             self._sections,
-            ours,
+            [change for change in ours if change.op != WINDOW],
             theirs,
             {name: section for name, section in read.items() if is_all_read or name in changed},
             forgotten=_forgotten(theirs) if stored is None else stored.forgotten,
             touched=touched,
+        )
+        histories = {name for name, section in self._sections.items() if section.spec.placement == "history"}
+        self.windows.follow(
+            [change.data for change in ours if change.op == WINDOW],
+            [record.data for record in theirs if record.op == WINDOW],
+            None if stored is None else stored.windows,
+            is_history_changed=news.is_whole or any(each.section in histories and each.op != "use" for each in theirs),
+            has_replies=any(change.section in histories and is_reply(change) for change in ours),
         )
         self._take_in(theirs, stored)
         self._log.adopt(news)
@@ -254,6 +264,7 @@ class Saver:
             self._description = described[-1]
         if forgotten := _forgotten(theirs):  # who said so deletes it from the files
             self.forgotten.add(forgotten)
+            self.windows.forget(forgotten)
             clear_memos()
             self._note_no_indexes()
         if forgotten or stored is not None:
@@ -277,6 +288,7 @@ class Saver:
             if data["ids"] and section.spec.persistence != "none":
                 self._batch.append(Change(name, FORGET, data))
         self.forgotten.add(forgotten)
+        self.windows.forget(forgotten)
         self._to_purge |= forgotten
         self._erased |= forgotten
         self._is_purge_due = self._is_index_purge_due = True
@@ -293,7 +305,7 @@ class Saver:
         if self._log.seq == 0:  # no file holds anything
             self._is_purge_due, self._to_purge = False, set()
             return
-        frozen = freeze(self._sections.values(), self._counter, self.forgotten)
+        frozen = freeze(self._sections.values(), self._counter, self.forgotten, self.windows)
         on_disk = [version for versions in archived.values() for version in versions]
         on_disk = [version for version in on_disk if version.item.id not in self._to_purge]
 

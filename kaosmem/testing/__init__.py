@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import MissingExtraError
 from kaosmem.testing.messages import MessageRuleError, check_anthropic_messages, check_openai_messages
+from kaosmem.testing.prefix_binding import PrefixBinding
 from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ __all__ = [
     "HistoryContract",
     "LongTermContract",
     "MessageRuleError",
+    "PrefixBinding",
     "ScriptExhaustedError",
     "ScriptedLLM",
     "SessionLogMachine",

@@ -8,7 +8,7 @@ from kaosmem.errors import UnknownEncodingError
 from kaosmem.tokens.counter import CallableCounter, TokenCounter, check_tokens
 from kaosmem.tokens.encodings import DEFAULT_ENCODING, RECIPES
 from kaosmem.tokens.estimate import ESTIMATE, EstimateCounter
-from kaosmem.tokens.models import context_length, encoding_of
+from kaosmem.tokens.models import context_length, encoding_of, preserves_thinking
 from kaosmem.tokens.tiktoken_counter import TiktokenCounter
 from kaosmem.tokens.toktok_counter import ToktokCounter, has_toktok
 from kaosmem.types import Content, ContentBlock, ImageBlock, ToolResultBlock, check_text, content_text
@@ -25,6 +25,7 @@ __all__ = [
     "context_length",
     "count_content",
     "get_counter",
+    "preserves_thinking",
 ]
 
 IMAGE_TOKENS = 765

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 
@@ -45,6 +46,11 @@ _COUNTED_AS = {
 }
 _CONTEXT_LENGTHS |= {name: _CONTEXT_LENGTHS[known] for known, names in _COUNTED_AS.items() for name in names.split()}
 
+# Models that bind thinking to the request that produced it. Source: Anthropic, "Preserved thinking", November 2026.
+_PRESERVE_THINKING = (
+    "claude-fable-5-1 claude-fable-5-2 claude-opus-5-5 claude-sonnet-5-5 claude-haiku-5-5 claude-mythos claude-mythos-5"
+).split()
+
 # A suffix of a name: a date or revision, a size, a channel. A single number does not, it makes another model.
 _VERSION = re.compile(r"(?:[-@:](?:\d{3,}(?:-\d\d){0,2}|\d+b|v\d+(?:-\d+)?|0|latest|preview|exp|instruct))*")
 _POINT = re.compile(r"(?<=\d)\.(?=\d)")
@@ -62,11 +68,8 @@ def context_length(model: str) -> int:
     (128000, 200000)
     """
     name = _name(model)
-    plain = _POINT.sub("-", name)
-    for known in sorted(_CONTEXT_LENGTHS, key=len, reverse=True):
-        key = _POINT.sub("-", known)
-        if plain.startswith(key) and _VERSION.fullmatch(plain, len(key)):
-            return _CONTEXT_LENGTHS[known]
+    if known := _known(name, _CONTEXT_LENGTHS):
+        return _CONTEXT_LENGTHS[known]
     close = get_close_matches(name, _CONTEXT_LENGTHS, n=3, cutoff=0.4)
     hint = f"the closest known are {', '.join(close)}; " if close else ""
     raise UnknownModelError(
@@ -87,6 +90,27 @@ def encoding_of(model: str) -> str | None:
     with suppress(KeyError):
         return encoding_name_for_model(_name(model)).replace("o200k_harmony", "o200k_base")
     return None
+
+
+def preserves_thinking(model: str) -> bool:
+    """Return whether a model binds its thinking to the request that produced it.
+
+    Such a model refuses thinking that comes back in a request with another beginning.
+
+    >>> preserves_thinking("anthropic/claude-opus-5.5"), preserves_thinking("claude-opus-4-5")
+    (True, False)
+    """
+    return bool(_known(_name(model), _PRESERVE_THINKING))
+
+
+def _known(name: str, models: Iterable[str]) -> str:
+    """Return which of these models a name is a version of, "" for none."""
+    plain = _POINT.sub("-", name)
+    for known in sorted(models, key=len, reverse=True):
+        key = _POINT.sub("-", known)
+        if plain.startswith(key) and _VERSION.fullmatch(plain, len(key)):
+            return known
+    return ""
 
 
 def _name(model: object) -> str:

@@ -1,0 +1,88 @@
+"""Random sessions with windows, against a provider that binds thinking."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from tests.windows import World
+
+_windows = st.sampled_from(["main", "main", "main", "side"])
+_budgets = st.sampled_from([500, 900, 900, 900, 2_500])
+_replies = st.sampled_from(["", "", "tool", "none"])
+_keys = st.sampled_from([None, None, "fee", "owner"])
+_texts = st.sampled_from(["", "", "The rent of house 3? ", "word " * 60])
+
+
+class WindowMachine(RuleBasedStateMachine):
+    """No request is rejected or over budget, each extends the one before, and all counts are exact."""
+
+    @initialize(format_=st.sampled_from(["anthropic", "anthropic", "openai"]), documents=st.integers(0, 12))
+    def begin(self, format_: str, documents: int) -> None:
+        self.runner = asyncio.Runner()
+        self.world = World(self.runner, format_)
+        for _ in range(documents):
+            self.world.add("documents")
+
+    @rule(section=st.sampled_from(["documents", "findings", "findings", "intent", "role"]), key=_keys, text=_texts)
+    def add(self, section: str, key: str | None, text: str) -> None:
+        if section == "role" and self.world.memory["role"].used > 100:
+            return
+        self.world.add(section, text, key=key if section == "findings" else None)
+
+    @rule(text=_texts, window=_windows, budget=_budgets, reply=_replies)
+    def ask(self, text: str, window: str, budget: int, reply: str) -> None:
+        self.world.say(text)
+        self.world.call(window, budget=budget, reply=reply)
+
+    @rule(text=_texts, turns=st.integers(1, 5), reply=_replies)
+    def ask_on(self, text: str, turns: int, reply: str) -> None:
+        for _ in range(turns):
+            self.world.say(text)
+            self.world.call(reply=reply)
+            self.world.answer()
+
+    @rule(window=_windows, budget=_budgets, reply=_replies, block=st.sampled_from([None, 0, 60, 2_000]))
+    def call(self, window: str, budget: int, reply: str, block: int | None) -> None:
+        self.world.call(window, budget=budget, reply=reply, block=block)
+
+    @rule(reply=_replies)
+    def rebase(self, reply: str) -> None:
+        self.world.call(rebase=True, reply=reply)
+
+    @rule(text=_texts)
+    def answer(self, text: str) -> None:
+        self.world.answer(text)
+
+    @rule(data=st.data(), change=st.sampled_from(["update", "remove", "forget"]))
+    def change(self, data: st.DataObject, change: str) -> None:
+        memory = self.world.memory
+        if live := [item_id for item_id in self.world.texts if item_id in memory]:
+            getattr(self.world, change)(data.draw(st.sampled_from(live)))
+
+    @rule()
+    def reopen(self) -> None:
+        self.world.reopen()
+
+    @rule(window=_windows, text=_texts, continues=st.booleans(), reply=_replies)
+    def another_writer(self, window: str, text: str, continues: bool, reply: str) -> None:
+        """Another handle continues a window from what was saved, and so may this one."""
+        self.world.save()
+        if continues:
+            self.world.say(text)
+            self.world.call(window, reply=reply)
+        with self.world.forked():
+            self.world.say(text)
+            self.world.call(window)
+
+    def teardown(self) -> None:
+        if hasattr(self, "runner"):
+            self.world.close()
+            self.runner.close()
+
+
+TestWindowMachine = WindowMachine.TestCase
+TestWindowMachine.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)

@@ -1,0 +1,212 @@
+"""A session whose windows are continued against a provider that binds thinking, every request checked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from kaosmem import Context, SectionSpec, SessionMemory, WindowTooSmallError, count_messages
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_openai_messages
+from kaosmem.types import json_text
+
+SECTIONS = (
+    SectionSpec("role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", header=""),
+    SectionSpec("messages", 1_200, 90, placement="history", low_water=0.5),
+    SectionSpec("intent", 200, 85, recall=0.0, max_items=1),
+    SectionSpec("findings", 600, 70, floor=0.1),
+    SectionSpec("documents", None, 50, floor=0.35, eviction="none", retrieval_threshold=4),
+)
+
+
+def _clock() -> Iterator[datetime]:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    return (start + timedelta(seconds=second) for second in count())
+
+
+@dataclass
+class Sent:
+    """A request of a window."""
+
+    epoch: int
+    used: int
+    system: object
+    messages: list[dict[str, object]]
+
+    def begins(self, context: Context, system: object) -> bool:
+        """Return whether a later request begins with this one, and counts it so."""
+        said = self.epoch, self.used, self.system, self.messages
+        return said == (context.epoch, context.prefix_tokens, system, context.messages[: len(self.messages)])
+
+
+@dataclass
+class World:
+    """One session, its windows and the provider.
+
+    sent: the requests of each window. is_forked: whether several handles continued windows, so that a request extends
+    any of them. gone: texts that no request may show any more. versions: ids of the versions of each key, oldest first.
+    rebased: the reasons of all requests, "" for a window that went on. bound: thinking blocks that came back.
+    """
+
+    runner: asyncio.Runner
+    format: str = "anthropic"
+    provider: PrefixBinding = field(default_factory=PrefixBinding)
+    sent: dict[str, list[Sent]] = field(default_factory=dict)
+    is_forked: bool = False
+    texts: dict[str, str] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    versions: dict[str, list[str]] = field(default_factory=dict)
+    rebased: list[str] = field(default_factory=list)
+    bound: int = 0
+    tick: Iterator[datetime] = field(default_factory=_clock)
+    number: Iterator[int] = field(default_factory=count)
+    waiting: list[str] = field(default_factory=list)
+    open: list[object] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.fs = IsolatedMemoryFileSystem()
+        self.memory = self.opened()
+
+    def opened(self) -> SessionMemory:
+        """Return another handle of the session."""
+        manager = SessionMemory.open(self.fs, "s", sections=SECTIONS, clock=lambda: next(self.tick))
+        self.open.append(manager)  # which would close the session if it were let go of
+        return self.runner.run(manager.__aenter__())
+
+    def close(self) -> None:
+        self.runner.run(self.memory.close())
+
+    # changes
+
+    def add(self, section: str, text: str = "", *, key: str | None = None, role: str | None = None) -> str:
+        """Add an item with a number of its own, and return its id."""
+        item_id = f"i{next(self.number)}"
+        said = f"fact-{item_id}: the fee of house {len(self.texts) % 7} is {len(self.texts)} euros. {text}"
+        self.memory.add(section, said, id=item_id, key=key, role=role)
+        self.texts[item_id] = f"fact-{item_id}:"
+        if key is not None:
+            self.versions.setdefault(key, []).append(item_id)
+        return item_id
+
+    def say(self, text: str = "") -> str:
+        """Let the user speak."""
+        self.waiting = []
+        return self.add("messages", text or "What is the fee?", role="user")
+
+    def update(self, item_id: str) -> None:
+        """Put another text in an item's place."""
+        self.gone.add(self.texts[item_id])
+        self.texts[item_id] = f"fact-{item_id}-{next(self.number)}:"
+        self.memory.update(item_id, f"{self.texts[item_id]} it was wrong.")
+
+    def remove(self, item_id: str) -> None:
+        self.memory.remove(item_id)
+        self.gone.add(self.texts.pop(item_id))
+
+    def forget(self, item_id: str) -> None:
+        self.runner.run(self.memory.forget(item_id))
+        self.gone.add(self.texts.pop(item_id))
+
+    def save(self) -> None:
+        self.runner.run(self.memory.save())
+
+    def reopen(self) -> None:
+        """Save the session, and go on in another handle."""
+        self.save()
+        self.close()
+        self.memory = self.opened()
+
+    @contextmanager
+    def forked(self) -> Iterator[None]:
+        """Let another handle do something, which is then saved, from what this one saved last; then save this one."""
+        mine, waiting = self.memory, self.waiting
+        self.is_forked, self.memory, self.waiting = True, self.opened(), []
+        try:
+            yield
+            self.save()
+        finally:
+            self.close()
+            self.memory, self.waiting = mine, waiting
+        self.save()
+
+    # requests
+
+    def call(self, window: str = "main", *, budget: int = 900, reply: str = "", **options: object) -> Context | None:
+        """Continue a window, check the request, and add the provider's reply.
+
+        reply: "" for a text, "tool" for a call of a tool, "none" for a reply that is lost.
+        """
+        try:
+            context = self.runner.run(
+                self.memory.assemble_context(budget=budget, format=self.format, window=window, **options)  # type: ignore[arg-type]
+            )
+        except WindowTooSmallError:
+            return None
+        self.check(window, context, budget)
+        if self.format == "anthropic":
+            self.bound += self.provider.check(context.messages, context.system)
+        number = next(self.number)
+        content: list[dict[str, object]] = [{"type": "text", "text": f"reply {number}"}]
+        if reply == "tool":
+            content = [{"type": "tool_use", "id": f"c{number % 3}", "name": "search", "input": {"q": number}}]
+        if reply != "none":
+            system = context.system if self.format == "anthropic" else ""
+            said = self.provider.reply(context.messages, system, content=content) if system is not None else content
+            self.memory.add_message({"role": "assistant", "content": said}, format="anthropic")
+            self.waiting = [str(content[0]["id"])] if reply == "tool" else []
+        return context
+
+    def second_reply(self, window: str = "main") -> list[dict[str, object]]:
+        """Return another reply to the last request of a window."""
+        sent = self.sent[window][-1]
+        return self.provider.reply(sent.messages, sent.system)  # type: ignore[arg-type]
+
+    def answer(self, text: str = "found") -> None:
+        """Give the results of the calls that wait."""
+        for call in self.waiting:
+            result = {"type": "tool_result", "tool_use_id": call, "content": text}
+            self.memory.add_message({"role": "user", "content": [result]}, format="anthropic")
+        self.waiting = []
+
+    def check(self, window: str, context: Context, budget: int) -> None:
+        """Check one request against the last one of its window, the providers' rules and the true state."""
+        system = context.system if self.format == "anthropic" else ""
+        assert context.used == count_messages(context.messages, self.format, system=system)
+        assert context.used <= budget
+        assert context.used == context.prefix_tokens + context.appended
+        assert sum(use.used for use in context.by_section.values()) + context.frame == context.used
+        assert len(context.cache_breakpoints) <= 4
+        assert all(0 <= place < len(context.messages) for place in context.cache_breakpoints)
+        if self.format == "anthropic":
+            check_anthropic_messages(context.messages, context.system)
+        else:
+            check_openai_messages(context.messages)
+        before = self.sent.setdefault(window, [])
+        if context.rebased is None:
+            assert before
+            extended = [each for each in before if each.begins(context, system)]
+            assert extended if self.is_forked else before[-1] in extended[-1:]
+        else:
+            assert context.epoch == (before[-1].epoch + 1 if before else 1) or self.is_forked
+            assert "thinking" not in {
+                block["type"] for each in context.messages for block in each["content"] if isinstance(block, dict)
+            }
+            assert context.prefix_tokens == 0
+        said = json_text([system, context.messages])
+        assert not [text for text in self.gone if text in said]
+        for versions in self.versions.values():
+            shown = [said.rfind(self.texts[each]) for each in versions if each in self.texts]
+            assert not shown or shown[-1] == max(shown) or not self._is_asked
+        for item in context.items:
+            assert context.decision(item.id).included
+        self.rebased.append(context.rebased or "")
+        before.append(Sent(context.epoch, context.used, system, context.messages))
+
+    @property
+    def _is_asked(self) -> bool:
+        newest = next(reversed(self.memory["messages"]), None)
+        return newest is not None and newest.role == "user" and isinstance(newest.content, str)
