@@ -193,7 +193,7 @@ class World:
         else:
             assert context.epoch == (before[-1].epoch + 1 if before else 1) or self.is_forked
             assert "thinking" not in {
-                block["type"] for each in context.messages for block in each["content"] if isinstance(block, dict)
+                block["type"] for each in context.messages for block in each["content"] or () if isinstance(block, dict)
             }
             assert context.prefix_tokens == 0
         said = json_text([system, context.messages])

@@ -133,7 +133,9 @@ def _packed(
     room = window
 
     def pack(what: Shortened) -> Packing:
-        return Packing(specs, what.proposals, window=room, costs=costs, shortened=what.ids, barred=barred, limits=limits)
+        return Packing(
+            specs, what.proposals, window=room, costs=costs, shortened=what.ids, barred=barred, limits=limits
+        )
 
     while True:
         try:

@@ -180,7 +180,12 @@ def freeze(
     states = {section.spec.name: section.state() for section in kept}
     entries = [(section.spec.name, section.entries()) for section in kept]
     return Frozen(
-        header={**describe(sections, counter), "states": states, "forgotten": forgotten.to_list(), "windows": kept_windows},
+        header={
+            **describe(sections, counter),
+            "states": states,
+            "forgotten": forgotten.to_list(),
+            "windows": kept_windows,
+        },
         items=((name, entry) for name, each in entries for entry in each),
         archived=[version for section in kept for version in section.archive.in_memory()],
     )

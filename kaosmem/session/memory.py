@@ -745,7 +745,9 @@ class SessionMemory:
         tokens = check_budget(budget, reserve)
         if window is not None:
             self._check_window(window, rebase, block, model, is_past=bool(as_of or known_at))
-        limits = None if window is None else Limits(history_limit(tokens), default_block(tokens) if block is None else block)
+        limits = (
+            None if window is None else Limits(history_limit(tokens), default_block(tokens) if block is None else block)
+        )
         wanted = None if filter is None else parse_filter(filter)
         specs = self._roster.shown(sections)
         as_of = None if as_of is None else check_time(as_of, "as_of")

@@ -57,7 +57,7 @@ class Windows:
         return [Change("", WINDOW, turn) for turn in turns]
 
     def to_list(self, sections: Mapping[str, Section]) -> list[JSONValue]:
-        """Return the windows as JSON values. What a section knows to be removed is known to nobody who reads them."""
+        """Return the windows as JSON values; a window that shows a removed item ends, as only the section knows that."""
         stored: list[JSONValue] = []
         left = _MAX_STORED_CHARS
         for window in self.held.values():
@@ -73,7 +73,9 @@ class Windows:
             if any(item_id in window.shown for item_id in item_ids):
                 self.held[name] = Window(name, window.epoch, Rebased.FORGOTTEN)
 
-    def turn(self, name: str, request: Request, sections: Mapping[str, Section], *, rebase: bool, block: int) -> Context:
+    def turn(
+        self, name: str, request: Request, sections: Mapping[str, Section], *, rebase: bool, block: int
+    ) -> Context:
         """Continue a window by one turn, or pack it anew, and return its context."""
         window = self.held.get(name, Window(name))
         request = replace(request, corrections=_corrections(window, request, sections))

@@ -86,7 +86,7 @@ def _prefix(messages: Sequence[Mapping[str, JSONValue]], system: JSONValue, tool
 
 
 def _blocks(message: Mapping[str, JSONValue]) -> Iterator[Mapping[str, JSONValue]]:
-    content = message["content"]
+    content = message["content"] or ()
     yield from [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 

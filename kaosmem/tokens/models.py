@@ -48,8 +48,9 @@ _CONTEXT_LENGTHS |= {name: _CONTEXT_LENGTHS[known] for known, names in _COUNTED_
 
 # Models that bind thinking to the request that produced it. Source: Anthropic, "Preserved thinking", November 2026.
 _PRESERVE_THINKING = (
-    "claude-fable-5-1 claude-fable-5-2 claude-opus-5-5 claude-sonnet-5-5 claude-haiku-5-5 claude-mythos claude-mythos-5"
-).split()
+    *("claude-fable-5-1", "claude-fable-5-2", "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"),
+    *("claude-mythos", "claude-mythos-5"),
+)
 
 # A suffix of a name: a date or revision, a size, a channel. A single number does not, it makes another model.
 _VERSION = re.compile(r"(?:[-@:](?:\d{3,}(?:-\d\d){0,2}|\d+b|v\d+(?:-\d+)?|0|latest|preview|exp|instruct))*")
