@@ -153,7 +153,7 @@ class World:
         content: list[dict[str, object]] = [{"type": "text", "text": f"reply {number}"}]
         if reply == "tool":
             content = [{"type": "tool_use", "id": f"c{number % 3}", "name": "search", "input": {"q": number}}]
-        if reply != "none":
+        if reply != "none" and context.messages:  # a provider takes no request without messages
             system = context.system if self.format == "anthropic" else ""
             said = self.provider.reply(context.messages, system, content=content) if system is not None else content
             self.memory.add_message({"role": "assistant", "content": said}, format="anthropic")

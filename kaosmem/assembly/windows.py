@@ -508,7 +508,7 @@ def _thinks(item: Item) -> bool:
 
 
 def _without_thinking(item: Item) -> Item:
-    return replace(item, content=tuple(block for block in item.content if not isinstance(block, ThinkingBlock)))
+    return replace(item, content=tuple(each for each in item.message.blocks if not isinstance(each, ThinkingBlock)))
 
 
 def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:

@@ -198,6 +198,7 @@ class Saver:
                 is_known = not news.is_whole and not news.is_settled and {*dropped} <= {"add", "use"}
                 shared = max(0, self._sections[name].taken - dropped.count("add")) if is_known else 0
                 self._sections[name].take_over(section, shared=shared)
+        self.windows.go_back(stored.windows)
         self._take_in([] if news.is_whole else news.recovery.recovered.records, stored)
         self._log.adopt(news)
         return True

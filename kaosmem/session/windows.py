@@ -51,19 +51,25 @@ class Windows:
         after = self.held.get(name, Window(name)).after(turn)
         self.held = {other: window.beside(turn) for other, window in self.held.items()} | {name: after}
 
+    def go_back(self, stored: Windows) -> None:
+        """Go on from the windows that the log holds, without the unsaved turns."""
+        self.held, self.journal = dict(stored.held), []
+
     def drain(self) -> list[Change]:
         """Return the turns since the last drain."""
         turns, self.journal = self.journal, []
         return [Change("", WINDOW, turn) for turn in turns]
 
     def to_list(self, sections: Mapping[str, Section]) -> list[JSONValue]:
-        """Return the windows as JSON values; a window that shows a removed item ends, as only the section knows that."""
+        """Return the windows as JSON values. A window that shows a removed item ends: only the section knows that."""
         stored: list[JSONValue] = []
         left = _MAX_STORED_CHARS
         for window in self.held.values():
             left -= len(window.text or "") + sum(map(len, window.messages))
             if left < 0 or _is_changed(window, sections):
-                window = Window(window.name, window.epoch, window.ended or Rebased.CHANGED)
+                window = Window(
+                    window.name, window.epoch, window.ended or (Rebased.FULL if left < 0 else Rebased.CHANGED)
+                )
             stored.append(window.to_dict())
         return stored
 
@@ -87,8 +93,8 @@ class Windows:
             reason = Rebased.HISTORY if growth is None else "" if growth.fits else Rebased.FULL
         if thrashes(block, request.budget):
             self.notices[name] = (
-                f"window {shown(name)} has a block of {block:,} tokens in a budget of {request.budget:,}, and is packed "
-                f"anew every few turns; use a block of at most {request.budget // 8:,}, an eighth"
+                f"window {shown(name)} has a block of {block:,} tokens in a budget of {request.budget:,}, and is "
+                f"packed anew every few turns; use a block of at most {request.budget // 8:,}, an eighth"
             )
         if growth is None or reason:
             turn, context = begin(window, request, reason)
