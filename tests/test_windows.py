@@ -140,3 +140,14 @@ def test_another_worker_continues_a_window(world: World) -> None:
         turns(world, 2)
     turns(world, 1)
     assert world.rebased == ["new", "", "", "", ""]
+
+
+def test_a_request_that_appends_nothing_is_a_request(world: World) -> None:
+    """Thinking of a reply to it is left out of another window."""
+    world.say()
+    world.call("side", reply="none")
+    world.call("main", reply="none")
+    world.call("side")
+    world.call("main")
+    assert world.rebased == ["new", "new", "", ""]
+    assert world.bound == 0

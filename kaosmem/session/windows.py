@@ -101,9 +101,7 @@ class Windows:
             self._take(turn)
             return context
         visible = _live(window, sections)
-        turn = growth.turn()
-        if turn["messages"] or turn["text"] or turn["marks"] != {k: [*mark] for k, mark in window.marks.items()}:
-            self._take(turn)
+        self._take(growth.turn())  # even if it appends nothing: a reply may follow
         return growth.context(self.held[name], visible)
 
     def _take(self, turn: dict[str, JSONValue]) -> None:
