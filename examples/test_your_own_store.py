@@ -42,6 +42,14 @@ class SqliteSessionState:
         with self._connection:
             self._connection.execute("delete from states where session = ?", [_key(session_id)])
 
+    async def list_states(self) -> list[str]:
+        rows = self._connection.execute("select session, state from states")
+        return sorted(session for session, state in rows if state != "{}")
+
+    async def delete_all(self) -> None:
+        with self._connection:
+            self._connection.execute("delete from states")
+
     def close(self) -> None:
         self._connection.close()
 

@@ -50,6 +50,11 @@ class Stores:
     ) -> None:
         await self.close()
 
+    async def delete_all(self) -> None:
+        """Delete everything in all seven stores."""
+        for store in (self.history, self.state, self.facts, self.vectors, self.graph, self.tasks, self.files):
+            await store.delete_all()
+
     async def close(self) -> None:
         """Wait for calls under way, and close the database. Later calls raise NotOpenedError."""
         await self.database.close()

@@ -22,7 +22,8 @@ from kaosmem.types import check_text
 
 T = TypeVar("T")
 
-_DATA = "data"
+_DATA, _KEY = "data", "key"
+_KEY_PATH = f"{_KEY}/key"
 _MAX_TYPE_CHARS = 128
 _TRIES = 10
 
@@ -33,7 +34,8 @@ class FolderFileStore:
     location: a path, a URL that fsspec understands, or a filesystem. Use a folder for blobs alone.
     clock: returns times with a zone.
     Each upload is a file of its own, whole before it counts and durable before the call returns. Its name holds the
-    size, the expiry and the media type; it lies in a folder that is named by a hash of the key.
+    size, the expiry and the media type; it lies in a folder that is named by a hash of the key. A small file beside
+    it holds the key.
 
     >>> from kaosmem.backends import FolderFileStore
     >>> blobs = FolderFileStore("blobs")
@@ -62,12 +64,14 @@ class FolderFileStore:
         expiry = expiry_of(self._clock, ttl)
 
         def upload(storage: Storage) -> None:
+            _keep_key(storage, key)
             before = _files(storage)
             seq = before[-1].seq + 1 if before else 1
             new = _File(seq, secrets.token_hex(4), len(blob), math.inf if expiry is None else expiry, media_type)
             storage.perform(Write(new.path, (blob,)))
             for each in before:
                 storage.perform(Delete(each.path, at_once=True))
+            _keep_key(storage, key)  # a deletion may have taken it meanwhile
 
         await self._perform(key, upload)
 
@@ -91,8 +95,43 @@ class FolderFileStore:
         def delete(storage: Storage) -> None:
             for file in _files(storage):
                 storage.perform(Delete(file.path, at_once=True))
+            if storage.perform(List(_KEY)):
+                storage.perform(Delete(_KEY_PATH, at_once=True))
+            if _files(storage):  # an upload came meanwhile
+                _keep_key(storage, key)
 
         await self._perform(key, delete)
+
+    async def list_keys(self) -> list[str]:
+        """Return the keys whose bytes are not expired, sorted. Each key costs the reading of a small file."""
+
+        def keys() -> list[str]:
+            filesystem, found = filesystem_of(self._location), dict[str, _File]()
+            filesystem.invalidate_cache()
+            paths = filesystem.find("")
+            for path in paths:
+                if (file := _file(path)) is not None:
+                    folder = path.rpartition(f"/{_DATA}/")[0]
+                    found[folder] = max(file, found.get(folder, file))
+            now = self._clock().timestamp()
+            held = {f"{folder}/{_KEY_PATH}" for folder, file in found.items() if file.expiry > now}
+            return sorted(filesystem.cat_file(path).decode() for path in held.intersection(paths))
+
+        with as_durability_error("listing the blobs"):
+            return await asyncio.to_thread(keys)
+
+    async def delete_all(self) -> None:
+        """Delete the files of all keys; files with other names stay."""
+
+        def sweep() -> None:
+            filesystem = filesystem_of(self._location)
+            filesystem.invalidate_cache()
+            for path in filesystem.find(""):
+                if _file(path) is not None or path.endswith(f"/{_KEY_PATH}"):
+                    filesystem.rm_file(path)
+
+        with as_durability_error("deleting the blobs"):
+            await asyncio.to_thread(sweep)
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         """Return a URL of the bytes, signed where the filesystem can sign. A `file://` URL does not expire.
@@ -190,6 +229,12 @@ def _file(path: str) -> _File | None:
 def _files(storage: Storage) -> list[_File]:
     """Return the files under a key, the newest last."""
     return sorted(filter(None, map(_file, storage.perform(List(_DATA)))))
+
+
+def _keep_key(storage: Storage, key: str) -> None:
+    """Store the key beside its files, for `list_keys`."""
+    if not storage.perform(List(_KEY)):
+        storage.perform(Write(_KEY_PATH, (key.encode(),)))
 
 
 def _folders(key: str) -> tuple[str, str]:

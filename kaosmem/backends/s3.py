@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -27,6 +29,9 @@ _EXPIRES = "kaosmem-expires"
 """The metadata field of an object that holds the end of its life, in seconds since 1970."""
 _CREATION = "kaosmem-creation"
 """The metadata field of an object that holds the number of the call that created it."""
+_KEY = "kaosmem-key"
+"""The metadata field of an object that holds its key, in UTF-8 and base64."""
+_OWN = re.compile("k-.+|h-[0-9a-f]{64}")
 _MAX_PATH_CHARS = 200  # S3 allows 1,024 bytes with the prefix; servers that keep files allow 255 a name
 
 
@@ -85,7 +90,7 @@ class S3FileStore:
 
     async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
         """Store bytes, in place of earlier bytes under this key. More than 5 MiB are sent in parts, side by side."""
-        path, blob, attributes = _path(key), check_bytes(data), self._attributes(content_type, ttl)
+        path, blob, attributes = _path(key), check_bytes(data), self._attributes(key, content_type, ttl)
         async with self._turn():
             await self._store.put_async(path, blob, attributes=attributes)
 
@@ -96,7 +101,7 @@ class S3FileStore:
 
         The object is there once the last part is stored. If `chunks` raises, the earlier bytes of the key stay.
         """
-        path, attributes = _path(key), self._attributes(content_type, ttl)
+        path, attributes = _path(key), self._attributes(key, content_type, ttl)
         with _as_durability_error():  # without a turn: chunks may come from a download that waits for one
             await self._store.put_async(path, chunks, attributes=attributes)
 
@@ -105,7 +110,7 @@ class S3FileStore:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         path, blob, creation = _path(key), check_bytes(data), secrets.token_hex(16)
-        attributes = {**self._attributes(content_type, ttl), _CREATION: creation}
+        attributes = {**self._attributes(key, content_type, ttl), _CREATION: creation}
         mode: Any = "create"
         async with self._turn():
             while True:
@@ -136,6 +141,18 @@ class S3FileStore:
         async with self._turn():
             await self._store.delete_async(path)
 
+    async def list_keys(self) -> list[str]:
+        """Return the keys whose bytes are not expired, sorted. Each object costs a request."""
+        found = [each for _, each in await self._all() if not self._is_expired(each)]
+        return sorted(b64decode(each.attributes[_KEY]).decode() for each in found)
+
+    async def delete_all(self) -> None:
+        """Delete the objects of all keys. Objects with other names stay."""
+        with _as_durability_error():
+            async for batch in self._store.list():
+                if paths := [meta["path"] for meta in batch if _is_own(meta["path"])]:
+                    await self._store.delete_async(paths)
+
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         check_ttl(expires_s, "expires_s")
         from obstore import sign_async
@@ -154,19 +171,25 @@ class S3FileStore:
 
         Expired bytes can't be downloaded in any case.
         """
-        expired = []
+        expired = [path for path, each in await self._all() if self._is_expired(each)]
+        if expired:
+            with _as_durability_error():
+                await self._store.delete_async(expired)
+        return len(expired)
+
+    async def _all(self) -> list[tuple[str, GetResult]]:
+        """Return the path and the attributes of the object of each key."""
+        found: list[tuple[str, GetResult]] = []
 
         async def look(path: str) -> None:
             async with self._turn():
-                if (found := await self._head(path)) is not None and self._is_expired(found):
-                    expired.append(path)
+                if (head := await self._head(path)) is not None:
+                    found.append((path, head))
 
         with _as_durability_error():
             async for batch in self._store.list():
-                await asyncio.gather(*(look(meta["path"]) for meta in batch))
-            if expired:
-                await self._store.delete_async(expired)
-        return len(expired)
+                await asyncio.gather(*(look(meta["path"]) for meta in batch if _is_own(meta["path"])))
+        return found
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -199,11 +222,11 @@ class S3FileStore:
         except FileNotFoundError:
             return None
 
-    def _attributes(self, content_type: str, ttl: float | None) -> Attributes:
+    def _attributes(self, key: str, content_type: str, ttl: float | None) -> Attributes:
         expiry = expiry_of(self._clock, ttl)
         if not (check_text(content_type, "content_type").isascii() and content_type.isprintable()):
             raise InvalidContentError(f"content_type is {shown(content_type)}; give a media type such as text/csv")
-        given = {"Content-Type": content_type}
+        given = {"Content-Type": content_type, _KEY: b64encode(key.encode()).decode()}
         return given if expiry is None else given | {_EXPIRES: repr(expiry)}
 
     def _is_expired(self, found: GetResult) -> bool:
@@ -215,6 +238,11 @@ def _path(key: str) -> str:
     """Return the name of a key's object. Different keys have different names. Raises InvalidNameError."""
     name = f"k-{quote(check_id(key, 'blob key'), safe='')}"
     return name if len(name) <= _MAX_PATH_CHARS else f"h-{sha256(key.encode()).hexdigest()}"
+
+
+def _is_own(path: str) -> bool:
+    """Return whether an object is named as that of a key."""
+    return _OWN.fullmatch(path.rpartition("/")[2]) is not None
 
 
 @contextmanager

@@ -47,6 +47,14 @@ class BlobStore(Protocol):
         """Delete the bytes, if they exist."""
         ...
 
+    async def list_keys(self) -> list[str]:
+        """Return the keys whose bytes are not expired, sorted."""
+        ...
+
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+        ...
+
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         """Return a URL that gives the bytes to anybody who has it, for this number of seconds.
 
@@ -100,6 +108,14 @@ class InMemoryFileStore:
         check_ttl(expires_s, "expires_s")
         self._blob(key)
         return f"memory://{quote(key)}"
+
+    async def list_keys(self) -> list[str]:
+        self._drop_due()
+        return sorted(self._blobs)
+
+    async def delete_all(self) -> None:
+        for key in [*self._blobs]:
+            await self.delete(key)
 
     def content_type(self, key: str) -> str:
         """Return the media type that bytes were stored with. Raises UnknownBlobError."""

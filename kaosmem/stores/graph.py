@@ -37,7 +37,8 @@ class GraphStore(Protocol):
     async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
         """Add relationships, or replace those with the same ids. If the call raises, nothing is added.
 
-        A missing end becomes an entity with only an id. Raises as `add_entities`.
+        Of several with one id the last counts. A missing end becomes an entity with only an id. Raises as
+        `add_entities`.
         """
         ...
 
@@ -72,6 +73,14 @@ class GraphStore(Protocol):
         """
         ...
 
+    async def list_entities(self) -> list[str]:
+        """Return the ids of all entities, sorted."""
+        ...
+
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+        ...
+
 
 @runtime_checkable
 class CypherCapable(Protocol):
@@ -100,7 +109,7 @@ def id_of_relationship(given: str | Relationship | Mapping[str, JSONValue]) -> s
 
 
 class BaseGraphStore(ABC):
-    """The checks of a GraphStore. A backend adds five methods, which get checked values."""
+    """The checks of a GraphStore. A backend adds seven methods, which get checked values."""
 
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
         added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
@@ -127,6 +136,14 @@ class BaseGraphStore(ABC):
 
     async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
         await self._delete_relationship(id_of_relationship(relationship))
+
+    @abstractmethod
+    async def list_entities(self) -> list[str]:
+        """Return the ids of all entities, sorted."""
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _add_entities(self, entities: list[Entity]) -> None:
@@ -164,6 +181,13 @@ class InMemoryGraphStore(BaseGraphStore):
         self._graph: Any = MultiGraph()
         self._entities: dict[str, Entity] = {}
         self._relationships: dict[str, Relationship] = {}
+
+    async def list_entities(self) -> list[str]:
+        return sorted(self._entities)
+
+    async def delete_all(self) -> None:
+        for each in (self._graph, self._entities, self._relationships):
+            each.clear()
 
     async def _add_entities(self, entities: list[Entity]) -> None:
         added = {each.id: each for each in entities}

@@ -61,6 +61,14 @@ class HistoryProvider(Protocol):
         """Delete the thread's messages of one run; "" is no run, and refused."""
         ...
 
+    async def list_threads(self) -> list[Thread]:
+        """Return the agent id and the session id of each thread that has messages, sorted."""
+        ...
+
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+        ...
+
 
 def check_message(message: object) -> ChatMessage:
     """Return a message as it can be stored. Raises InvalidContentError."""
@@ -74,7 +82,7 @@ def check_message(message: object) -> ChatMessage:
 
 
 class BaseHistoryProvider(ABC):
-    """The checks of a HistoryProvider. A backend adds four methods, which get checked values."""
+    """The checks of a HistoryProvider. A backend adds six methods, which get checked values."""
 
     async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
         await self.append_many(agent_id, (message,), session_id=session_id, run_id=run_id)
@@ -100,6 +108,14 @@ class BaseHistoryProvider(ABC):
 
     async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
         await self._delete(_thread_key(agent_id, session_id), check_id(run_id, "run id"))
+
+    @abstractmethod
+    async def list_threads(self) -> list[Thread]:
+        """Return the threads that have messages, sorted."""
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
@@ -129,6 +145,12 @@ class InMemoryHistoryProvider(BaseHistoryProvider):
 
     def __init__(self) -> None:
         self._threads: dict[Thread, list[tuple[str, ChatMessage]]] = {}
+
+    async def list_threads(self) -> list[Thread]:
+        return sorted(self._threads)
+
+    async def delete_all(self) -> None:
+        self._threads.clear()
 
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
         self._threads.setdefault(thread, []).extend((run, message) for message in messages)

@@ -47,6 +47,14 @@ class ShortTermMemory(Protocol):
         """Delete the state."""
         ...
 
+    async def list_states(self) -> list[str]:
+        """Return the ids of the sessions that have a state with a value, sorted."""
+        ...
+
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -143,6 +151,14 @@ class LongTermMemory(Protocol):
         """Delete all facts of an agent in a namespace."""
         ...
 
+    async def list_namespaces(self) -> list[Shelf]:
+        """Return the agent id and the namespace of all facts that are not expired, each pair once, sorted."""
+        ...
+
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+        ...
+
 
 def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:
     """Return a copy of a fact's metadata. Raises InvalidContentError, also for a `timestamp` that is no time."""
@@ -169,7 +185,7 @@ def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
 
 
 class BaseShortTermMemory(ABC):
-    """The checks of a ShortTermMemory. A backend adds two methods, which get checked values."""
+    """The checks of a ShortTermMemory. A backend adds four methods, which get checked values."""
 
     async def get_state(self, session_id: str) -> dict[str, JSONValue]:
         return await self._read(check_id(session_id, "session id"))
@@ -182,6 +198,14 @@ class BaseShortTermMemory(ABC):
 
     async def clear(self, session_id: str) -> None:
         await self._change(check_id(session_id, "session id"), {}, replace=True)
+
+    @abstractmethod
+    async def list_states(self) -> list[str]:
+        """Return the ids of the sessions that have a state, sorted."""
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
@@ -205,6 +229,12 @@ class InMemoryShortTermMemory(BaseShortTermMemory):
 
     def __init__(self) -> None:
         self._states: dict[str, dict[str, JSONValue]] = {}
+
+    async def list_states(self) -> list[str]:
+        return sorted(self._states)
+
+    async def delete_all(self) -> None:
+        self._states.clear()
 
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return copy.deepcopy(self._states.get(session_id, {}))
@@ -244,7 +274,7 @@ class NewFact(NamedTuple):
 
 
 class BaseLongTermMemory(ABC):
-    """The checks of a LongTermMemory. A backend adds five methods, which get checked values."""
+    """The checks of a LongTermMemory. A backend adds seven methods, which get checked values."""
 
     async def save(
         self,
@@ -289,6 +319,14 @@ class BaseLongTermMemory(ABC):
 
     async def clear(self, agent_id: str, namespace: str = "default") -> None:
         await self._delete(_shelf_key(agent_id, namespace), None)
+
+    @abstractmethod
+    async def list_namespaces(self) -> list[Shelf]:
+        """Return the agents and namespaces that have facts, sorted."""
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
@@ -336,6 +374,14 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
         self._shelves: dict[Shelf, _Facts] = {}
         self._expiries: Expiries[tuple[Shelf, str]] = Expiries(clock)
 
+    async def list_namespaces(self) -> list[Shelf]:
+        self._drop_due()
+        return sorted(self._shelves)
+
+    async def delete_all(self) -> None:
+        for shelf in [*self._shelves]:
+            await self._delete(shelf, None)
+
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         facts = self._facts(shelf)
         if of is not None:
@@ -369,9 +415,12 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
             self._remove(shelf, each)
 
     def _facts(self, shelf: Shelf) -> _Facts | None:
+        self._drop_due()
+        return self._shelves.get(shelf)
+
+    def _drop_due(self) -> None:
         for due, memory_id in self._expiries.pop_due():
             self._remove(due, memory_id)
-        return self._shelves.get(shelf)
 
     def _remove(self, shelf: Shelf, memory_id: str) -> None:
         self._expiries.discard((shelf, memory_id))

@@ -74,9 +74,17 @@ class TaskStore(Protocol):
         """Mark all tasks in progress of a conversation's boards as succeeded; return their number."""
         ...
 
+    async def list_boards(self) -> list[BoardKey]:
+        """Return the conversation id and the agent id of each board, sorted."""
+        ...
+
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+        ...
+
 
 class BaseTaskStore(ABC):
-    """The checks and rules of a TaskStore. A backend adds three methods over whole boards."""
+    """The checks and rules of a TaskStore. A backend adds five methods over whole boards."""
 
     async def create_task_list(
         self,
@@ -132,6 +140,14 @@ class BaseTaskStore(ABC):
         return await self._change(_board_key(conversation_id, agent_id), replaced)
 
     @abstractmethod
+    async def list_boards(self) -> list[BoardKey]:
+        """Return the conversation id and the agent id of each board, sorted."""
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds."""
+
+    @abstractmethod
     async def _read(self, key: BoardKey) -> TaskList | None:
         """Return a board, or None."""
 
@@ -159,6 +175,12 @@ class InMemoryTaskStore(BaseTaskStore):
 
     def __init__(self) -> None:
         self._conversations: dict[str, dict[str, TaskList]] = {}
+
+    async def list_boards(self) -> list[BoardKey]:
+        return sorted((conversation, agent) for conversation, boards in self._conversations.items() for agent in boards)
+
+    async def delete_all(self) -> None:
+        self._conversations.clear()
 
     async def _read(self, key: BoardKey) -> TaskList | None:
         return self._conversations.get(key[0], {}).get(key[1])

@@ -124,6 +124,10 @@ class VectorStore(Protocol):
         """Delete all documents of a collection."""
         ...
 
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+        ...
+
 
 def check_embedding(given: object) -> tuple[float, ...]:
     """Return an embedding as numbers. Raises InvalidArgumentError."""
@@ -189,6 +193,10 @@ class BaseVectorStore(ABC):
     async def delete(self, ids: Iterable[str], *, collection: str = "default") -> None:
         check_id(collection, "collection")
         await self._delete(collection, check_document_ids(ids))
+
+    async def delete_all(self) -> None:
+        for collection in await self.list_collections():
+            await self._delete(collection, None)
 
     async def delete_collection(self, collection: str) -> None:
         await self._delete(check_id(collection, "collection"), None)

@@ -47,6 +47,15 @@ class BlobMachine(StoreMachine[BlobStore]):
         self.ask(self.store.disconnect())
         self.ask(self.store.connect())
 
+    def emptied(self) -> None:
+        self.blobs.clear()
+
+    @invariant()
+    def keys_are_listed(self) -> None:
+        assert self.ask(self.store.list_keys()) == sorted(
+            key for key, (_, gone) in self.blobs.items() if gone > self.now
+        )
+
     @invariant()
     def what_is_there_can_be_read_and_nothing_else(self) -> None:
         for key in _KEYS:
@@ -74,6 +83,23 @@ class BlobContract(StoreContract[BlobStore]):
             read = await store.download("a")
             assert read == bytes(given)
             assert isinstance(read, bytes)
+
+    async def test_keys_are_listed_and_deleted_together(self, store: BlobStore) -> None:
+        """All of them, whatever they are, but for those whose time has come; afterwards the store is as new."""
+        for key in IDS:
+            await store.upload(key, b"1", content_type=_TEXT)
+        await store.upload("short", b"1", content_type=_TEXT, ttl=self.ttl_s)
+        assert await store.list_keys() == sorted((*IDS, "short"))
+        store = await self.reopened(store)
+        await self.wait(self.ttl_s)
+        assert await store.list_keys() == sorted(IDS)
+        for _ in range(2):
+            await store.delete_all()
+            assert await store.list_keys() == []
+        for key in (*IDS, "short"):
+            await refuses(UnknownBlobError, store.download(key))
+        await store.upload("a", b"2", content_type=_TEXT)
+        assert (await store.download("a"), await store.list_keys()) == (b"2", ["a"])
 
     async def test_an_upload_replaces_bytes_and_time_to_live(self, store: BlobStore) -> None:
         """The last one counts, with its time to live or without."""

@@ -47,7 +47,7 @@ class GraphMachine(StoreMachine[GraphStore]):
     @rule(relationships=st.lists(_relationships, max_size=3))
     def add_relationships(self, relationships: list[Relationship]) -> None:
         self.ask(self.store.add_relationships(relationships))
-        for each in relationships:
+        for each in {each.id: each for each in relationships}.values():  # of several with one id the last counts
             self.relationships[each.id] = each
             self.entities = {each.source: Entity(each.source), each.target: Entity(each.target)} | self.entities
 
@@ -62,6 +62,14 @@ class GraphMachine(StoreMachine[GraphStore]):
     def delete_relationship(self, relationship: Relationship, by_id: bool) -> None:
         self.ask(self.store.delete_relationship(relationship.id if by_id else relationship))
         self.relationships.pop(relationship.id, None)
+
+    def emptied(self) -> None:
+        self.entities.clear()
+        self.relationships.clear()
+
+    @rule()
+    def list_entities(self) -> None:
+        assert self.ask(self.store.list_entities()) == sorted(self.entities)
 
     @rule(entity=_ends, depth=st.integers(1, 4), types=st.none() | st.lists(_types, max_size=2))
     def walk(self, entity: str, depth: int, types: list[str] | None) -> None:
@@ -97,6 +105,19 @@ class GraphContract(StoreContract[GraphStore]):
         """Add relationships, each written `a owns b`."""
         parts = [link.split() for link in links]
         await store.add_relationships([Relationship(source, target, kind) for source, kind, target in parts])
+
+    async def test_entities_are_listed_and_deleted_together(self, store: GraphStore) -> None:
+        """All of them with their relationships, whatever their ids are; afterwards the store is as new."""
+        await store.add_entities([Entity(each) for each in IDS])
+        await store.add_relationships([Relationship("a", each, "owns") for each in IDS])
+        assert await store.list_entities() == sorted(IDS)
+        store = await self.reopened(store)
+        for _ in range(2):
+            await store.delete_all()
+            assert await store.list_entities() == []
+        assert [await store.get_neighbors(each) for each in IDS] == [SubGraph()] * len(IDS)
+        await store.add_entities([Entity(each) for each in ("a", "b")])
+        assert (await store.get_neighbors("a")).relationships == ()
 
     async def test_neighbours_come_breadth_first(self, store: GraphStore) -> None:
         """Nearest first, then by id, in whatever order they were added; relationships of nearer ones first."""

@@ -91,6 +91,13 @@ class HistoryMachine(StoreMachine[HistoryProvider]):
         read = self.ask(self.store.get_messages(thread[0], session_id=thread[1], limit=limit, offset=offset))
         assert read == (left if limit is None else left[:limit])
 
+    def emptied(self) -> None:
+        self.threads.clear()
+
+    @invariant()
+    def threads_are_listed(self) -> None:
+        assert self.ask(self.store.list_threads()) == sorted(key for key, thread in self.threads.items() if thread)
+
     @invariant()
     def threads_are_what_was_written(self) -> None:
         for agent, session in _THREADS:
@@ -121,6 +128,21 @@ class HistoryContract(StoreContract[HistoryProvider]):
         assert await store.count_messages("agent", "session") == 2
         await store.clear("agent", "session")
         assert await store.count_messages("agent", "session") == 0
+
+    async def test_threads_are_listed_and_deleted_together(self, store: HistoryProvider) -> None:
+        """All of them, whatever their ids are; afterwards the store is as new."""
+        for agent, session in PAIRS:
+            await store.append(agent, said("one")[0], session, "run")
+        assert await store.list_threads() == sorted(PAIRS)
+        store = await self.reopened(store)
+        for _ in range(2):
+            await store.delete_all()
+            assert await store.list_threads() == []
+        for agent, session in PAIRS:
+            assert await store.count_messages(agent, session) == 0
+        await store.append("a", said("two")[0], "b", "run")
+        assert await store.get_messages("a", "b") == said("two")
+        assert await store.list_threads() == [("a", "b")]
 
     async def test_messages_come_back_oldest_first(self, store: HistoryProvider) -> None:
         """In the order in which they were appended, one by one or together."""

@@ -129,6 +129,15 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         exact = sum(text == asked for text in known.values())
         assert [memory.content for memory in found[:exact]] == [asked] * min(exact, limit)
 
+    def emptied(self) -> None:
+        for fact in self.facts.values():
+            fact.gone = -1.0
+
+    @invariant()
+    def namespaces_are_listed(self) -> None:
+        held = {fact.shelf for fact in self.facts.values() if fact.gone > self.now}
+        assert self.ask(self.store.list_namespaces()) == sorted(held)
+
     @invariant()
     def facts_are_what_was_saved(self) -> None:
         for memory_id, fact in self.facts.items():
@@ -194,6 +203,31 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert await store.get("agent", memory_id, "space") is not None
         await store.clear("agent", "space")
         assert await store.get("agent", memory_id, "space") is None
+
+    async def test_namespaces_are_listed_and_deleted_together(self, store: LongTermMemory) -> None:
+        """All of them, whatever their ids are; afterwards the store is as new."""
+        for agent, namespace in PAIRS:
+            await store.save(agent, _FACTS[0], namespace, key="k")
+            await store.save(agent, _FACTS[1], namespace, self.ttl_s, key="k")
+        assert await store.list_namespaces() == sorted(PAIRS)
+        store = await self.reopened(store)
+        assert await store.search("a", _FACTS[1], "b")
+        for _ in range(2):
+            await store.delete_all()
+            assert await store.list_namespaces() == []
+        for agent, namespace in PAIRS:
+            assert await store.search(agent, _FACTS[0], namespace, superseded=True) == []
+            assert await store.versions(agent, "k", namespace) == []
+        memory_id = await store.save("a", _FACTS[1], "b")
+        assert [memory.id for memory in await store.search("a", _FACTS[1], "b")] == [memory_id]
+
+    async def test_a_namespace_of_expired_facts_is_not_listed(self, store: LongTermMemory) -> None:
+        """It is, until the last of them is expired."""
+        await store.save("a", _FACTS[0], "b", self.ttl_s)
+        await store.save("a", _FACTS[0], "c")
+        assert await store.list_namespaces() == [("a", "b"), ("a", "c")]
+        await self.wait(self.ttl_s)
+        assert await store.list_namespaces() == [("a", "c")]
 
     async def test_a_memory_is_found_by_what_it_says(self, store: LongTermMemory) -> None:
         """It comes first for its own words, with its id, a score and the time when it was saved."""

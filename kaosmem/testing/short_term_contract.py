@@ -48,6 +48,13 @@ class ShortTermMachine(StoreMachine[ShortTermMemory]):
         self.ask(self.store.clear(session))
         self.states.pop(session, None)
 
+    def emptied(self) -> None:
+        self.states.clear()
+
+    @invariant()
+    def states_are_listed(self) -> None:
+        assert self.ask(self.store.list_states()) == sorted(key for key, state in self.states.items() if state)
+
     @invariant()
     def states_are_what_was_written(self) -> None:
         for session in _SESSIONS:
@@ -59,6 +66,18 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
 
     protocol = ShortTermMemory
     machine = ShortTermMachine
+
+    async def test_states_are_listed_and_deleted_together(self, store: ShortTermMemory) -> None:
+        """All of them, whatever their ids are; afterwards the store is as new."""
+        for session in IDS:
+            await store.set_state(session, {"step": 1})
+        assert await store.list_states() == sorted(IDS)
+        store = await self.reopened(store)
+        for _ in range(2):
+            await store.delete_all()
+            assert await store.list_states() == []
+        assert [await store.get_state(session) for session in IDS] == [{}] * len(IDS)
+        assert await store.update_state("a", {"plan": 1}) == {"plan": 1}
 
     async def test_a_state_replaces_the_one_before(self, store: ShortTermMemory) -> None:
         """Nothing is left of it."""

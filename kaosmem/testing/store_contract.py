@@ -160,6 +160,16 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
     def reopen(self) -> None:
         self.store = self.ask(self.contract.reopen(self.store))
 
+    @rule(is_wanted=st.sampled_from([False, False, True]))
+    def delete_all(self, is_wanted: bool) -> None:
+        if is_wanted:
+            self.ask(self.store.delete_all())  # type: ignore[attr-defined]
+            self.emptied()
+
+    def emptied(self) -> None:
+        """Empty the model."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method `emptied`, which empties its model")
+
     def teardown(self) -> None:
         self.ask(self.contract.close(self.store))
         self._runner.close()

@@ -121,8 +121,12 @@ class TaskMachine(StoreMachine[TaskStore]):
         for task in lingering:
             task[0] = "succeeded"
 
+    def emptied(self) -> None:
+        self.boards.clear()
+
     @invariant()
     def boards_are_what_became_of_them(self) -> None:
+        assert self.ask(self.store.list_boards()) == sorted(self.boards)
         for key in _BOARDS:
             board = self.ask(self.store.get_task_list(*key))
             if key in self.boards:
@@ -150,6 +154,20 @@ class TaskContract(StoreContract[TaskStore]):
 
     protocol = TaskStore
     machine = TaskMachine
+
+    async def test_boards_are_listed_and_deleted_together(self, store: TaskStore) -> None:
+        """All of them, whatever their ids are; afterwards the store is as new."""
+        for conversation, agent in PAIRS:
+            await store.create_task_list(conversation, agent, [Task("t", "title")])
+        assert await store.list_boards() == sorted(PAIRS)
+        store = await self.reopened(store)
+        for _ in range(2):
+            await store.delete_all()
+            assert await store.list_boards() == []
+        for conversation, agent in PAIRS:
+            assert await store.get_task_list(conversation, agent) is None
+            board = await store.create_task_list(conversation, agent)
+            assert board.tasks == ()
 
     async def made(self, store: TaskStore, status: str, agent: str = "a", *, max_retries: int = 0) -> None:
         """Make a board whose one task `t` has a status."""

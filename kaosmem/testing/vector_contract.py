@@ -65,6 +65,9 @@ class VectorMachine(StoreMachine[VectorStore]):
         self.ask(self.store.delete_collection(collection))
         self.held(collection).clear()
 
+    def emptied(self) -> None:
+        self.collections.clear()
+
     @invariant()
     def documents_are_what_was_written(self) -> None:
         for collection in _COLLECTIONS:
@@ -100,6 +103,21 @@ class VectorContract(StoreContract[VectorStore]):
     async def found(self, store: VectorStore, query: Sequence[float] = (1, 0), **given: Any) -> list[str]:
         """Return the ids that a search finds."""
         return [each.id for each in await store.search(query, **given)]
+
+    async def test_collections_are_deleted_together(self, store: VectorStore) -> None:
+        """All of them, whatever their names are; afterwards the store is as new, and takes other dimensions."""
+        for collection in IDS:
+            await store.add([Document("text", "d", (1, 0))], collection=collection)
+            assert await self.found(store, collection=collection) == ["d"]
+        assert await store.list_collections() == sorted(IDS)
+        store = await self.reopened(store)
+        for _ in range(2):
+            await store.delete_all()
+            assert await store.list_collections() == []
+        for collection in IDS:
+            assert await self.found(store, collection=collection) == []
+        await store.add([Document("text", "e", (1, 0, 0))], collection="a")
+        assert await self.found(store, (1, 0, 0), collection="a") == ["e"]
 
     async def test_the_nearest_come_first(self, store: VectorStore) -> None:
         """By the angle alone, with its cosine; what is opposite comes last; of equal ones the ids decide."""

@@ -107,6 +107,16 @@ class PostgresDatabase(Service["_Workers"]):
             lambda workers: workers.threads.submit(self._run, workers, work, part), timeout_s=self._timeout_s
         )
 
+    async def rows(self, query: str, *values: object, part: str = "tables") -> list[tuple[str, ...]]:
+        """Return the rows of a query, whose first parameter is the tenant, sorted by code points."""
+        return await self.run(lambda cursor: sorted(cursor.execute(query, (self._tenant, *values))), part=part)
+
+    async def delete(self, table: str, *, part: str = "tables") -> None:
+        """Delete the tenant's rows of a table, and the rows that belong to them, in one step."""
+        await self.run(
+            lambda cursor: cursor.execute(f"DELETE FROM {table} WHERE tenant = %s", (self._tenant,)), part=part
+        )
+
     def _start(self) -> _Workers:
         return _Workers(self._make_pool(), self._max_connections)
 

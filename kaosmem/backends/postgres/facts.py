@@ -41,6 +41,17 @@ class PostgresLongTermMemory(BaseLongTermMemory):
     def __init__(self, database: PostgresDatabase, *, clock: Clock | None = None) -> None:
         self._database, self._clock = database, utc_now if clock is None else check_clock(clock)
 
+    async def list_namespaces(self) -> list[Shelf]:
+        rows = await self._database.rows(
+            f"SELECT DISTINCT agent, namespace FROM facts WHERE tenant = %s AND {_LIVE}",
+            self._clock().timestamp(),
+            part="facts",
+        )
+        return [(agent, namespace) for agent, namespace in rows]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("facts", part="facts")
+
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         def save(cursor: Cursor) -> str:
             place = self._database.tenant, *shelf

@@ -68,6 +68,19 @@ class AGEGraphStore(BaseGraphStore):
 
         return await self._database.run(self._made(ask))
 
+    async def list_entities(self) -> list[str]:
+        def ids(cursor: Cursor) -> list[str]:
+            return sorted(entity_id for (entity_id,) in self._cypher(cursor, "MATCH (e:Entity) RETURN e.id", {}))
+
+        return await self._database.run(self._made(ids))
+
+    async def delete_all(self) -> None:
+        def delete(cursor: Cursor) -> None:
+            lock(cursor, "graph", self._graph)
+            self._cypher(cursor, "MATCH (e:Entity) DETACH DELETE e", {})
+
+        await self._database.run(self._made(delete))
+
     async def _add_entities(self, entities: list[Entity]) -> None:
         def add(cursor: Cursor) -> None:
             lock(cursor, "graph", self._graph)

@@ -22,6 +22,13 @@ class PostgresHistoryProvider(BaseHistoryProvider):
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
+    async def list_threads(self) -> list[Thread]:
+        rows = await self._database.rows("SELECT agent, session FROM threads WHERE tenant = %s")
+        return [(agent, session) for agent, session in rows]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("threads")
+
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
         texts = [message_text(each) for each in messages]
 

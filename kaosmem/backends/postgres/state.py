@@ -23,6 +23,13 @@ class PostgresShortTermMemory(BaseShortTermMemory):
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
+    async def list_states(self) -> list[str]:
+        rows = await self._database.rows("SELECT DISTINCT session FROM states WHERE tenant = %s")
+        return [session for (session,) in rows]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("states")
+
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return await self._database.run(lambda cursor: self._state(cursor, session_id))
 

@@ -19,6 +19,13 @@ class PgTaskStore(BaseTaskStore):
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
+    async def list_boards(self) -> list[BoardKey]:
+        rows = await self._database.rows("SELECT conversation, agent FROM boards WHERE tenant = %s")
+        return [(conversation, agent) for conversation, agent in rows]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("boards")
+
     async def _read(self, key: BoardKey) -> TaskList | None:
         return await self._database.run(lambda cursor: self._board(cursor, key)[1])
 

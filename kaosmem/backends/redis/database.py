@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from kaosmem.arguments import check_count, check_ttl
 from kaosmem.backends.service import Service
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 _PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5
 """The first and the longest pause before a call whose connection broke is tried again."""
+_SCANNED = 1_000
+"""Keys that the server looks at in one step of a scan."""
 
 
 class RedisDatabase(Service["_Workers"]):
@@ -80,6 +82,29 @@ class RedisDatabase(Service["_Workers"]):
     def key(self, kind: str, *ids: str) -> str:
         """Return the key of something. Different ids have different keys; keys of the same ids are in one slot."""
         return f"kaosmem:{{{'/'.join(quote(each, safe='') for each in (self._tenant, kind, *ids))}}}"
+
+    async def ids(self, kind: str, suffix: str = "") -> list[tuple[str, ...]]:
+        """Return the ids of the tenant's keys of a kind, sorted. The server goes through all its keys."""
+
+        def ids(client: Any) -> list[tuple[str, ...]]:
+            found = {key.decode() for key in client.scan_iter(match=self._pattern(kind) + suffix, count=_SCANNED)}
+            inner = (key[key.index("{") + 1 : key.index("}")] for key in found)
+            return sorted(tuple(map(unquote, each.split("/")[2:])) for each in inner)
+
+        return await self.run(ids)
+
+    async def delete(self, kind: str) -> None:
+        """Delete the tenant's keys of a kind. The server goes through all its keys."""
+
+        def delete(client: Any) -> None:
+            for key in client.scan_iter(match=self._pattern(kind) + "*", count=_SCANNED):
+                client.delete(key)
+
+        await self.run(delete)
+
+    def _pattern(self, kind: str) -> str:
+        # No id has a character that a pattern gives a meaning to: `key` has quoted them.
+        return f"kaosmem:{{{quote(self._tenant, safe='')}/{kind}/*}}"
 
     async def run(self, work: Callable[[redis.Redis], T]) -> T:
         """Return what `work` returns.

@@ -67,6 +67,21 @@ class RedisLongTermMemory(BaseLongTermMemory):
         self._lock = threading.Lock()
         self._warm: OrderedDict[Shelf, _WarmShelf] = OrderedDict()
 
+    async def list_namespaces(self) -> list[Shelf]:
+        found, now = await self._database.ids("facts", ":facts"), self._clock().timestamp()
+        shelves = [(agent, namespace) for agent, namespace in found]
+
+        def unexpired(client: Any) -> list[Shelf]:
+            keys = {shelf: self._keys(shelf) for shelf in shelves}
+            return [
+                shelf for shelf, of in keys.items() if client.hlen(of.facts) > client.zcount(of.expiries, "-inf", now)
+            ]
+
+        return await self._database.run(unexpired)
+
+    async def delete_all(self) -> None:
+        await self._database.delete("facts")
+
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         keys, memory_id = self._keys(shelf), secrets.token_hex(16)
 

@@ -50,6 +50,12 @@ class RedisHistoryProvider(BaseHistoryProvider):
         self._database = database
         self._ttl_ms = "" if ttl_s is None else str(max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000)))
 
+    async def list_threads(self) -> list[Thread]:
+        return [(agent, session) for agent, session in await self._database.ids("thread")]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("thread")
+
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
         key = self._database.key("thread", *thread)
         keys = [key, f"{key}:{secrets.token_hex(16)}"]  # the second is there while the call may be tried again

@@ -21,6 +21,12 @@ class RedisSessionStore(BaseShortTermMemory):
         self._database = database
         self._ttl_ms = None if ttl_s is None else max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000))
 
+    async def list_states(self) -> list[str]:
+        return [session for (session,) in await self._database.ids("state")]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("state")
+
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return await self._change(session_id, {}, replace=False)
 

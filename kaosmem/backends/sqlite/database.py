@@ -82,6 +82,19 @@ class SqliteDatabase(Service["_Workers"]):
 
         return await self._submit(queue)
 
+    async def rows(self, query: str) -> list[tuple[str, ...]]:
+        """Return the rows of a query, which are texts, sorted by code points."""
+        return await self.read(lambda connection: sorted(connection.execute(query)))
+
+    async def delete(self, *tables: str) -> None:
+        """Delete all rows of some tables, in one step."""
+
+        def delete(connection: sqlite3.Connection) -> None:
+            for table in tables:
+                connection.execute(f"DELETE FROM {table}")
+
+        await self.write(delete)
+
     def _start(self) -> _Workers:
         return _Workers()
 

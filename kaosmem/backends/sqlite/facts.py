@@ -44,6 +44,19 @@ class SqliteLongTermMemory(BaseLongTermMemory):
     def __init__(self, database: SqliteDatabase, *, clock: Clock | None = None) -> None:
         self._database, self._clock = database, utc_now if clock is None else check_clock(clock)
 
+    async def list_namespaces(self) -> list[Shelf]:
+        def shelves(connection: sqlite3.Connection) -> list[Shelf]:
+            return sorted(
+                connection.execute(
+                    "SELECT agent, namespace FROM shelves WHERE EXISTS (SELECT 1 FROM facts WHERE shelf = shelves.id)"
+                )
+            )
+
+        return await self._read(shelves)
+
+    async def delete_all(self) -> None:
+        await self._database.delete("facts", "postings", "shelves")
+
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         def save(connection: sqlite3.Connection) -> str:
             saved_at = self._clock().astimezone(UTC)

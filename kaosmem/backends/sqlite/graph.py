@@ -27,6 +27,12 @@ class SqliteGraphStore(BaseGraphStore):
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
+    async def list_entities(self) -> list[str]:
+        return [entity_id for (entity_id,) in await self._database.rows("SELECT id FROM entities")]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("relationships", "entities")
+
     async def _add_entities(self, entities: list[Entity]) -> None:
         rows = [(each.id, json_text(each.metadata["entity"])) for each in entities]
         await self._database.write(

@@ -25,6 +25,12 @@ class SqliteHistoryProvider(BaseHistoryProvider):
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
+    async def list_threads(self) -> list[Thread]:
+        return [(agent, session) for agent, session in await self._database.rows("SELECT agent, session FROM threads")]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("messages", "threads")
+
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
         def append(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR IGNORE INTO threads (agent, session, size) VALUES (?, ?, 0)", thread)

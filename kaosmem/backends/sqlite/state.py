@@ -24,6 +24,12 @@ class SqliteShortTermMemory(BaseShortTermMemory):
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
+    async def list_states(self) -> list[str]:
+        return [session for (session,) in await self._database.rows("SELECT DISTINCT session FROM states")]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("states")
+
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return await self._database.read(lambda connection: _state(connection, session_id))
 

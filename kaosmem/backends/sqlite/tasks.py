@@ -25,6 +25,13 @@ class SqliteTaskStore(BaseTaskStore):
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
+    async def list_boards(self) -> list[BoardKey]:
+        rows = await self._database.rows("SELECT conversation, agent FROM boards")
+        return [(conversation, agent) for conversation, agent in rows]
+
+    async def delete_all(self) -> None:
+        await self._database.delete("tasks", "boards")
+
     async def _read(self, key: BoardKey) -> TaskList | None:
         return await self._database.read(lambda connection: _board(connection, key)[1])
 

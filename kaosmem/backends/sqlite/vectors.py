@@ -56,6 +56,9 @@ class SqliteVectorStore(BaseVectorStore):
 
         return await self._database.read(names)
 
+    async def delete_all(self) -> None:
+        await self._database.delete("documents", "collections")
+
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
         return await self._database.read(lambda connection: _known(connection, collection, ids))
 
