@@ -77,6 +77,31 @@ def test_other_subjects_questions_formulas_and_equal_values_correct_nothing(earl
     assert not corrects(told(later), told(earlier))
 
 
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The budget of the project is $50,000.", "Make that $40,000."),
+        (
+            "So: code freeze on Feb 15, launch on March 1.",
+            "Correction: trade show. The launch in March moves to April 15.",
+        ),
+        ("Great news! The order #4521 is approved for 50 euros.", "A change of plans. Order #4521 is cancelled, alas."),
+        ("Wir treffen uns um 14 Uhr.", "Nein, ich meinte 15 Uhr."),
+        ("Le loyer est de 900 euros.", "Pardon, je voulais dire 950."),
+        ("El precio es de 40 euros.", "Perdón, quise decir 45."),
+        ("Встреча начнётся в 14 часов.", "Поправка: 15."),
+        ("Η συνάντηση είναι στις 14.", "Συγγνώμη, εννοούσα 15."),
+        ("الاجتماع في الساعة 14.", "تصحيح: 15."),
+        ("बैठक 14 बजे है।", "सुधार: 15।"),
+    ],
+)
+def test_an_item_that_says_so_corrects_those_shortly_before_it(earlier: str, later: str) -> None:
+    """It shares two words with them, or names no subject and gives another value; farther on it corrects nothing."""
+    assert corrects(told(later), told(earlier))
+    assert Corrections({0: told(earlier), 9: told(later)}).of(0) == ()
+    assert not corrects(told(later), told("The roof of the barn leaks. Again!"))
+
+
 def test_who_may_correct_whom() -> None:
     """Corrections are of the same speaker, or of the same source at a later time, trusted no less, without own keys."""
     earlier = told("x", day="2024-05-01")
@@ -92,9 +117,9 @@ def test_who_may_correct_whom() -> None:
 
 
 def test_only_the_newest_corrections_are_asked_for() -> None:
-    """Of many readings of one value, an old one needs the four newest, however many came between."""
+    """Of many readings of one value, an old one needs the five newest, however many came between."""
     readings = {n: told(f"The temperature in the north hall is {n} degrees.") for n in range(50)}
-    assert Corrections(readings).of(0) == (46, 47, 48, 49)
+    assert Corrections(readings).of(0) == (45, 46, 47, 48, 49)
     assert Corrections(readings).of(48) == (49,)
 
 
@@ -114,7 +139,7 @@ sayings = st.lists(
 
 @given(sayings)
 def test_corrections_are_those_of_a_look_at_all_pairs(said) -> None:
-    """They are the four newest later items that state another value of a subject, and may correct the item."""
+    """They are the five newest later items that state another value of a subject, and may correct the item."""
     items = {
         3 * number: told(text, role, day=f"2024-05-0{day}" if day else "", key=f"k{number}" if has_key else None)
         for number, (text, role, day, has_key) in enumerate(said)
@@ -132,7 +157,7 @@ def test_corrections_are_those_of_a_look_at_all_pairs(said) -> None:
                 for other in statements(items[later])
             )
         ]
-        assert corrections.of(at) == tuple(of[-4:])
+        assert corrections.of(at) == tuple(of[-5:])
 
 
 @given(st.text(max_size=300))
@@ -227,6 +252,21 @@ async def test_a_correction_is_found_that_the_question_does_not_name() -> None:
     shown = [item.id for item in context.items]
     assert shown.index("old") < shown.index("mid") < shown.index("new")
     assert context.decision("new").reason is Reason.NEWER
+
+
+async def test_a_correction_without_a_subject_is_found_in_a_large_section() -> None:
+    """Among 1,500 items it comes with the value that was told before it, though it shares no word with the question."""
+    memory = SessionMemory.test_mode()
+    for number in range(1_500):
+        memory.add("documents", f"Note {number} on the weather.", role="Ella")
+        if number == 700:
+            memory.add("documents", "The budget of the project is $50,000.", role="Emi", id="old")
+            memory.add("documents", "Noted.", role="Ella")
+            memory.add("documents", "Make that $40,000.", role="Emi", id="new")
+    context = await memory.assemble_context("What is the budget of the project?", budget=200)
+    shown = [item.id for item in context.items]
+    assert shown.index("old") < shown.index("new")
+    assert "[Emi, newer] Make that $40,000." in (context.text or "")
 
 
 async def test_recalled_messages_of_a_history_come_with_their_corrections() -> None:

@@ -4,6 +4,9 @@ A statement is a value (a number, a quotation or an identifier) with the words b
 are of one subject if they share three of these words. A text of one sentence is a statement too: of one subject with
 another one if three quarters of their words agree.
 
+An item that says that it corrects, as in "make that 40", corrects items shortly before it: one that shares two words
+with it, and without a subject of its own the values that were told last.
+
 Nothing is learned and nothing is asked of a model. Values in words ("noon", "Oslo") are found in texts of one sentence
 alone.
 """
@@ -19,10 +22,14 @@ from operator import or_
 from typing import NamedTuple
 
 from kaosmem.retrieval.analysis import analyze
+from kaosmem.retrieval.correction_cues import says_it_corrects, without_cues
 from kaosmem.types import Item, aware
 
-MOST = 4
-"""An item is shown with so many of its corrections, the newest ones, and with theirs."""
+MOST = 5
+"""An item is shown with so many of its corrections, the newest ones, and with theirs.
+
+A text may look like a correction and be none. With fewer, these keep the real one out.
+"""
 
 _WORDS = 6
 _IN_COMMON = 3
@@ -33,6 +40,12 @@ _MAX_SENTENCE_CHARS = 130
 """A longer sentence says too many things, so that its value is rarely about the words before it."""
 _MAX_STATEMENTS = 24
 
+NEAR = 5
+"""An item that says that it corrects something speaks of so many items before it."""
+_IN_COMMON_NEAR = 2
+_NEXT = 2
+"""One of fewer than three words, such as "make that 40", speaks of the values told in so many items before it."""
+
 _SENTENCE_END = re.compile(r"(?<=[.!?…।؟])[\"')\]»”’*]*\s+|(?<=[。！？])|\n")
 _QUESTION = re.compile(r"[?？؟][\"')\]»”’*\s]*$")
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"
@@ -41,11 +54,12 @@ _VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w
 _FORMULA = re.compile(r"[=^{}\\<>|+*∑Σ√∇≥≤]|\d, \d{1,3}\b")
 """Signs of code, of a formula or of a list of numbers: each of its values has other words in mind."""
 _AROUND = ".,:;!?\"'()[]*`‘’“”«»"
-_PERSONS_AND_DAYS = """
-    i me my mine myself m ve d ll re us january february march april may june july august september october november
-    december monday tuesday wednesday thursday friday saturday sunday
+_DAYS = """
+    january february march april may june july august september october november december monday tuesday wednesday
+    thursday friday saturday sunday
 """
-_NO_SUBJECT = frozenset(analyze(_PERSONS_AND_DAYS))
+_PERSONS = frozenset(analyze("i me my mine myself m ve d ll re us"))
+_NO_SUBJECT = _PERSONS | frozenset(analyze(_DAYS))
 """Terms of no subject that are not stop words either."""
 
 
@@ -69,16 +83,44 @@ def statements(item: Item) -> tuple[Statement, ...]:
 
 
 def _stated(item: Item) -> bool:
-    """Return whether an item may correct or be corrected."""
-    return bool((item.role or (_source(item) and item.timestamp)) and statements(item))
+    """Return whether an item may correct another one or be corrected."""
+    if not item.role and not (_source(item) and item.timestamp):
+        return False
+    return bool(statements(item)) or (_is_short(item) and (_has_value(item) or is_explicit(item)))
+
+
+def is_explicit(item: Item) -> bool:
+    """Return whether an item says that it corrects an earlier one."""
+    return item.memo("explicit", _is_explicit)
+
+
+def _is_explicit(item: Item) -> bool:
+    return _is_short(item) and says_it_corrects(item.text)
+
+
+def _is_short(item: Item) -> bool:
+    """Return whether an item is a text that is short enough to be about few things, and not code."""
+    if not isinstance(item.content, str) or len(item.content) > _MAX_WORDS * 16 or "```" in item.content:
+        return False
+    return len(item.content.split()) <= _MAX_WORDS
+
+
+def _named(item: Item) -> frozenset[str]:
+    """Return the words of an item that may name a subject, numbers and days among them."""
+    terms = analyze(without_cues(item.text))
+    return frozenset(
+        term for term in terms if term not in _PERSONS and (len(term) > 1 or not term.isascii() or term.isdigit())
+    )
+
+
+def _has_value(item: Item) -> bool:
+    return _VALUE.search(item.text) is not None
 
 
 def _statements(item: Item) -> tuple[Statement, ...]:
-    if not isinstance(item.content, str) or len(item.content) > _MAX_WORDS * 16 or "```" in item.content:
+    if not _is_short(item):
         return ()
-    if len(item.content.split()) > _MAX_WORDS:
-        return ()
-    sentences = [each for part in _SENTENCE_END.split(item.content) if (each := part.strip())]
+    sentences = [each for part in _SENTENCE_END.split(item.text) if (each := part.strip())]
     found = dict.fromkeys(each for sentence in sentences for each in _with_values(sentence))
     if len(sentences) == 1 and not _QUESTION.search(sentences[0]):
         words = frozenset(_terms(sentences[0]))
@@ -152,6 +194,10 @@ class Corrections:
         item = self._items.get(ordinal)
         if item is None:
             return ()
+        return tuple(sorted({*self._restated(ordinal, item), *self._announced(ordinal, item)})[-MOST:])
+
+    def _restated(self, ordinal: int, item: Item) -> list[int]:
+        """Return the newest items that state another value of a subject of an item."""
         own = self._stated_by[ordinal]
         possible = reduce(or_, (self._told_by[teller] for teller in _tellers(item)))
         possible &= (own & -own) - 1  # later ones
@@ -165,7 +211,18 @@ class Corrections:
             rows &= ~self._stated_by[at]
             if may_correct(self._items[at], item):
                 found.append(at)
-        return tuple(reversed(found))
+        return found
+
+    def _announced(self, ordinal: int, item: Item) -> Iterator[int]:
+        """Yield the items soon after an item that say that they correct it."""
+        for at in range(ordinal + 1, ordinal + NEAR + 1):
+            later = self._items.get(at)
+            if later is None or not is_explicit(later) or not may_correct(later, item):
+                continue
+            named = _named(later)
+            is_next = at <= ordinal + _NEXT and len(named) < _IN_COMMON and _has_value(later) and _has_value(item)
+            if is_next or len(named & _named(item)) >= _IN_COMMON_NEAR:
+                yield at
 
     def _alike(self, statement: Statement, among: int) -> int:
         """Return the rows of the subject of a statement, among some rows."""

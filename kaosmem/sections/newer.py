@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from kaosmem.sections.holdings import Holdings
@@ -19,6 +19,8 @@ _SMALL = 256
 """In a section of so many items, corrections are looked for among all of them."""
 _SUBJECT_WORDS = 12
 """The words of the subjects that have changed which the index of a larger section is asked for."""
+_FOLLOWED = 100
+"""After so many units of a larger section, the next items are looked at too."""
 
 
 class CorrectedBy(dict[int, tuple[int, ...]]):
@@ -57,7 +59,9 @@ class Newer:
 
         wanted, is_live, known = [*firsts], self._held.holds, self._held.known
         is_small = among is None and len(self._held) <= _SMALL
-        pool = self._held.newest_first() if is_small else filter(is_live, chain(wanted, scores))
+        pool = (
+            self._held.newest_first() if is_small else filter(is_live, chain(wanted, scores, self._soon_after(wanted)))
+        )
         evicted = {at: item for at in wanted if not is_live(at) and isinstance(item := known(at), Item)}
         corrections = Corrections(self._alone(pool) | evicted)
         found = self._closed(corrections, wanted)
@@ -85,6 +89,14 @@ class Newer:
                 found[first] = own
                 left += own
         return found
+
+    def _soon_after(self, firsts: Iterable[int]) -> list[int]:
+        """Return the live items soon after the best units that say that they correct something."""
+        from kaosmem.retrieval.corrections import NEAR, is_explicit
+
+        held = self._held
+        near = {at for first in islice(firsts, _FOLLOWED) for at in range(first + 1, first + NEAR + 1)}
+        return held.firsts(at for at in near if held.holds(at) and is_explicit(held[at]))
 
     def _alone(self, firsts: Iterable[int]) -> dict[int, Item]:
         """Return the live units of one item, by first ordinal."""
