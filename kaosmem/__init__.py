@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kaosmem.assembly import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus
 from kaosmem.clients import EmbeddingClient, LLMClient
-from kaosmem.entities import Entity, Relationship, SubGraph
+from kaosmem.entities import Entity, GraphPath, Relationship, SubGraph
 from kaosmem.errors import (
     ConcurrentUseError,
     ConflictError,
@@ -230,6 +230,7 @@ __all__ = [
     "ForgetIncompleteError",
     "ForgettingSource",
     "GlobalTaskStore",
+    "GraphPath",
     "GraphRanker",
     "GraphSource",
     "GraphStore",

@@ -833,3 +833,57 @@ def test_networkx_is_imported_with_the_first_part_of_a_graph_alone() -> None:
         "memory.graph.add([{'id': 'a'}]); memory.search('note'); assert 'networkx' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+async def test_as_of_shows_the_relationships_that_held_then(tmp_path: Path) -> None:
+    """Their own interval counts, not when the session was told; the ends that it names are shown with them."""
+    async with SessionMemory.open(str(tmp_path), "s", counter="estimate") as memory:
+        jobs = [
+            Relationship(
+                "ann", "acme", "works at", properties={"valid_from": "2019-05-01", "valid_until": "2023-02-01"}
+            ),
+            Relationship("ann", "beta", "works at", properties={"valid_from": "2023-02-01T00:00:00+02:00"}),
+            Relationship("acme", "oslo", "based in", properties={"valid_until": "2021-01-01"}),
+        ]
+        memory.graph.add([{"id": "ann", "name": "Ann Smith"}, {"id": "acme"}, {"id": "beta"}], jobs)
+        memory.graph.add([{"id": "rome", "name": "Rome"}])
+        await memory.save()
+        for as_of, expected in (
+            ("2018-01-01", {"acme", "Acme's seat"}),
+            ("2019-05-01", {"Ann Smith", "acme", "Acme job", "Acme's seat"}),
+            ("2023-01-31", {"Ann Smith", "acme", "Acme job"}),
+            ("2023-02-01", {"Ann Smith", "beta", "Beta job"}),
+        ):
+            context = await memory.assemble_context("Where does Ann Smith work?", budget=2_000, as_of=as_of)
+            names = dict(zip((each.item_id for each in jobs), ("Acme job", "Beta job", "Acme's seat"), strict=True))
+            shown = {names.get(item.id, item.text) for item in context.items}
+            assert shown == expected, as_of
+        memory.graph.remove(relationships=[jobs[0]])
+        context = await memory.assemble_context("Ann", budget=2_000, as_of="2020-01-01")
+        assert jobs[0].item_id in {item.id for item in context.items}  # it ended today
+
+
+_years = st.none() | st.integers(2000, 2005)
+
+
+@given(st.lists(st.tuples(ends, ends, _years, _years), max_size=10), st.integers(2000, 2005), ends, ends)
+def test_a_path_holds_while_all_its_relationships_do(
+    links: list[tuple[str, str, int | None, int | None]], year: int, source: str, target: str
+) -> None:
+    """Those that hold at a time are the paths along the relationships of that time alone."""
+    related = []
+    for number, (one, other, begin, end) in enumerate(links):
+        valid = {name: f"{at}-01-01" for name, at in (("valid_from", begin), ("valid_until", end)) if at is not None}
+        related.append(Relationship(one, other, "knows", properties=valid, id=str(number)))
+    now = datetime(year, 1, 1, tzinfo=UTC)
+    paths = SubGraph((), tuple(related)).paths(source, target)
+    then = SubGraph((), tuple(each for each in related if each.validity.covers(now))).paths(source, target)
+    assert [each.relationships for each in paths if each.validity.covers(now)] == [each.relationships for each in then]
+    for path in paths:
+        place = source
+        for each in path.relationships:
+            assert place in (each.source, each.target)
+            place = each.target if place == each.source else each.source
+        assert place == target
+        assert 1 <= len(path.relationships) <= 3
+    assert [len(each.relationships) for each in paths] == sorted(len(each.relationships) for each in paths)

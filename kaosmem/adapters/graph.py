@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 from kaosmem.adapters.store_source import StoreSource, passing, proposed
@@ -71,7 +70,7 @@ class GraphSource(StoreSource):
         named = self._mentions.entities_in(query.text)[:MAX_NAMED]
         parts = await asyncio.gather(*(self._store.get_neighbors(each, depth=self._depth) for each in named))
         if query.as_of is not None:
-            parts = [_as_of(part, query.as_of) for part in parts]
+            parts = [part.as_of(query.as_of) for part in parts]
         items = [*{item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)}.values()]
         index = self._ranker.index()
         index.add(enumerate(items))
@@ -127,20 +126,6 @@ class GraphSource(StoreSource):
                 for each in relationships
             ),
         ]
-
-
-def _as_of(part: SubGraph, time: datetime) -> SubGraph:
-    """Return the part of a neighbourhood that relationships valid at a time connect to its first entity."""
-    if not part.entities:
-        return part
-    from networkx import Graph, node_connected_component
-
-    held = [each for each in part.relationships if each.validity.covers(time)]
-    graph = Graph((each.source, each.target) for each in held)
-    graph.add_node(part.entities[0].id)
-    reached = node_connected_component(graph, part.entities[0].id)
-    entities = tuple(entity for entity in part.entities if entity.id in reached)
-    return SubGraph(entities, tuple(each for each in held if each.source in reached))
 
 
 class _Place(NamedTuple):

@@ -11,10 +11,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.persistence import SessionLog
 from kaosmem.sections import Archived, Replaced, Section
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import Item, JSONValue, Version, in_order
+from kaosmem.types import Interval, Item, JSONValue, Version, aware, in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +96,41 @@ def section_at(
         if each.is_known(known_at):
             facts.setdefault(number if each.item.key is None else (each.item.key,), []).append(each)
     chosen: list[Version[Told]] = []
-    for fact in facts.values():
-        versions = versions_of(fact, known_at=known_at)
-        if as_of is not None:
-            chosen += (replace(version, valid_until=None) for version in versions if version.holds_at(as_of))
-        elif versions[-1].is_current:  # else it was removed, and no question may bring it back
+    for versions in (versions_of(fact, known_at=known_at) for fact in facts.values()):
+        if as_of is not None or versions[-1].is_current:  # else it was removed, and no question may bring it back
             chosen += versions
+    if as_of is not None:
+        chosen = [replace(version, valid_until=None) for version in _held_at(as_of, chosen)]
     chosen.sort(key=lambda version: version.item.order)
     newest = {version.item.item.id: version for version in chosen}  # an id may have been given again
     unique = [version for version in chosen if newest[version.item.item.id] is version]
     return section.copied((version.item.item, version.valid_until) for version in unique)
+
+
+def _held_at(time: datetime, versions: Iterable[Version[Told]]) -> list[Version[Told]]:
+    """Return the versions that held at a time.
+
+    A relationship holds as its properties `valid_from` and `valid_until` say. Its ends hold as long as it does, unless
+    they have a timestamp.
+    """
+    held, entities = [], []
+    ends: set[str] = set()
+    for version in versions:
+        part = part_of(version.item.item.metadata)
+        begin = version.valid_from
+        if isinstance(part, Relationship) and part.validity != Interval():
+            if not part.validity.covers(time):
+                continue
+            begin = time  # an end that is not stated is open
+        if replace(version, valid_from=begin).holds_at(time):
+            held.append(version)
+            if isinstance(part, Relationship):
+                ends |= {part.source, part.target}
+        elif isinstance(part, Entity) and version.item.item.stated_from is None:
+            entities.append((part.id, version))
+    return held + [
+        version for entity, version in entities if entity in ends and replace(version, valid_from=time).holds_at(time)
+    ]
 
 
 class Timeline:
