@@ -168,8 +168,13 @@ class FolderFileStore:
         def sweep() -> int:
             filesystem, now = filesystem_of(self._location), self._clock().timestamp()
             filesystem.invalidate_cache()
-            expired = [path for path in filesystem.find("") if (file := _file(path)) and file.expiry <= now]
-            for path in expired:
+            paths = filesystem.find("")
+            expired = {path for path in paths if (file := _file(path)) and file.expiry <= now}
+            left = {path.rpartition(f"/{_DATA}/")[0] for path in paths if _file(path) and path not in expired}
+            # An upload under way stores the key once more.
+            keys = {path for path in paths if path.endswith(f"/{_KEY_PATH}")}
+            keys = {path for path in keys if path.removesuffix(f"/{_KEY_PATH}") not in left}
+            for path in (*expired, *keys):
                 filesystem.rm_file(path)
             return len(expired)
 

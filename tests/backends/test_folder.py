@@ -14,7 +14,11 @@ from kaosmem.testing import Clock
 
 
 def files_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """The files with bytes, and foreign ones; those that hold the keys stand beside them, one for each key."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    keys = {path.parent.parent for path in files if path.parent.name == "key"}
+    assert keys == {path.parent.parent for path in files if path.name[:1].isdigit()}
+    return sorted(path for path in files if path.parent.name != "key")
 
 
 async def test_what_a_killed_upload_leaves_is_neither_read_nor_kept(tmp_path: Path) -> None:
