@@ -1,4 +1,4 @@
-"""How many examples the properties are tried on, and tables.
+"""How many examples the properties are tried on, tables, and where a run keeps bytecode.
 
 The default examples are the same in every run; `--hypothesis-profile random` draws others each time, and `soak` many,
 which takes minutes.
@@ -6,6 +6,11 @@ which takes minutes.
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +28,29 @@ settings.load_profile("default")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[TABLES] = []
+    if sys.dont_write_bytecode and config.cache is not None:
+        _keep_bytecode(config.cache.mkdir("bytecode"))
+
+
+def _keep_bytecode(folder: Path) -> None:
+    """Keep bytecode in a folder, in this process, its workers and the processes that tests start.
+
+    Where the environment forbids it beside the sources, each of some hundred processes would compile all it imports.
+    """
+    sys.pycache_prefix, sys.dont_write_bytecode = str(folder), False
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without the garbage collector, which is not to look at modules and tests later either."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
