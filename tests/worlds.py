@@ -95,18 +95,32 @@ def compactions() -> list[CompactionStrategy]:
     ]
 
 
+_COUNTS = st.sampled_from([1, 2, 3, 6])
+_SHARES = st.sampled_from([0, 0, 1, 2])
+_PLACEMENTS = st.sampled_from(["static", "history", "history", "query", "query"])
+_EVICTIONS = st.sampled_from(sorted(POLICIES))
+_BUDGETS = st.sampled_from([None, None, 40, 90, 200, 400])
+_HEADERS = st.sampled_from([None, ""])
+_THRESHOLDS = st.sampled_from([0, 0, 3, 20])
+_LOW_WATERS = st.sampled_from([0.0, 0.3, 0.5, 1.0])
+_RECALLS = st.sampled_from([0.0, 0.25, 1.0])
+_MAX_ITEMS = st.sampled_from([None] * 6 + [1, 4])
+_IN_CONTEXT = st.sampled_from([True] * 7 + [False])
+_PROVENANCES = st.sampled_from([False, False, True])
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
     """Draw up to six sections of all placements, at least one of them a history or a query section."""
-    count = draw(st.sampled_from([1, 2, 3, 6]))
-    shares = draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=count, max_size=count))
+    count = draw(_COUNTS)
+    shares = draw(st.lists(_SHARES, min_size=count, max_size=count))
     made = []
     for index in range(count):
-        placement = draw(st.sampled_from(["static", "history", "history", "query", "query"]))
-        eviction = draw(st.sampled_from(sorted(POLICIES)))
-        budget = draw(st.sampled_from([None, None, 40, 90, 200, 400]))
+        placement = draw(_PLACEMENTS)
+        eviction = draw(_EVICTIONS)
+        budget = draw(_BUDGETS)
         bounded = POLICIES[eviction].bounded
-        header = draw(st.sampled_from([None, ""])) if placement == "static" else None
+        header = draw(_HEADERS) if placement == "static" else None
         may_compact = budget is not None and placement != "static" and eviction != "refuse"
         made.append(
             SectionSpec(
@@ -116,14 +130,14 @@ def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
                 floor=shares[index] / 12,
                 placement=placement,
                 eviction=eviction,
-                retrieval_threshold=draw(st.sampled_from([0, 0, 3, 20])),
+                retrieval_threshold=draw(_THRESHOLDS),
                 recent=draw(st.integers(0, 2)),
-                low_water=draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])),
-                recall=draw(st.sampled_from([0.0, 0.25, 1.0])),
-                max_items=draw(st.sampled_from([None] * 6 + [1, 4])) if bounded else None,
-                in_context=draw(st.sampled_from([True] * 7 + [False])),
+                low_water=draw(_LOW_WATERS),
+                recall=draw(_RECALLS),
+                max_items=draw(_MAX_ITEMS) if bounded else None,
+                in_context=draw(_IN_CONTEXT),
                 header=header,
-                provenance=header is None and draw(st.sampled_from([False, False, True])),
+                provenance=header is None and draw(_PROVENANCES),
                 compaction=draw(st.sampled_from([None, *compactions()])) if may_compact else None,
             )
         )
@@ -155,14 +169,19 @@ def worlds(draw: st.DrawFn, *, counters: tuple[object, ...] = (None,), max_adds:
     return world
 
 
+# Made once: a strategy that is made for a single draw takes longer to make than to draw from.
+_KINDS = st.sampled_from(["text"] * 6 + ["call", "result", "result"])
+_PINNED = st.sampled_from([False] * 19 + [True])
+_ROLES = st.sampled_from([None, None, "user", "assistant", "critic", "system", ":1-3"])
+_TRUSTS = st.sampled_from([None, None, Trust.USER])
+
+
 def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
     names = [spec.name for spec in world.memory.sections]
     names = [*names, *[draw(st.sampled_from(names))] * (2 * len(names))]
-    calls = 0
+    calls, sections = 0, st.sampled_from(names)
     for _ in range(draw(st.sampled_from([0, 3, max_adds // 2, max_adds, max_adds]))):
-        section = draw(st.sampled_from(names))
-        kind = draw(st.sampled_from(["text"] * 6 + ["call", "result", "result"]))
-        pinned = draw(st.sampled_from([False] * 19 + [True]))
+        section, kind, pinned = draw(sections), draw(_KINDS), draw(_PINNED)
         if kind == "call":
             ids = [f"call-{calls + n}" for n in range(draw(st.integers(1, 2)))]
             calls += len(ids)
@@ -173,13 +192,13 @@ def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
             answered = f"call-{draw(st.integers(0, max(0, calls)))}"
             world.add(section, [ToolResultBlock(answered, draw(texts))], role="tool", metadata=draw(metadatas))
         else:
-            role = draw(st.sampled_from([None, None, "user", "assistant", "critic", "system", ":1-3"]))
+            role = draw(_ROLES)
             metadata = draw(metadatas)
             world.add(
                 section,
                 draw(texts),
                 role=role,
-                trust=draw(st.sampled_from([None, None, Trust.USER])),
+                trust=draw(_TRUSTS),
                 pinned=pinned,
                 priority=draw(st.integers(0, 2)),
                 metadata=metadata,
