@@ -10,6 +10,7 @@ from kaosmem.backends.sqlite import (
     SqliteLongTermMemory,
     SqliteShortTermMemory,
     SqliteTaskStore,
+    SqliteVectorMemory,
     SqliteVectorStore,
 )
 
@@ -22,6 +23,7 @@ __all__ = [
     "SqliteLongTermMemory",
     "SqliteShortTermMemory",
     "SqliteTaskStore",
+    "SqliteVectorMemory",
     "SqliteVectorStore",
     "Stores",
     "open_stores",

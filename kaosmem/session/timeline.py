@@ -15,7 +15,7 @@ from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.persistence import SessionLog
 from kaosmem.sections import Archived, Replaced, Section
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import Interval, Item, JSONValue, Version, aware, in_order
+from kaosmem.types import Interval, Item, JSONValue, Version, in_order
 
 
 @dataclass(frozen=True, slots=True)

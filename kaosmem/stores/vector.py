@@ -144,6 +144,21 @@ def check_embedding(given: object) -> tuple[float, ...]:
     return numbers
 
 
+def check_cosine(given: object, name: str = "min_score") -> float:
+    """Return a cosine. Raises InvalidArgumentError."""
+    if isinstance(given, int | float) and -1.0 <= given <= 1.0:
+        return float(given)
+    raise InvalidArgumentError(f"{name} is {given!r}; give a number from -1 to 1")
+
+
+async def embeddings_of(texts: Sequence[str], client: EmbeddingClient) -> list[tuple[float, ...]]:
+    """Return the embeddings that a client makes of texts. Raises InvalidArgumentError for unusable ones."""
+    made = await client.embed(texts)
+    if len(made) != len(texts):
+        raise InvalidArgumentError(f"the embedding client made {len(made)} embeddings of {len(texts)} texts")
+    return [check_embedding(embedding) for embedding in made]
+
+
 def check_document_ids(ids: Iterable[str]) -> list[str]:
     """Return ids as a list. Raises InvalidArgumentError for one str, which would be read letter by letter."""
     if isinstance(ids, str):
@@ -211,10 +226,8 @@ class BaseVectorStore(ABC):
             raise InvalidArgumentError(
                 f"document {shown(bare[0].id)} has no embedding; give it one, or the store an embedding_client"
             )
-        made = await self._client.embed([each.text for each in bare])
-        if len(made) != len(bare):
-            raise InvalidArgumentError(f"the embedding client made {len(made)} embeddings of {len(bare)} texts")
-        of = {each.id: check_embedding(embedding) for each, embedding in zip(bare, made, strict=True)}
+        made = await embeddings_of([each.text for each in bare], self._client)
+        of = {each.id: embedding for each, embedding in zip(bare, made, strict=True)}
         return [replaced(each, embedding=of[each.id]) if each.id in of else each for each in listed]
 
     @abstractmethod

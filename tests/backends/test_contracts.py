@@ -17,6 +17,7 @@ from kaosmem.backends import (
     SqliteLongTermMemory,
     SqliteShortTermMemory,
     SqliteTaskStore,
+    SqliteVectorMemory,
     SqliteVectorStore,
 )
 from kaosmem.persistence.disk import Disk
@@ -30,6 +31,7 @@ from kaosmem.testing import (
     TaskContract,
     VectorContract,
 )
+from tests.embeddings import Words
 
 
 class OnSqlite:
@@ -68,6 +70,11 @@ class TestSqliteShortTerm(OnSqlite, ShortTermContract):
 class TestSqliteLongTerm(OnSqlite, LongTermContract):
     def over(self, path: Path) -> SqliteLongTermMemory:
         return SqliteLongTermMemory(SqliteDatabase(path, durable=False), clock=self.clock)
+
+
+class TestSqliteVectorMemory(OnSqlite, LongTermContract):
+    def over(self, path: Path) -> SqliteVectorMemory:
+        return SqliteVectorMemory(SqliteDatabase(path, durable=False), Words(), clock=self.clock)
 
 
 class TestSqliteVectors(OnSqlite, VectorContract):

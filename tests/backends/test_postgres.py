@@ -17,6 +17,7 @@ from kaosmem import ChatMessage, Document, DurabilityError, InvalidArgumentError
 from kaosmem.backends.postgres import (
     AGEGraphStore,
     PgTaskStore,
+    PgVectorMemory,
     PgVectorStore,
     PostgresDatabase,
     PostgresHistoryProvider,
@@ -36,6 +37,7 @@ from kaosmem.testing import (
 )
 from kaosmem.testing.filter_cases import FILTERS, METADATA
 from tests.console import Console
+from tests.embeddings import Words
 from tests.servers import example, postgres_server
 
 INJECTIONS = (
@@ -102,6 +104,11 @@ class TestPostgresLongTerm(OnPostgres, LongTermContract):
         return PostgresLongTermMemory(database, clock=self.clock)
 
 
+class TestPgVectorMemory(OnPostgres, LongTermContract):
+    def over(self, database: PostgresDatabase) -> PgVectorMemory:
+        return PgVectorMemory(database, Words(), clock=self.clock)
+
+
 class TestAGEGraph(OnPostgres, GraphContract):
     kind = AGEGraphStore
 
@@ -129,7 +136,7 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> No
         await history.append("a", ChatMessage("user", "secret"), session_id="s", run_id="r")
         await state.set_state("s", {"plan": "secret"})
         await tasks.create_task_list("c", "a", [Task("t", "secret")])
-        facts, their_facts = PostgresLongTermMemory(one), PostgresLongTermMemory(other)
+        facts, their_facts = PgVectorMemory(one, Words()), PgVectorMemory(other, Words())
         fact_id = await facts.save("a", "a secret", key="k")
         vectors, their_vectors = PgVectorStore(one), PgVectorStore(other)
         await vectors.add([Document("secret", "d", embedding=(1.0, 0.0), metadata={"k": "secret"})])

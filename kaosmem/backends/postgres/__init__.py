@@ -4,6 +4,7 @@ from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.backends.postgres.facts import PostgresLongTermMemory
 from kaosmem.backends.postgres.graph import AGEGraphStore
 from kaosmem.backends.postgres.history import PostgresHistoryProvider
+from kaosmem.backends.postgres.meanings import PgVectorMemory
 from kaosmem.backends.postgres.state import PostgresShortTermMemory
 from kaosmem.backends.postgres.tasks import PgTaskStore
 from kaosmem.backends.postgres.vectors import PgVectorStore
@@ -11,6 +12,7 @@ from kaosmem.backends.postgres.vectors import PgVectorStore
 __all__ = [
     "AGEGraphStore",
     "PgTaskStore",
+    "PgVectorMemory",
     "PgVectorStore",
     "PostgresDatabase",
     "PostgresHistoryProvider",

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FIELDS = "content, id, metadata, key"
-_SHELF = "tenant = %s AND agent = %s AND namespace = %s"
-_LIVE = "(expiry IS NULL OR expiry > %s)"
+FIELDS = "content, id, metadata, key"
+SHELF = "facts.tenant = %s AND agent = %s AND namespace = %s"
+LIVE = "(expiry IS NULL OR expiry > %s)"
 _BM25 = BM25Ranker()
 
 
@@ -43,7 +43,7 @@ class PostgresLongTermMemory(BaseLongTermMemory):
 
     async def list_namespaces(self) -> list[Shelf]:
         rows = await self._database.rows(
-            f"SELECT DISTINCT agent, namespace FROM facts WHERE tenant = %s AND {_LIVE}",
+            f"SELECT DISTINCT agent, namespace FROM facts WHERE tenant = %s AND {LIVE}",
             self._clock().timestamp(),
             part="facts",
         )
@@ -59,7 +59,7 @@ class PostgresLongTermMemory(BaseLongTermMemory):
             saved_at = self._clock().astimezone(UTC)
             cursor.execute("DELETE FROM facts WHERE tenant = %s AND expiry <= %s", (place[0], saved_at.timestamp()))
             key = new.key if of is None else _key_of(cursor, place, of)
-            cursor.execute(f"SELECT max(valid_from) FROM facts WHERE {_SHELF} AND key = %s", (*place, key))
+            cursor.execute(f"SELECT max(valid_from) FROM facts WHERE {SHELF} AND key = %s", (*place, key))
             (latest,) = cursor.fetchone() or (None,)
             fact = new._replace(key=key).saved(secrets.token_hex(16), saved_at, latest)
             expiry = None if new.ttl is None else saved_at.timestamp() + new.ttl
@@ -73,36 +73,36 @@ class PostgresLongTermMemory(BaseLongTermMemory):
             place, now = (self._database.tenant, *shelf), self._clock().timestamp()
             _index_anew(cursor, place)
             rows = _ranked(cursor, place, now, query, min(limit, MAX_INTEGER), superseded=superseded)
-            return [_memory(*fields, score=score) for score, *fields in rows]
+            return [memory_of(*fields, score=score) for score, *fields in rows]
 
         return await self._run(search)
 
     async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
         def versions(cursor: Cursor) -> list[Version[Memory]]:
             cursor.execute(
-                f"SELECT valid_from, valid_until, known_from, {_FIELDS} FROM facts "
-                f"WHERE {_SHELF} AND key = %s AND {_LIVE} ORDER BY valid_from, seq",
+                f"SELECT valid_from, valid_until, known_from, {FIELDS} FROM facts "
+                f"WHERE {SHELF} AND key = %s AND {LIVE} ORDER BY valid_from, seq",
                 (self._database.tenant, *shelf, key, self._clock().timestamp()),
             )
-            return [Version(_memory(*fields), begins, ends, known) for begins, ends, known, *fields in cursor]
+            return [Version(memory_of(*fields), begins, ends, known) for begins, ends, known, *fields in cursor]
 
         return await self._run(versions)
 
     async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
         def get(cursor: Cursor) -> Memory | None:
             cursor.execute(
-                f"SELECT {_FIELDS} FROM facts WHERE {_SHELF} AND id = %s AND {_LIVE}",
+                f"SELECT {FIELDS} FROM facts WHERE {SHELF} AND id = %s AND {LIVE}",
                 (self._database.tenant, *shelf, memory_id, self._clock().timestamp()),
             )
             row = cursor.fetchone()
-            return _memory(*row) if row else None
+            return memory_of(*row) if row else None
 
         return await self._run(get)
 
     async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
         def delete(cursor: Cursor) -> None:
             only, values = ("", ()) if memory_id is None else (" AND id = %s", (memory_id,))
-            cursor.execute(f"DELETE FROM facts WHERE {_SHELF}{only}", (self._database.tenant, *shelf, *values))
+            cursor.execute(f"DELETE FROM facts WHERE {SHELF}{only}", (self._database.tenant, *shelf, *values))
 
         await self._run(delete)
 
@@ -112,7 +112,7 @@ class PostgresLongTermMemory(BaseLongTermMemory):
 
 def _key_of(cursor: Cursor, place: tuple[str, ...], memory_id: str) -> str:
     """Return the key of a fact. Raises UnknownItemError."""
-    cursor.execute(f"SELECT key FROM facts WHERE {_SHELF} AND id = %s", (*place, memory_id))
+    cursor.execute(f"SELECT key FROM facts WHERE {SHELF} AND id = %s", (*place, memory_id))
     if (row := cursor.fetchone()) is None:
         raise unknown_fact(memory_id, place[-1])
     return str(row[0])
@@ -121,7 +121,7 @@ def _key_of(cursor: Cursor, place: tuple[str, ...], memory_id: str) -> str:
 def _insert(cursor: Cursor, place: tuple[str, ...], fact: Memory, saved_at: datetime, expiry: float | None) -> None:
     """Store a fact among the versions of its key: it ends those that began before, and the next one ends it."""
     begins = fact_time(fact.metadata) or saved_at
-    of_key = f"{_SHELF} AND key = %s AND valid_from"
+    of_key = f"{SHELF} AND key = %s AND valid_from"
     cursor.execute(
         f"UPDATE facts SET valid_until = %s WHERE {of_key} <= %s AND (valid_until IS NULL OR valid_until > %s)",
         (begins, *place, fact.key, begins, begins),
@@ -142,7 +142,7 @@ def _insert(cursor: Cursor, place: tuple[str, ...], fact: Memory, saved_at: date
 
 def _index_anew(cursor: Cursor, place: tuple[str, ...]) -> None:
     """Split the texts of a shelf again that an older version of kaosmem has split."""
-    cursor.execute(f"SELECT seq, content FROM facts WHERE {_SHELF} AND analysis < %s", (*place, ANALYSIS))
+    cursor.execute(f"SELECT seq, content FROM facts WHERE {SHELF} AND analysis < %s", (*place, ANALYSIS))
     outdated = cursor.fetchall()
     for seq, content in outdated:
         terms = _terms(content.decode())
@@ -155,7 +155,7 @@ def _ranked(
     cursor: Cursor, place: tuple[str, ...], now: float, query: str, limit: int, *, superseded: bool
 ) -> Iterable[tuple[Any, ...]]:
     """Return scores and fields of the best facts: BM25 over the facts of the shelf, as BM25Index."""
-    there = f"{_SHELF} AND {_LIVE}"
+    there = f"{SHELF} AND {LIVE}"
     cursor.execute(f"SELECT count(*), coalesce(sum(length), 0)::bigint FROM facts WHERE {there}", (*place, now))
     facts, length = cursor.fetchone() or (0, 0)
     asked = Counter(_terms(query))
@@ -172,7 +172,7 @@ def _ranked(
     }
     cursor.execute(
         f"""
-        SELECT round(sum(weight * n / (n + %s + %s * length))::numeric, 9)::float8 AS score, {_FIELDS}
+        SELECT round(sum(weight * n / (n + %s + %s * length))::numeric, 9)::float8 AS score, {FIELDS}
         FROM facts
         CROSS JOIN LATERAL (SELECT word, count(*) AS n FROM unnest(terms) AS word GROUP BY word) AS counted
         JOIN unnest(%s::bigint[], %s::float8[]) AS asked (term, weight) ON term = word
@@ -204,5 +204,6 @@ def _terms(text: str) -> list[int]:
     return [hashed[term] for term in terms]
 
 
-def _memory(content: bytes, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> Memory:
+def memory_of(content: bytes, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> Memory:
+    """Return the fact that a row of FIELDS holds."""
     return Memory(content.decode(), score, memory_id, value_of(metadata), key)

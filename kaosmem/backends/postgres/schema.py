@@ -66,6 +66,12 @@ _FACTS = (
     "CREATE INDEX facts_that_expire ON facts (tenant, expiry) WHERE expiry IS NOT NULL",
     "CREATE INDEX facts_by_term ON facts USING gin (terms)",
 )
+_MEANINGS = (
+    "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
+    f"""CREATE TABLE meanings (
+        fact bigint PRIMARY KEY REFERENCES facts ON DELETE CASCADE, {_TENANT}, direction public.vector NOT NULL
+    )""",
+)
 
 
 def _of_tenants(*tables: str) -> tuple[str, ...]:
@@ -87,9 +93,11 @@ def _of_tenants(*tables: str) -> tuple[str, ...]:
 MIGRATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
     "tables": ((*_HISTORIES, *_STATES, *_BOARDS, *_of_tenants("threads", "messages", "states", "boards", "tasks")),),
     "facts": ((*_FACTS, *_of_tenants("facts")),),
+    "meanings": ((*_MEANINGS, *_of_tenants("meanings")),),
     "vectors": ((*_DOCUMENTS, *_of_tenants("collections", "documents")),),
 }
-"""The statements of each version, by part. A part is made when a store first needs it: `vectors` needs an extension.
+"""The statements of each version, by part. A part is made when a store first needs it.
 
+`vectors` and `meanings` need an extension, and `meanings` needs the part `facts`.
 Never change a version that has been released: append another.
 """

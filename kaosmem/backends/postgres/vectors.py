@@ -165,7 +165,7 @@ def _nearest(
         f"SELECT id, content, metadata, -({distance}) FROM documents "
         f"WHERE collection = {number:d} AND {passes} ORDER BY {distance}"
     )
-    direction = _direction(query)
+    direction = direction_of(query)
     with cursor.connection.cursor("nearest") as rows:
         rows.itersize = _ROWS_AT_ONCE
         rows.execute(statement, (direction, *values, direction))
@@ -173,7 +173,7 @@ def _nearest(
             yield SearchResult(each, blocks_of(content), max(-1.0, min(1.0, cosine)), value_of(metadata))
 
 
-def _direction(embedding: tuple[float, ...]) -> str:
+def direction_of(embedding: tuple[float, ...]) -> str:
     """Return an embedding at length 1 as pgvector reads it."""
     import numpy as np
 
@@ -190,7 +190,7 @@ def _row(document: Document) -> tuple[Any, ...]:
     metadata = json_text(document.metadata)
     fields = None if "\\u0000" in metadata else metadata  # jsonb has no NUL
     single = np.asarray(embedding, "<f4").tobytes()
-    return document.id, blocks_text(document.content), metadata, fields, single, _direction(embedding)
+    return document.id, blocks_text(document.content), metadata, fields, single, direction_of(embedding)
 
 
 def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> Document:

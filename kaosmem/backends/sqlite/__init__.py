@@ -4,6 +4,7 @@ from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.backends.sqlite.facts import SqliteLongTermMemory
 from kaosmem.backends.sqlite.graph import SqliteGraphStore
 from kaosmem.backends.sqlite.history import SqliteHistoryProvider
+from kaosmem.backends.sqlite.meanings import SqliteVectorMemory
 from kaosmem.backends.sqlite.state import SqliteShortTermMemory
 from kaosmem.backends.sqlite.tasks import SqliteTaskStore
 from kaosmem.backends.sqlite.vectors import SqliteVectorStore
@@ -15,5 +16,6 @@ __all__ = [
     "SqliteLongTermMemory",
     "SqliteShortTermMemory",
     "SqliteTaskStore",
+    "SqliteVectorMemory",
     "SqliteVectorStore",
 ]

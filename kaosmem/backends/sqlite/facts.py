@@ -21,7 +21,7 @@ from kaosmem.types import MAX_INTEGER, Version, json_text
 
 T = TypeVar("T")
 
-_FIELDS = "content, id, metadata, key"
+FIELDS = "content, id, metadata, key"
 _BM25 = BM25Ranker()
 
 
@@ -74,23 +74,23 @@ class SqliteLongTermMemory(BaseLongTermMemory):
         def search(connection: sqlite3.Connection) -> list[Memory]:
             scores = _scores(connection, shelf, query, min(limit, MAX_INTEGER), superseded=superseded)
             rows = connection.execute(
-                f"SELECT seq, {_FIELDS} FROM facts WHERE seq IN (SELECT value FROM json_each(?))",
+                f"SELECT seq, {FIELDS} FROM facts WHERE seq IN (SELECT value FROM json_each(?))",
                 (json_text([*scores]),),
             )
             found = {seq: row for seq, *row in rows}
-            return [_memory(*found[seq], score=score) for seq, score in scores.items()]
+            return [memory_of(*found[seq], score=score) for seq, score in scores.items()]
 
         return await self._read(search)
 
     async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
         def versions(connection: sqlite3.Connection) -> list[Version[Memory]]:
             rows = connection.execute(
-                f"SELECT valid_from, valid_until, known_from, {_FIELDS} FROM facts WHERE shelf = ? AND key = ? "
+                f"SELECT valid_from, valid_until, known_from, {FIELDS} FROM facts WHERE shelf = ? AND key = ? "
                 "ORDER BY valid_from, seq",
-                (_shelf(connection, shelf), key),
+                (shelf_number(connection, shelf), key),
             )
             return [
-                Version(_memory(*fields), _time(begins), ends and _time(ends), _time(known))
+                Version(memory_of(*fields), _time(begins), ends and _time(ends), _time(known))
                 for begins, ends, known, *fields in rows
             ]
 
@@ -102,9 +102,9 @@ class SqliteLongTermMemory(BaseLongTermMemory):
     async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
         def delete(connection: sqlite3.Connection) -> None:
             if memory_id is not None:
-                _remove(connection, "id = ? AND shelf = ?", (memory_id, _shelf(connection, shelf)))
+                _remove(connection, "id = ? AND shelf = ?", (memory_id, shelf_number(connection, shelf)))
                 return
-            number = _shelf(connection, shelf)
+            number = shelf_number(connection, shelf)
             for table in ("facts", "postings"):
                 connection.execute(f"DELETE FROM {table} WHERE shelf = ?", (number,))
             connection.execute("DELETE FROM shelves WHERE id = ?", (number,))
@@ -153,16 +153,16 @@ def _clean(connection: sqlite3.Connection, now: datetime) -> None:
     connection.execute("INSERT INTO analysis VALUES (?)", (ANALYSIS,))
 
 
-def _shelf(connection: sqlite3.Connection, shelf: Shelf) -> int:
+def shelf_number(connection: sqlite3.Connection, shelf: Shelf) -> int:
     """Return the number of a shelf, 0 for an unknown one."""
     row = connection.execute("SELECT id FROM shelves WHERE agent = ? AND namespace = ?", shelf).fetchone()
     return int(row[0]) if row else 0
 
 
 def _fact(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> Memory | None:
-    number = _shelf(connection, shelf)
-    row = connection.execute(f"SELECT {_FIELDS} FROM facts WHERE id = ? AND shelf = ?", (memory_id, number)).fetchone()
-    return _memory(*row) if row else None
+    number = shelf_number(connection, shelf)
+    row = connection.execute(f"SELECT {FIELDS} FROM facts WHERE id = ? AND shelf = ?", (memory_id, number)).fetchone()
+    return memory_of(*row) if row else None
 
 
 def _key_of(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> str:
@@ -174,7 +174,7 @@ def _key_of(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> str
 
 def _latest(connection: sqlite3.Connection, shelf: Shelf, key: str | None) -> datetime | None:
     """Return when the last version of a fact began to hold."""
-    at = _shelf(connection, shelf), key
+    at = shelf_number(connection, shelf), key
     (latest,) = connection.execute("SELECT max(valid_from) FROM facts WHERE shelf = ? AND key = ?", at).fetchone()
     return latest and _time(latest)
 
@@ -184,7 +184,7 @@ def _insert(
 ) -> None:
     """Store a fact among the versions of its key: it ends those that began before, and the next one ends it."""
     connection.execute("INSERT OR IGNORE INTO shelves (agent, namespace) VALUES (?, ?)", shelf)
-    number, begins = _shelf(connection, shelf), _text(fact_time(fact.metadata) or saved_at)
+    number, begins = shelf_number(connection, shelf), _text(fact_time(fact.metadata) or saved_at)
     of_key, versions = (number, fact.key, begins), "FROM facts WHERE shelf = ? AND key = ? AND valid_from"
     for seq, terms in connection.execute(
         f"SELECT seq, terms {versions} <= ? AND valid_until IS NULL", of_key
@@ -268,7 +268,8 @@ def _scores(
     return dict(rows)
 
 
-def _memory(content: str, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> Memory:
+def memory_of(content: str, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> Memory:
+    """Return the fact that a row of FIELDS holds."""
     return Memory(content, score, memory_id, value_of(metadata), key)
 
 

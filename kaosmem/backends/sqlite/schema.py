@@ -72,5 +72,11 @@ _GRAPH = (
     "CREATE INDEX relationships_by_target ON relationships (target, type)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS, *_FACTS, *_GRAPH),)
+_MEANINGS = (
+    # The embedding of a fact at length 1, in single precision.
+    "CREATE TABLE meanings (fact INTEGER PRIMARY KEY, direction BLOB NOT NULL)",
+    "CREATE TRIGGER meaning_of_fact AFTER DELETE ON facts BEGIN DELETE FROM meanings WHERE fact = OLD.seq; END",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS, *_FACTS, *_GRAPH), _MEANINGS)
 """The statements of each version. Never change one that has been released: append another."""
