@@ -175,7 +175,8 @@ class ObjectStorage:
             self._check_conditional()
         failure: Exception | None = None
         for pause_s in _PAUSES_S:
-            time.sleep(pause_s)
+            if pause_s:  # a pause of 0 s lets another process run first
+                time.sleep(pause_s)
             try:
                 return self._put_if_absent(path, data)
             except Exception as error:

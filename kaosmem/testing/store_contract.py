@@ -152,8 +152,9 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
         self.store = self.ask(contract.opened())
 
     def ask(self, asked: Coroutine[Any, Any, T]) -> T:
-        """Return the awaitable."""
-        return self._runner.run(asked)
+        """Return the result of a call."""
+        # Not by the runner, which takes and gives back the handler of Ctrl-C for each call.
+        return self._runner.get_loop().run_until_complete(asked)
 
     @precondition(lambda self: type(self.contract).reopen is not StoreContract.reopen)
     @rule()

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kaosmem.testing import ShortTermContract
+
 PROJECT = """
 from kaosmem import InMemoryShortTermMemory
 from kaosmem.testing import ShortTermContract
@@ -33,9 +35,9 @@ class TestUnfinished(ShortTermContract):
 
 
 def ran(folder: Path, *names: str) -> str:
-    """What pytest says of some classes and tests."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "."]
-    run = [*command, "-p", "no:langsmith_plugin", *(f"test_mine.py::{name}" for name in names)]
+    """Return the report of pytest on some classes and tests."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    run = [*command, "--rootdir", ".", "-p", "no:langsmith_plugin", *(f"test_mine.py::{name}" for name in names)]
     return subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
@@ -43,13 +45,17 @@ def test_a_contract_runs_anywhere(tmp_path: Path) -> None:
     """Every test of it runs in pytest-asyncio's default mode, a failure shows what was compared, and a subclass
     that lacks its one method is told which."""
     (tmp_path / "test_mine.py").write_text(PROJECT)
-    right = ran(tmp_path, "TestRight")
-    assert " passed" in right
-    assert "failed" not in right
-    # Of each one test: the machine, which looks for the shortest failure for a minute, is tested where it is.
+    # Of the wrong classes one test each: the machine, which looks for the shortest failure for a minute, is tested
+    # where it is.
     names = ("TestWrong::test_a_patch_replaces_values_whole", "TestUnfinished::test_it_satisfies_the_protocol")
-    wrong = ran(tmp_path, *names)
-    assert "test_a_patch_replaces_values_whole" in wrong
-    assert "update_state" in wrong
-    assert "assert {" in wrong
-    assert "needs a method `make` that returns a new, empty store" in wrong
+    report = ran(tmp_path, "TestRight", *names)
+    assert "PASSED test_mine.py::TestRight::test_anything_in_any_order_does_what_plain_dicts_do" in report
+    assert report.count("PASSED test_mine.py::TestRight::") == sum(
+        name.startswith("test_") for name in dir(ShortTermContract)
+    )
+    assert "FAILED test_mine.py::TestWrong::test_a_patch_replaces_values_whole" in report
+    assert ", 1 error in " in report
+    assert "1 failed, " in report
+    assert "update_state" in report
+    assert "assert {" in report
+    assert "needs a method `make` that returns a new, empty store" in report
