@@ -173,7 +173,7 @@ def kaosmem_window(loop: asyncio.AbstractEventLoop, *, recall: float) -> Window:
     return window
 
 
-def langchain_window() -> Window:
+def langchain_window(budget: int = BUDGET) -> Window:
     """Return trim_messages over all messages, each counted once."""
     from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, trim_messages
 
@@ -187,7 +187,7 @@ def langchain_window() -> Window:
             sizes[held[-1].id] = size_of(message)
         kept = trim_messages(
             held,
-            max_tokens=BUDGET - REPLY_TOKENS,
+            max_tokens=budget - REPLY_TOKENS,
             token_counter=lambda messages: sum(sizes[message.id] for message in messages),
             strategy="last",
             start_on="human",
@@ -213,7 +213,7 @@ class Tokenizer:
         return self._sizes[text]
 
 
-def agent_framework_window(loop: asyncio.AbstractEventLoop, *, reloaded: bool) -> Window:
+def agent_framework_window(loop: asyncio.AbstractEventLoop, *, reloaded: bool, budget: int = BUDGET) -> Window:
     """Return a truncation that starts over each turn from all messages, or goes on with what it left of them."""
     from agent_framework import Message as Held
     from agent_framework import TruncationStrategy, apply_compaction
@@ -221,7 +221,7 @@ def agent_framework_window(loop: asyncio.AbstractEventLoop, *, reloaded: bool) -
     held: list[Held] = []
     tokenizer = Tokenizer()
     strategy = TruncationStrategy(
-        max_n=BUDGET - REPLY_TOKENS, compact_to=int(LOW_WATER * BUDGET) - REPLY_TOKENS, tokenizer=tokenizer
+        max_n=budget - REPLY_TOKENS, compact_to=int(LOW_WATER * budget) - REPLY_TOKENS, tokenizer=tokenizer
     )
 
     def window(new: Sequence[Message]) -> Sequence[Message]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.windows import World
+from kaosmem import FactSource, InMemoryLongTermMemory, InvalidArgumentError, ReadOnlyError, SessionMemory
+from kaosmem.tokens import preserves_thinking
+from tests.windows import SECTIONS, World
 
 
 @pytest.fixture
@@ -151,3 +153,111 @@ def test_a_request_that_appends_nothing_is_a_request(world: World) -> None:
     world.call("main")
     assert world.rebased == ["new", "new", "", ""]
     assert world.bound == 0
+
+
+@pytest.mark.parametrize("counter", [None, lambda text: len(text) // 3 + 1], ids=["additive", "not additive"])
+async def test_a_window_of_text(counter: Callable[[str], int] | None) -> None:
+    """A text grows at its end, and its tokens are counted exactly."""
+    memory = SessionMemory.test_mode(sections=SECTIONS, counter=counter)
+    memory.add("role", "Be brief.")
+    memory.add_many("documents", [f"Room {number} costs {number} euros." for number in range(50)])
+    before = ""
+    for number in range(6):
+        memory.add("messages", f"What does room {number} cost?")
+        context = await memory.assemble_context(budget=3_000, window="main", block=60)
+        assert context.text.startswith(before)
+        assert context.used == memory.counter(context.text)
+        assert context.cache_breakpoints == ()
+        before = context.text
+    assert context.epoch == 1
+
+
+async def test_a_changed_item_of_a_source_is_shown_again() -> None:
+    """It is appended, and what was visible before stays."""
+    facts = InMemoryLongTermMemory()
+    fact_id = await facts.save("analyst", "The customer prefers calls.")
+    memory = SessionMemory.test_mode(sources=[FactSource(facts, "analyst")])
+    memory.add("messages", "What does the customer prefer?")
+    first = await memory.assemble_context(budget=4_000, format="openai", window="main")
+    await facts.update("analyst", fact_id, "The customer prefers letters.")
+    memory.add("messages", "And what does the customer prefer now?")
+    second = await memory.assemble_context(budget=4_000, format="openai", window="main")
+    assert second.messages[: len(first.messages)] == first.messages
+    assert "The customer prefers letters." in str(second.messages[-1])
+
+
+async def test_forget_erases_the_bytes_of_a_window() -> None:
+    """No file of the session holds the text any more, and the other windows stay."""
+    memory = SessionMemory.test_mode()
+    item = memory.add("findings", "The secret word is quetzalcoatl.")
+    memory.add("messages", "What is the secret?")
+    await memory.assemble_context(budget=1_000, format="openai", window="main")
+    await memory.assemble_context(budget=1_000, format="openai", window="side", sections=["messages"])
+    await memory.save()
+    assert any(b"quetzalcoatl" in memory.fs.cat_file(path) for path in memory.fs.find(""))
+    await memory.forget(item.id)
+    assert not any(b"quetzalcoatl" in memory.fs.cat_file(path) for path in memory.fs.find(""))
+    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+        main = await again.assemble_context(budget=1_000, format="openai", window="main")
+        side = await again.assemble_context(budget=1_000, format="openai", window="side", sections=["messages"])
+    assert (main.rebased, main.epoch) == ("forgotten", 2)
+    assert side.rebased is None
+
+
+async def test_a_record_costs_what_the_turn_appended() -> None:
+    """The log grows by about as much in the last turn as in the second."""
+    memory = SessionMemory.test_mode()
+    memory.add_many("documents", [f"Room {number} costs {number} euros. " * 20 for number in range(100)])
+    written: list[int] = []
+    for number in range(12):
+        memory.add("messages", f"What does room {number} cost?")
+        await memory.assemble_context(budget=64_000, format="openai", window="main", block=400)
+        before = sum(map(memory.fs.size, memory.fs.find("")))
+        await memory.save()
+        written.append(sum(map(memory.fs.size, memory.fs.find(""))) - before)
+    assert max(written[1:]) < 2 * min(written[1:]) + 2_000
+
+
+async def test_older_models_keep_the_thinking_of_an_open_loop() -> None:
+    """A model with preserved thinking gets none from before a rebase; an older one gets what it requires."""
+    for model, kept in (("claude-opus-5.5", 0), (None, 0), ("claude-opus-4-5", 1)):
+        memory = SessionMemory.test_mode()
+        memory.add("messages", "Find the fee.")
+        for number in range(2):
+            said = {"type": "thinking", "thinking": "Hm.", "signature": f"s{number}"}
+            call = {"type": "tool_use", "id": f"c{number}", "name": "find", "input": {}}
+            memory.add_message({"role": "assistant", "content": [said, call]}, format="anthropic")
+            result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "4"}
+            memory.add_message({"role": "user", "content": [result]}, format="anthropic")
+        context = await memory.assemble_context(budget=2_000, format="anthropic", window="main", model=model)
+        assert str(context.messages).count("'thinking': 'Hm.'") == kept
+    assert preserves_thinking("anthropic.claude-sonnet-5-5-20261001-v1:0")
+
+
+async def test_what_a_window_refuses() -> None:
+    """A look into the past, wrong arguments and a session that cannot be written are refused."""
+    memory = SessionMemory.test_mode()
+    with pytest.raises(InvalidArgumentError, match="cannot look into the past"):
+        await memory.assemble_context(budget=100, window="main", as_of="2024-01-01")
+    with pytest.raises(InvalidArgumentError, match="rebase"):
+        await memory.assemble_context(budget=100, window="main", rebase=1)  # type: ignore[arg-type]
+    await memory.assemble_context(budget=100, window="main", block=90)
+    assert "at most 12, an eighth" in memory.notices[-1]
+    memory.add("messages", "Hello")
+    await memory.save()
+    async with SessionMemory.open(memory.fs, memory.session_id, read_only=True) as frozen:
+        with pytest.raises(ReadOnlyError):
+            await frozen.assemble_context(budget=100, window="main")
+
+
+async def test_a_window_explains_itself() -> None:
+    """The report says the epoch, and what was read and written."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "Hello")
+    context = await memory.assemble_context(budget=1_000, format="openai", window="main")
+    assert f"window main, epoch 1: packed anew (new), {context.used} written" in context.explain()
+    memory.add("messages", "And now?")
+    later = await memory.assemble_context(budget=1_000, format="openai", window="main")
+    line = f"window main, epoch 1: {context.used} tokens as before, {later.used - context.used} written"
+    assert line in later.explain()
+    assert [item.text for item in later.diff(context).came] == ["And now?"]

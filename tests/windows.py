@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from kaosmem import Context, SectionSpec, SessionMemory, WindowTooSmallError, count_messages
+from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError, count_messages
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_openai_messages
 from kaosmem.types import json_text
@@ -57,6 +57,7 @@ class World:
     provider: PrefixBinding = field(default_factory=PrefixBinding)
     sent: dict[str, list[Sent]] = field(default_factory=dict)
     is_forked: bool = False
+    has_spoken: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     versions: dict[str, list[str]] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class World:
 
     def say(self, text: str = "") -> str:
         """Let the user speak."""
-        self.waiting = []
+        self.waiting, self.has_spoken = [], True
         return self.add("messages", text or "What is the fee?", role="user")
 
     def update(self, item_id: str) -> None:
@@ -203,6 +204,8 @@ class World:
             assert not shown or shown[-1] == max(shown) or not self._is_asked
         for item in context.items:
             assert context.decision(item.id).included
+        assert not self.has_spoken or all(each.reason is not Reason.LATER for each in context.decisions)
+        self.has_spoken = False
         self.rebased.append(context.rebased or "")
         before.append(Sent(context.epoch, context.used, system, context.messages))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from kaosmem.arguments import check_instance
 from kaosmem.display import fitted, listed, width
@@ -161,6 +162,13 @@ class SourceReport:
         return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
 
 
+class ContextDiff(NamedTuple):
+    """The items that one context shows and the other does not."""
+
+    came: tuple[Item, ...]
+    went: tuple[Item, ...]
+
+
 @dataclass(frozen=True)
 class Context:
     """The content that an agent sees in one turn.
@@ -286,6 +294,25 @@ class Context:
                 break
             shared.append(mine)
         return count_messages(shared, self.format, system=self.rendered.system or "", counter=self._counter)
+
+    def diff(self, previous: Context) -> ContextDiff:
+        """Return the items that came and went since another context, by their ids.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> first = memory.add("findings", "Ann owns the deal.")
+        >>> before = await memory.assemble_context("Who owns it?", budget=100, window="main")
+        >>> second = memory.add("findings", "The deal closes in May.")
+        >>> after = await memory.assemble_context("When does it close?", budget=100, window="main")
+        >>> [item.text for item in after.diff(before).came], after.diff(before).went
+        (['The deal closes in May.'], ())
+        """
+        check_instance(previous, Context, "previous")
+        mine, theirs = ({item.id for item in context.items} for context in (self, previous))
+        return ContextDiff(
+            tuple(item for item in self.items if item.id not in theirs),
+            tuple(item for item in previous.items if item.id not in mine),
+        )
 
     def explain(self, *, misses: int = 10) -> str:
         """Return a report of at most 80 columns: the sums, each item with its reason, and the nearest `misses`."""

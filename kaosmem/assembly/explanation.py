@@ -27,6 +27,7 @@ def explanation(context: Context, *, misses: int) -> str:
     lines = [
         f"{context.used:,} of {context.budget:,} tokens used, {_counted(len(context.items))}, format {context.format}",
         f"query: {preview(context.query, COLUMNS - 7)}",
+        *_window(context),
         *_confidence(context),
         *_sums(context),
         *_sources(context),
@@ -55,6 +56,7 @@ def html(context: Context, *, misses: int = 10) -> str:
         numbers=("items",),
         after=[
             *([f"… and {hidden:,} more sections"] if hidden > 0 else []),
+            *_window(context),
             *_confidence(context),
             *_sources(context),
         ],
@@ -84,6 +86,13 @@ def _counted(items: int) -> str:
 
 def _left_out(context: Context) -> int:
     return sum(not decision.included for decision in context.decisions)
+
+
+def _window(context: Context) -> list[str]:
+    if not context.window:
+        return []
+    turn = f"packed anew ({context.rebased})" if context.rebased else f"{context.prefix_tokens:,} tokens as before"
+    return [f"window {preview(context.window, 30)}, epoch {context.epoch}: {turn}, {context.appended:,} written"]
 
 
 def _confidence(context: Context) -> list[str]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import chain
 from typing import Any
@@ -331,7 +331,7 @@ class Growth:
                 run = share.runs.get(is_recalled) if share else None
                 units = [unit for unit in run.kept if unit.position in unseen] if run else []
                 items = [item for unit in units for item in unit.items]
-                newer = {item.id for item in items if item.id in self._window.shown} | (run.newer if run else set())
+                newer = {item.id for item in items if self._is_newer(item)} | (run.newer if run else set())
                 if is_recalled and spec.placement == "history":
                     items = [*self._lost_from_tail(spec.name), *items]
                 elif not is_recalled:
@@ -340,6 +340,15 @@ class Growth:
                     newer |= {item.id for item in changed}
                 if items:
                     yield f"{spec.name} {is_recalled}", _Shown(spec, is_recalled, items, newer)
+
+    def _is_newer(self, item: Item) -> bool:
+        """Return whether a visible item has the same id, or the same key."""
+        return item.id in self._window.shown or (item.section, item.key) in self._keys
+
+    @cached_property
+    def _keys(self) -> set[tuple[str, str]]:
+        visible = self._window.shown.values()
+        return {(each.section, each.key) for each in visible if each.key is not None}
 
     def _corrections(self, name: str) -> list[Item]:
         return [item for item in self._request.corrections if item.section == name and self.is_asked]

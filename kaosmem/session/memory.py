@@ -760,7 +760,9 @@ class SessionMemory:
             await self._read_back([self._sections[name] for name in specs if name in self._sections])
         query = roster.newest_question() if query is None else check_text(query, "query")
         asked = Query.read(query, self._clock, self._past_cues, as_of=as_of, known_at=known_at)
-        proposals, reports = await roster.propose(specs, asked, window=tokens, wanted=wanted)
+        proposals, reports = await roster.propose(
+            specs, asked, window=tokens, wanted=wanted, block=None if limits is None else limits.block
+        )
         kept = proposals
         if window is not None:
             proposals = without_thinking(

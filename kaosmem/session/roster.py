@@ -97,22 +97,30 @@ class Roster:
         return content_text(tuple(block for block in blocks if not isinstance(block, ToolResultBlock)))
 
     async def propose(
-        self, specs: Mapping[str, SectionSpec], query: Query, *, window: int, wanted: MetadataFilter | None
+        self,
+        specs: Mapping[str, SectionSpec],
+        query: Query,
+        *,
+        window: int,
+        wanted: MetadataFilter | None,
+        block: int | None = None,
     ) -> tuple[dict[str, Proposal], dict[str, SourceReport]]:
-        """Return what each of these sections and sources proposes, and what the sources did, awaited together.
+        """Return the proposals of these sections and sources, and what the sources did, awaited together.
 
+        block: the most that the sections outside the histories may take together; None is the window.
         What a source proposes that one of these sections has live, or one before it proposes, under the same id is left
         out; another item under an id that is known gets one that names its source.
         Raises SourceUnavailableError for the first that is required and failed, or is late.
         """
-        caps = {name: cap_of(spec, window) for name, spec in specs.items()}
+        block = window if block is None else min(window, block)
+        caps = {name: cap_of(spec, block if spec.placement == "query" else window) for name, spec in specs.items()}
         asked = {name: attached for name, attached in self._attached.items() if name in specs}
         answers = await asyncio.gather(
             *(attached.propose(query, cap=caps[name], wanted=wanted) for name, attached in asked.items()),
             return_exceptions=True,  # so that none is left running, and the error is the same whoever was first
         )
         sections = {name: section for name, section in self.sections.items() if name in specs}
-        is_crowded = bool(asked) or _may_be_crowded(sections, window)
+        is_crowded = bool(asked) or _may_be_crowded(sections, block)
         own = await _proposals(sections, query, caps, wanted, is_crowded=is_crowded)
         known = _KnownItems(sections.values())
         proposals: dict[str, Proposal] = {}
