@@ -145,11 +145,12 @@ def test_corrections_are_those_of_a_look_at_all_pairs(said) -> None:
         for number, (text, role, day, has_key) in enumerate(said)
     }
     corrections = Corrections(items)
+    order = sorted(items, key=lambda at: items[at].timestamp or datetime(2026, 1, 1))
     for at, item in items.items():
         of = [
             later
-            for later in sorted(items)
-            if later > at
+            for later in order
+            if order.index(later) > order.index(at)
             and may_correct(items[later], item)
             and any(
                 is_of_one_subject(one, other) and one.value != other.value
@@ -252,6 +253,19 @@ async def test_a_correction_is_found_that_the_question_does_not_name() -> None:
     shown = [item.id for item in context.items]
     assert shown.index("old") < shown.index("mid") < shown.index("new")
     assert context.decision("new").reason is Reason.NEWER
+
+
+async def test_an_older_statement_that_is_added_later_stands_before_the_newer_one() -> None:
+    """Items of one subject are shown in order of time, though a session was told the newest first."""
+    memory = SessionMemory.test_mode()
+    for day, value in ((9, 700), (3, 500), (1, 400), (5, 600)):
+        text = f"The fee of the office in Harbour Street is {value} euros."
+        metadata = {"source": "chat", "timestamp": f"2024-05-0{day}"}
+        memory.add("documents", text, role="Emi", id=str(value), metadata=metadata)
+    context = await memory.assemble_context("What is the fee of the office?", budget=300)
+    assert [item.id for item in context.items] == ["400", "500", "600", "700"]
+    assert (context.text or "").count("newer") == 1
+    assert "Emi (newer): The fee of the office in Harbour Street is 700 euros." in (context.text or "")
 
 
 async def test_a_correction_without_a_subject_is_found_in_a_large_section() -> None:

@@ -156,8 +156,8 @@ class Share:
             found[at] = unit
             left += unit.newer
         kept = {unit.position for unit in self.kept}
-        missing = (found[at] for at in sorted(found, reverse=True) if at not in kept)
-        said = {statement(unit.items[0]): unit for unit in reversed([*missing])}  # one of those that say the same
+        missing = sorted((unit for at, unit in found.items() if at not in kept), key=_STANDING)
+        said = {statement(unit.items[0]): unit for unit in missing}  # the newest of those that say the same
         return sorted(said.values(), key=_STANDING, reverse=True)
 
     def take_corrected(self, candidate: Candidate, room: int, shown: Shown | None) -> bool:

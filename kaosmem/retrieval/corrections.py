@@ -147,7 +147,9 @@ def _terms(text: str) -> Iterator[str]:
 
 
 class Corrections:
-    """Which of some items correct which: items by ordinal, of which a larger one is later.
+    """Which of some items correct which: items by ordinal. Of two items, the one that began to hold later is later.
+
+    Of two that began to hold at the same time, the one with the larger ordinal is later.
 
     Every statement is a row, the newest ones first. A set of rows is an integer with one bit a row, so that the rows
     which share words with a statement are found at once, however many there are.
@@ -170,7 +172,9 @@ class Corrections:
         self._words: defaultdict[str, int] = defaultdict(int)
         self._values: defaultdict[str, int] = defaultdict(int)
         self._sizes: defaultdict[int, int] = defaultdict(int)  # by number of words; 0 for a value in a longer text
-        for at in sorted(self._items, reverse=True):
+        newest_first = sorted(self._items, key=lambda at: (self._items[at].valid_from, at), reverse=True)
+        self._age = {at: age for age, at in enumerate(newest_first)}
+        for at in newest_first:
             self._append(at, self._items[at])
 
     def _append(self, at: int, item: Item) -> None:
@@ -194,7 +198,8 @@ class Corrections:
         item = self._items.get(ordinal)
         if item is None:
             return ()
-        return tuple(sorted({*self._restated(ordinal, item), *self._announced(ordinal, item)})[-MOST:])
+        found = {*self._restated(ordinal, item), *self._announced(ordinal, item)}
+        return tuple(sorted(found, key=self._age.__getitem__, reverse=True)[-MOST:])
 
     def _restated(self, ordinal: int, item: Item) -> list[int]:
         """Return the newest items that state another value of a subject of an item."""
@@ -218,6 +223,8 @@ class Corrections:
         for at in range(ordinal + 1, ordinal + NEAR + 1):
             later = self._items.get(at)
             if later is None or not is_explicit(later) or not may_correct(later, item):
+                continue
+            if self._age[at] > self._age[ordinal]:
                 continue
             named = _named(later)
             is_next = at <= ordinal + _NEXT and len(named) < _IN_COMMON and _has_value(later) and _has_value(item)

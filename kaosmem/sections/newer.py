@@ -32,10 +32,30 @@ class CorrectedBy(dict[int, tuple[int, ...]]):
         return chain.from_iterable(self.values())
 
     def tied(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-        """Return candidates tied to those that correct them."""
+        """Return candidates tied to those that correct them, and standing before them."""
         if not self:
             return candidates
-        return tuple(unit._replace(newer=self.get(unit.position, ())) for unit in candidates)
+        before = self._before()
+        late = sorted((unit.items[0].valid_from, unit.position) for unit in candidates if unit.position in before)
+        place = {position: place for place, (_, position) in enumerate(late)}
+        return tuple(
+            unit._replace(newer=self[at], before=before.get(at), place=place.get(at, unit.place))
+            if (at := unit.position) in self
+            else unit
+            for unit in candidates
+        )
+
+    def _before(self) -> dict[int, int]:
+        """Return the first of the units that correct a unit, or these, for units that were added later than it."""
+        before: dict[int, int] = {}
+        is_settled = False
+        while not is_settled:
+            is_settled = True
+            for at, newer in self.items():
+                first = min(before.get(each, each) for each in newer)
+                if first < before.get(at, at):
+                    before[at], is_settled = first, False
+        return before
 
 
 class Newer:

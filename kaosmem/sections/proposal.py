@@ -29,6 +29,8 @@ class Candidate(NamedTuple):
     successor: of a replaced version, the position of the unit that must be shown with it. It stands before that, and
     place orders it among other versions of the same fact.
     newer: positions of the later units that give its subject another value. It is shown only together with them.
+    before: of a unit that was added later than those which correct it, the position of the first of these. It stands
+    before that, and place orders it.
     """
 
     items: tuple[Item, ...]
@@ -44,13 +46,13 @@ class Candidate(NamedTuple):
     successor: int | None = None
     place: int = 0
     newer: tuple[int, ...] = ()
+    before: int | None = None
 
     @property
     def standing(self) -> tuple[int, bool, int]:
         """Return what orders units where they are shown."""
-        if self.successor is None:
-            return self.position, True, 0
-        return self.successor, False, self.place
+        follows = self.before if self.successor is None else self.successor
+        return (self.position, True, 0) if follows is None else (follows, False, self.place)
 
 
 @dataclass(frozen=True, slots=True)
