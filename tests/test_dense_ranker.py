@@ -324,7 +324,7 @@ def refused(*_, **__):
 from benchmarks.corpus import seeded_texts
 ranker = kaosmem.DenseRanker()
 spec = kaosmem.SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=ranker)
-memory = kaosmem.SessionMemory.test_mode(sections=(spec,))
+memory = kaosmem.SessionMemory.test_mode(sections=(spec,), counter="estimate")
 for text in seeded_texts(12):
     memory.add("notes", text)
 async def main():

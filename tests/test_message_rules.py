@@ -74,27 +74,46 @@ events = st.one_of(
 )
 
 
+filled = st.lists(st.sampled_from(["role", "documents"]), max_size=2)
+conversations = st.lists(events, max_size=14)
+told_in = st.sampled_from(["messages"] * 5 + ["asides"])
+trusts = st.sampled_from([None, None, None, Trust.EXTERNAL])
+tenths = st.integers(0, 9)
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> SessionMemory:
     """Draw a session: calls parallel, late, missing, repeated, under signed reasoning, with users speaking between."""
     memory = SessionMemory.test_mode(sections=SECTIONS)
-    for section in draw(st.lists(st.sampled_from(["role", "documents"]), max_size=2)):
+    for section in draw(filled):
         memory.add(section, draw(hostile))
-    for role, content in draw(st.lists(events, max_size=14)):
-        section = draw(st.sampled_from(["messages"] * 5 + ["asides"]))
-        trust = draw(st.sampled_from([None, None, None, Trust.EXTERNAL]))
+    for role, content in draw(conversations):
+        section, trust = draw(told_in), draw(trusts)
         try:
-            memory.add(section, content, role=role, trust=trust, pinned=draw(st.integers(0, 9)) == 9)
+            memory.add(section, content, role=role, trust=trust, pinned=draw(tenths) == 9)
         except KaosmemError:
             continue  # too large for its section, or full of open calls
     return memory
 
 
 def assembled(memory: SessionMemory, query: str | None, budget: int, format: str) -> Context | None:
-    try:
-        return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
-    except WindowTooSmallError:
-        return None
+    (context,) = all_assembled(memory, query, [budget], format)
+    return context
+
+
+def all_assembled(memory: SessionMemory, query: str | None, sizes: Iterable[int], format: str) -> list[Context | None]:
+    """Return a context of each budget, or None where the window is too small, from a single event loop."""
+
+    async def assemble() -> list[Context | None]:
+        contexts: list[Context | None] = []
+        for budget in sizes:
+            try:
+                contexts.append(await memory.assemble_context(query, budget=budget, format=format))
+            except WindowTooSmallError:
+                contexts.append(None)
+        return contexts
+
+    return asyncio.run(assemble())
 
 
 @settings(max_examples=300)
@@ -490,8 +509,8 @@ def test_a_history_of_anthropic_begins_with_the_user(roles_in_turn: list[str]) -
     if roles_in_turn:
         opened = full.messages[0]["content"] == "[the assistant speaks first]"
         assert opened is (roles_in_turn[0] == "assistant")
-    for budget in range(max(0, full.used - 12), full.used + 1):
-        context = assembled(memory, None, budget, "anthropic")
+    sizes = range(max(0, full.used - 12), full.used + 1)
+    for budget, context in zip(sizes, all_assembled(memory, None, sizes, "anthropic"), strict=True):
         if context is not None:
             check_anthropic_messages(context.messages, context.system)
             assert count_messages(context.messages, "anthropic", system=context.system) == context.used <= budget
