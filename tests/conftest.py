@@ -28,7 +28,7 @@ settings.load_profile("default")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[TABLES] = []
-    if sys.dont_write_bytecode and config.cache is not None:
+    if sys.dont_write_bytecode and config.pluginmanager.has_plugin("cacheprovider"):
         _keep_bytecode(config.cache.mkdir("bytecode"))
 
 
