@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -36,6 +36,7 @@ from kaosmem.testing import (
     VectorContract,
 )
 from kaosmem.testing.filter_cases import FILTERS, METADATA
+from tests.backends.hostile_values import HostileValues
 from tests.console import Console
 from tests.embeddings import Words
 from tests.servers import example, postgres_server
@@ -120,6 +121,24 @@ class TestPgVectors(OnPostgres, VectorContract):
 class TestPgVectorsByNeighbours(OnPostgres, VectorContract):
     def over(self, database: PostgresDatabase) -> PgVectorStore:
         return PgVectorStore(database, index="hnsw")
+
+
+class TestHostileValuesInPostgres(HostileValues):
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres: str) -> None:
+        self.url = postgres
+
+    @asynccontextmanager
+    async def given(self) -> AsyncIterator[dict[str, Any]]:
+        async with database(self.url) as opened:
+            yield {
+                "history": PostgresHistoryProvider(opened),
+                "state": PostgresShortTermMemory(opened),
+                "facts": PostgresLongTermMemory(opened),
+                "vectors": PgVectorStore(opened),
+                "graph": AGEGraphStore(opened),
+                "tasks": PgTaskStore(opened),
+            }
 
 
 def database(url: str, schema: str = "", **options: Any) -> PostgresDatabase:

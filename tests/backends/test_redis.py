@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
@@ -14,6 +15,7 @@ import redis
 from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError, InvalidNameError, NotOpenedError
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider, RedisLongTermMemory, RedisSessionStore
 from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract
+from tests.backends.hostile_values import HostileValues
 from tests.console import Console
 from tests.servers import example, own_redis_server, redis_server
 
@@ -66,6 +68,21 @@ class TestRedisLongTerm(OnRedis, LongTermContract):
 
     def over(self, database: RedisDatabase) -> RedisLongTermMemory:
         return RedisLongTermMemory(database, clock=self.clock)
+
+
+class TestHostileValuesInRedis(HostileValues):
+    @pytest.fixture(autouse=True)
+    def _server(self, url: str) -> None:
+        self.url = url
+
+    @asynccontextmanager
+    async def given(self) -> AsyncIterator[dict[str, Any]]:
+        async with RedisDatabase(self.url, tenant=f"t{next(_tenants)}") as opened:
+            yield {
+                "history": RedisHistoryProvider(opened),
+                "state": RedisSessionStore(opened),
+                "facts": RedisLongTermMemory(opened),
+            }
 
 
 def said(*texts: str) -> list[ChatMessage]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import count
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -16,6 +17,7 @@ from kaosmem.backends import S3FileStore
 from kaosmem.errors import InvalidContentError
 from kaosmem.testing import BlobContract
 from kaosmem.testing.store_contract import Clock
+from tests.backends.hostile_values import HostileValues
 from tests.console import Console
 from tests.servers import S3, example, s3_server
 
@@ -49,6 +51,16 @@ class TestFilesOnS3(BlobContract):
 
     async def reopen(self, store: S3FileStore) -> S3FileStore:
         return files(self.s3, self.clock, self.tenant)
+
+
+class TestHostileValuesOnS3(HostileValues):
+    @pytest.fixture(autouse=True)
+    def _server(self, s3: S3) -> None:
+        self.s3 = s3
+
+    @asynccontextmanager
+    async def given(self) -> AsyncIterator[dict[str, S3FileStore]]:
+        yield {"files": files(self.s3, Clock())}
 
 
 async def test_bytes_that_come_as_a_stream_are_stored_in_parts_and_read_in_chunks(s3: S3) -> None:
