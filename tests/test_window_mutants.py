@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from kaosmem.assembly import windows
+from kaosmem.assembly import growth, windows
 from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.identifiers import CallIds
 from kaosmem.session import memory as session_memory
@@ -25,7 +25,7 @@ def keep_all_thinking(patch: Patch) -> None:
 
 def keep_the_thinking_of_other_windows(patch: Patch) -> None:
     """Each reply counts as one to the window's last request."""
-    patch.setattr(windows, "_bound", lambda units, foreign: list(units))
+    patch.setattr(growth, "_bound", lambda units, foreign: list(units))
 
 
 def notice_no_other_window(patch: Patch) -> None:
@@ -35,13 +35,13 @@ def notice_no_other_window(patch: Patch) -> None:
 
 def append_beyond_the_budget(patch: Patch) -> None:
     """A turn is appended whether it fits or not."""
-    patch.setattr(windows.Growth, "fits", property(lambda self: True))
+    patch.setattr(growth.Growth, "fits", property(lambda self: True))
 
 
 def count_the_reply_twice(patch: Patch) -> None:
     """The tokens that prime the reply are counted in each turn."""
-    appended = windows.Growth._appended.fget
-    patch.setattr(windows.Growth, "_appended", property(lambda self: appended(self) + 3))
+    appended = growth.Growth._appended.fget
+    patch.setattr(growth.Growth, "_appended", property(lambda self: appended(self) + 3))
 
 
 def forget_the_base(patch: Patch) -> None:
@@ -80,7 +80,7 @@ def keep_old_facts(patch: Patch) -> None:
 
 def ignore_other_settings(patch: Patch) -> None:
     """A window goes on under another budget and other static sections."""
-    patch.setattr(windows.Request, "settings", property(lambda self: {}))
+    patch.setattr(growth.Request, "settings", property(lambda self: {}))
 
 
 def number_calls_anew(patch: Patch) -> None:
@@ -116,7 +116,7 @@ def mix_two_writers(patch: Patch) -> None:
 
 def record_no_items(patch: Patch) -> None:
     """A record does not say which items became visible."""
-    patch.setattr(windows, "_visible", lambda items, request: {})
+    patch.setattr(growth, "_visible", lambda items, request: {})
 
 
 def open_with_the_user(patch: Patch) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import Clock, check_clock, check_count, check_instance, check_several, check_time
 from kaosmem.assembly import Context, Limits, assemble, check_budget, check_required, measure
-from kaosmem.assembly.windows import Request, default_block, history_limit, without_thinking
+from kaosmem.assembly.growth import Request, without_thinking
+from kaosmem.assembly.windows import default_block, history_limit
 from kaosmem.display import fitted, listed
 from kaosmem.duplicates import statement
 from kaosmem.errors import (

@@ -7,16 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from kaosmem.assembly import Context
-from kaosmem.assembly.windows import (
-    Growth,
-    Rebased,
-    Request,
-    Window,
-    begin,
-    digest,
-    gained,
-    thrashes,
-)
+from kaosmem.assembly.growth import Growth, Request, begin, gained
+from kaosmem.assembly.windows import Rebased, Window, digest, thrashes
 from kaosmem.names import shown
 from kaosmem.persistence import Change
 from kaosmem.sections import Section
