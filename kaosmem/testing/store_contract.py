@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
+from kaosmem.errors import InvalidArgumentError
+
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -74,7 +76,7 @@ class StoreContract(Generic[S]):
 
     Tests ask for the fixture `store`, which `make` made and `close` closes. The contract of a durable store also
     provides `reopen`, by which tests prove that all changes are there. They are asynchronous and need
-    pytest-asyncio, in any mode. Nobody overrides a test.
+    pytest-asyncio, in any mode. A subclass that overrides a test raises InvalidArgumentError.
     protocol: of the store. machine: does anything in any order. examples, steps: how much it tries.
     ttl_s: seconds that stored things live in tests, and `wait` lets pass.
     """
@@ -89,6 +91,9 @@ class StoreContract(Generic[S]):
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
+        for name in dir(cls):
+            if name.startswith("test_") and sum(name in vars(each) for each in cls.__mro__) > 1:
+                raise InvalidArgumentError(f"{cls.__name__} overrides {name} of its contract; let the store pass it")
         for name, test in list(vars(cls).items()):
             if name.startswith("test_") and inspect.iscoroutinefunction(test):
                 setattr(cls, name, pytest.mark.asyncio(test))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kaosmem import (
     InMemoryFileStore,
     InMemoryGraphStore,
@@ -10,6 +12,7 @@ from kaosmem import (
     InMemoryShortTermMemory,
     InMemoryTaskStore,
     InMemoryVectorStore,
+    InvalidArgumentError,
 )
 from kaosmem.testing import (
     BlobContract,
@@ -55,3 +58,12 @@ class TestInMemoryFiles(BlobContract):
 class TestInMemoryTasks(TaskContract):
     async def make(self) -> InMemoryTaskStore:
         return InMemoryTaskStore()
+
+
+def test_a_contract_refuses_a_subclass_that_overrides_a_test() -> None:
+    """Also if a class beside the contract brings the test."""
+    test = "test_it_satisfies_the_protocol"
+    beside = type("Beside", (), {test: None})
+    for bases, own in (((HistoryContract,), {test: None}), ((beside, HistoryContract), {})):
+        with pytest.raises(InvalidArgumentError, match=test):
+            type("Lenient", bases, own)
