@@ -244,7 +244,7 @@ def list_prefixes(filesystem: AbstractFileSystem, prefix: str) -> list[str]:
 
 def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and details of what is in a folder now, whatever the filesystem has cached."""
-    filesystem.invalidate_cache()
+    filesystem.invalidate_cache(folder)  # without a path, DirFileSystem keeps the listings of folders in it
     try:
         with _as_os_error():
             infos = filesystem.ls(folder, detail=True)

@@ -18,6 +18,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, UnknownSessionError
 from kaosmem.persistence import delete_session, list_sessions
+from kaosmem.persistence.objects import ObjectStorage
+from kaosmem.persistence.steps import Write
 from kaosmem.testing import StorageMachine
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk
 from tests.servers import S3, s3_server
@@ -188,3 +190,12 @@ def _proxy(url: str, port: int = 0) -> Iterator[str]:
         finally:
             proxy.shutdown()
             thread.join()
+
+
+def test_a_listing_shows_what_other_workers_stored(s3: S3, place: DirFileSystem) -> None:
+    """A filesystem that keeps listings is asked anew each time."""
+    mine = ObjectStorage(place, "s")
+    others = ObjectStorage(DirFileSystem(path=place.path, fs=s3.filesystem()), "s")
+    for number in range(1, 4):
+        others.perform(Write(f"log/{number}", [b"1"]))
+        assert sorted(mine.sizes("log")) == [str(each) for each in range(1, number + 1)]
