@@ -83,6 +83,8 @@ class ShownVersions:
             return False
         if ordinal in self._held.past.ended:
             return True
+        if (live := self._held.keyed(key)) is not None:
+            return live != ordinal
         newest = self._of(key)[-1]
         return newest.item != ordinal or not newest.is_current
 
