@@ -21,7 +21,7 @@ from kaosmem.types import JSONValue, UnreadItem, json_text
 _PLAIN = 3  # fields of an item's line: crc, sec and d
 _SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int, "offset": int}
 """What every item that is summed up has, and of which type."""
-_NOT_SUMMED_UP = frozenset(("key", "pinned", "priority", "unit", "uses", "last_use", "updated"))
+_NOT_SUMMED_UP = frozenset(("key", "expires_at", "pinned", "priority", "unit", "uses", "last_use", "updated"))
 """What none has: a session needs to know it when it opens."""
 _MAX_SUMMED_UP = 10**6  # as the last line is a line like others, which may not be too long
 

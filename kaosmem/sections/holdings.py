@@ -34,6 +34,7 @@ class Holdings:
         # Linked, not hashed order: walking from either end never steps over what was taken out.
         self._held: OrderedDict[int, Item] = OrderedDict()  # decoded when asked for
         self._ordinals: dict[str, int] = {}
+        self._ends: dict[int, datetime] = {}  # of the items that expire
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
         self._versions: dict[str, tuple[tuple[object, ...], list[Version[int]]]] = {}  # by key, with their state then
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a dict of numbers, and
@@ -83,6 +84,15 @@ class Holdings:
     def all_alone(self) -> bool:
         """Whether no unit has several items."""
         return not self._shared and self.past.all_alone
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether any item has a time to live."""
+        return bool(self._ends)
+
+    def expired(self, now: datetime) -> list[int]:
+        """Return the ordinals of the items whose time to live is over."""
+        return [ordinal for ordinal, end in self._ends.items() if end <= now]
 
     def holds(self, ordinal: int) -> bool:
         """Return whether the item of an ordinal is live."""
@@ -250,6 +260,7 @@ class Holdings:
         self._tokens[ordinal] = item.tokens
         self._drop_key(before, ordinal)
         self._enter_key(item, ordinal)
+        self._enter_end(item, ordinal)
         del self._ordinals[before.id]
         self._ordinals[item.id] = ordinal
         self._held[ordinal] = item
@@ -292,6 +303,7 @@ class Holdings:
             self._uses.pop(ordinal, None)
             self._last_uses.pop(ordinal, None)
             del self._ordinals[item.id]
+            self._ends.pop(ordinal, None)
             self._drop_key(item, ordinal)
         for first in dict.fromkeys(map(self.units.first, left)):
             self._reckon(first)
@@ -307,6 +319,12 @@ class Holdings:
         if last_use:
             self._last_uses[ordinal] = last_use
         self._enter_key(item, ordinal)
+        self._enter_end(item, ordinal)
+
+    def _enter_end(self, item: Item, ordinal: int) -> None:
+        self._ends.pop(ordinal, None)
+        if item.expires_at is not None:
+            self._ends[ordinal] = item.expires_at
 
     def _enter_key(self, item: Item, ordinal: int) -> None:
         if item.key is not None:

@@ -362,6 +362,25 @@ class Section:
         self._ledger.remove(item_id, at)
         self._log("remove", id=item_id, **_at(at))
 
+    @property
+    def may_expire(self) -> bool:
+        """Whether any live item has a time to live."""
+        return self._ledger.held.may_expire
+
+    def expired(self, now: datetime) -> list[str]:
+        """Return the ids of the live items whose time to live is over."""
+        held = self._ledger.held
+        return [held[ordinal].id for ordinal in held.expired(now)]
+
+    def expire(self, item_ids: Iterable[str]) -> None:
+        """Move items whose time to live is over to the archive, as far as they are live. Nothing recalls them."""
+        self._check_writable()
+        for item_id in item_ids:
+            if item_id in self:
+                at = self.peek(item_id).expires_at
+                self._ledger.remove(item_id, at)
+                self._log("remove", id=item_id, expired=True, **_at(at))
+
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, which go to the archive, and return whether they could.
 

@@ -93,6 +93,7 @@ def substitution(
         sources = _sources(own, message, dropped.get(own.id, ())) or tuple(gone)
         item = _derived(own, message, [by_id.get(source) for source in sources])
         content = check_content(message.content)
+        ends = [each.expires_at for source in sources if (each := by_id.get(source)) and each.expires_at is not None]
         stands_for = [gone[source] for source in sources if source in gone]
         replaced = Replaced(len(stands_for), sum(each.tokens for each in stands_for), budget)
         items.append(
@@ -102,6 +103,7 @@ def substitution(
                 content=content,
                 tokens=count(content),
                 sources=sources,
+                expires_at=min(ends, default=None),
                 metadata={**item.metadata, COMPACTED: asdict(replaced)},
             )
         )

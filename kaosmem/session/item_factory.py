@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from kaosmem.arguments import check_several
+from kaosmem.arguments import check_several, check_ttl
 from kaosmem.assembly import shortened
 from kaosmem.errors import DuplicateItemError, InvalidArgumentError, InvalidContentError, UnknownItemError
 from kaosmem.names import check_item_id, shown, shown_name
@@ -63,6 +63,7 @@ class ItemFactory:
         metadata: Mapping[str, JSONValue] | None = None,
         sources: Iterable[str] = (),
         trust: Trust | None = None,
+        ttl_s: float | None = None,
     ) -> Item:
         """Return an item for a section. Raises DuplicateItemError, InvalidNameError, InvalidContentError."""
         checked = check_content(content)
@@ -79,13 +80,14 @@ class ItemFactory:
             )
         if not isinstance(pinned, bool):
             raise InvalidContentError(f"pinned is {shown_name(pinned)}; give True or False")
+        created_at = self._clock()
         return Item(
             id=id or self.free_id(),
             section=spec.name,
             role=role,
             content=checked,
             tokens=count_content(checked, self._counter),
-            created_at=self._clock(),
+            created_at=created_at,
             priority=priority,
             pinned=pinned,
             tags=tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
@@ -93,6 +95,7 @@ class ItemFactory:
             key=key if key is None else check_text(key, "key"),
             sources=sources,
             trust=self._trust(spec, role, checked, sources, None if trust is None else _known_trust(trust)),
+            expires_at=self._end(created_at, ttl_s, sources),
         )
 
     def shortened(self, spec: SectionSpec, item: Item) -> Iterator[Item]:
@@ -117,6 +120,17 @@ class ItemFactory:
         while self.section_of(item_id := f"{self._rng.getrandbits(64):016x}"):
             pass
         return item_id
+
+    def _end(self, created_at: datetime, ttl_s: float | None, sources: Sequence[str]) -> datetime | None:
+        """Return when an item ends: no later than the first of its live sources."""
+        live = (section.peek(source) for source in sources if (section := self.section_of(source)))
+        ends = [source.expires_at for source in live if source.expires_at is not None]
+        if ttl_s is not None:
+            try:
+                ends.append(created_at + timedelta(seconds=check_ttl(ttl_s, "ttl_s")))
+            except OverflowError:
+                raise InvalidArgumentError(f"ttl_s is {ttl_s:g}, beyond the year 9999; leave it out for ever") from None
+        return min(ends, default=None)
 
     def _trust(
         self, spec: SectionSpec, role: str, content: Content, sources: Sequence[str], given: Trust | None

@@ -356,7 +356,11 @@ class SessionMemory:
         ['The rent is 900 euros.']
         """
         wanted = None if filter is None else parse_filter(filter)
-        return self._roster.rank(Query.read(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
+        found = self._roster.rank(Query.read(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
+        if all(item.expires_at is None for item, _ in found):
+            return found
+        now = self._clock()
+        return [(item, score) for item, score in found if not item.is_expired(now)]
 
     async def fetch(self, item_id: str) -> Item:
         """Return a whole item: live, archived, or from an attached source.
@@ -495,6 +499,7 @@ class SessionMemory:
         metadata: Mapping[str, JSONValue] | None = None,
         sources: Iterable[str] = (),
         trust: Trust | None = None,
+        ttl_s: float | None = None,
     ) -> Item:
         """Add an item to a section. The section may evict other items to its archive.
 
@@ -507,6 +512,9 @@ class SessionMemory:
         metadata: for filters. The ranking uses `source`, `title` and `timestamp` (ISO 8601).
         sources: ids of the items that this one was derived from.
         trust: the default follows from role, section and sources. It is at most the lowest trust of the sources.
+        ttl_s: seconds, by the session's clock, until the item expires. From then on no context and no search shows it,
+            also not one about the past. The next context or save moves it to the archive, from where nothing recalls
+            it; `forget` erases it. An item ends no later than the first of its live sources.
         Raises UnknownSectionError, DuplicateItemError, InvalidNameError, InvalidContentError, InvalidArgumentError,
         UnknownItemError for a source that was forgotten, ItemTooLargeError, SectionFullError, ReadOnlyError; then
         nothing has changed.
@@ -532,6 +540,7 @@ class SessionMemory:
             metadata=metadata,
             sources=sources,
             trust=trust,
+            ttl_s=ttl_s,
         )
         self._check_required(target, item)
         item = self._taken_in(target, item)
@@ -754,6 +763,7 @@ class SessionMemory:
         as_of = None if as_of is None else check_time(as_of, "as_of")
         known_at = None if known_at is None else check_time(known_at, "known_at")
         roster = self._roster
+        await self._expire()
         if as_of or known_at:
             roster = roster.over(await self._timeline.sections_at(as_of=as_of, known_at=known_at))
         else:
@@ -762,7 +772,12 @@ class SessionMemory:
         query = roster.newest_question() if query is None else check_text(query, "query")
         asked = Query.read(query, self._clock, self._past_cues, as_of=as_of, known_at=known_at)
         proposals, reports = await roster.propose(
-            specs, asked, window=tokens, wanted=wanted, block=None if limits is None else limits.block
+            specs,
+            asked,
+            window=tokens,
+            wanted=wanted,
+            block=None if limits is None else limits.block,
+            clock=self._clock,
         )
         kept = proposals
         if window is not None:
@@ -846,6 +861,20 @@ class SessionMemory:
                 if unread := section.unindexed_evicted():
                     section.take_in(await asyncio.to_thread(read_evicted, unread))
 
+    async def _expire(self) -> None:
+        """Move the items whose time to live is over to the archive. Summaries of them give way to their originals."""
+        own = [section for section in self._sections.values() if section.may_expire and not section.is_frozen]
+        if not own:
+            return
+        now = self._clock()
+        if not (due := [item_id for section in own for item_id in section.expired(now)]):
+            return
+        with suppress(CorruptionError):  # what is archived can't come back; the summaries expire as well
+            for compaction in self._compactions:
+                await compaction.undo(due)
+        for section in own:
+            section.expire(section.expired(now))
+
     async def _read_back(self, sections: Sequence[Section]) -> None:
         """Read what sections need to be asked; not on opening, as not all who open a session ask."""
         if error := await load_past(sections, self._log, self.counter):
@@ -867,6 +896,7 @@ class SessionMemory:
         """
         self._check_loop()
         self._check_writable()
+        await self._expire()
         await self._saver.save()
 
     async def refresh(self, *, discard: bool = False) -> None:

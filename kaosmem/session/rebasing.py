@@ -55,7 +55,7 @@ def rebase(
     _check_sources(ours, forgotten)
     kept = [change for change in ours if change.section not in stored or change.op == REPLACE]
     for change in ours:
-        if change.section in stored and change.op in _SETTLING:
+        if change.section in stored and _settles(change):
             _settle(stored[change.section], change, touched, forgotten)
         elif change.section in stored and change.op != REPLACE:
             _repeat(stored[change.section], change)
@@ -116,6 +116,11 @@ def _repeat(section: Section, change: Change) -> None:
         ) from error
 
 
+def _settles(change: Change) -> bool:
+    """Return whether a change is one that a turn makes of itself: an expired item leaves for every writer."""
+    return change.op in _SETTLING or (change.op == "remove" and "expired" in change.data)
+
+
 def _time_of(change: Change) -> datetime | None:
     return datetime.fromisoformat(change.data["at"]) if "at" in change.data else None
 
@@ -125,6 +130,9 @@ def _settle(section: Section, change: Change, touched: Container[str] | None, fo
 
     touched: ids, None where the log does not tell.
     """
+    if change.op == "remove":
+        section.expire((change.data["id"],))
+        return
     if touched is None:
         return
     with suppress(InvalidContentError, UnknownItemError):  # then nothing has changed
@@ -160,7 +168,7 @@ def _check_clashes(
     touched: Mapping[str, Item | None] | None,
 ) -> None:
     """Raise ConflictError where both rewrote the same item or section."""
-    rewritten = {change.data["id"]: change.section for change in ours if change.op == "remove"}
+    rewritten = {change.data["id"]: change.section for change in ours if change.op == "remove" and not _settles(change)}
     rewritten |= {change.data["item"]["id"]: change.section for change in ours if change.op == "update"}
     added = {change.data["item"]["id"]: change.section for change in ours if change.op == "add"}
     added |= {

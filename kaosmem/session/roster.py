@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
 
-from kaosmem.arguments import check_count, check_instance, check_several
+from kaosmem.arguments import Clock, check_count, check_instance, check_several
 from kaosmem.assembly import Decision, Reason, SourceReport
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.errors import InvalidArgumentError, SourceUnavailableError, UnknownItemError, UnknownSectionError
@@ -103,10 +103,12 @@ class Roster:
         *,
         window: int,
         wanted: MetadataFilter | None,
+        clock: Clock,
         block: int | None = None,
     ) -> tuple[dict[str, Proposal], dict[str, SourceReport]]:
         """Return the proposals of these sections and sources, and what the sources did, awaited together.
 
+        clock: says which items are expired; their units are left out.
         block: the most that the sections outside the histories may take together; None is the window.
         What a source proposes that one of these sections has live, or one before it proposes, under the same id is left
         out; another item under an id that is known gets one that names its source.
@@ -125,14 +127,14 @@ class Roster:
         known = _KnownItems(sections.values())
         proposals: dict[str, Proposal] = {}
         for name, proposal in own.items():
-            proposals[name] = _without_reused(proposal, sections[name], known)
+            proposals[name] = _unexpired(_without_reused(proposal, sections[name], known), clock)
         reports: dict[str, SourceReport] = {}
         for name, answer in zip(asked, answers, strict=True):
             if isinstance(answer, BaseException):
                 raise answer
             offered, reports[name] = answer
             if offered is not None:
-                proposals[name] = self._taken_in(name, _admitted(offered, query), known)
+                proposals[name] = self._taken_in(name, _unexpired(_admitted(offered, query), clock), known)
         return proposals, reports
 
     def use(self, items: Iterable[Item]) -> None:
@@ -282,6 +284,19 @@ def _admitted(proposal: Proposal, query: Query) -> Proposal:
         return proposal
     candidates, earlier = (
         tuple(unit for unit in units if all(map(query.admits, unit.items)))
+        for units in (proposal.candidates, proposal.earlier)
+    )
+    return replace(proposal, candidates=candidates, earlier=earlier)
+
+
+def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
+    """Return a proposal without units that hold an item whose time to live is over."""
+    units = (*proposal.candidates, *proposal.earlier)
+    if all(item.expires_at is None for unit in units for item in unit.items):
+        return proposal
+    now = clock()
+    candidates, earlier = (
+        tuple(unit for unit in units if not any(item.is_expired(now) for item in unit.items))
         for units in (proposal.candidates, proposal.earlier)
     )
     return replace(proposal, candidates=candidates, earlier=earlier)

@@ -34,6 +34,7 @@ class Item:
     created_at: aware, in UTC.
     key: items of one section with the same key are versions of one thing; the newest is live.
     sources: ids of the items that this one was derived from.
+    expires_at: from this time on no context shows the item; None is never. Aware, in UTC.
     interval: of a version that a context shows with the interval in which it held; None everywhere else.
 
     >>> from kaosmem import SessionMemory
@@ -55,6 +56,7 @@ class Item:
     key: str | None = None
     sources: tuple[str, ...] = ()
     trust: Trust = Trust.EXTERNAL
+    expires_at: datetime | None = None
     interval: Interval | None = field(default=None, compare=False)
     _memos: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _line: StoredLine | None = field(default=None, init=False, repr=False, compare=False)  # of an UnreadItem
@@ -86,6 +88,10 @@ class Item:
     def stated_from(self) -> datetime | None:
         """Return when the item began to hold as its timestamp says, in UTC if that has no zone; None without one."""
         return stated_from(self.metadata)
+
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether the time to live of the item is over."""
+        return self.expires_at is not None and self.expires_at <= now
 
     def __repr__(self) -> str:
         # Without its content: tracebacks and logs are full of reprs.
@@ -145,6 +151,8 @@ class Item:
             stored["key"] = self.key
         if self.sources:
             stored["sources"] = list(self.sources)
+        if self.expires_at is not None:
+            stored["expires_at"] = self.expires_at.isoformat()
         return stored
 
     @classmethod
@@ -193,6 +201,7 @@ class UnreadItem(Item):
     priority = 0
     pinned = False
     key = None
+    expires_at = None
     interval = None
 
     @classmethod
@@ -306,13 +315,14 @@ def _drafted(stored: Mapping[str, JSONValue]) -> Any:
     draft.key = key = get("key")
     draft.tags = _texts_of(tags) if (tags := get("tags")) is not None else ()
     draft.sources = _texts_of(sources) if (sources := get("sources")) is not None else ()
+    draft.expires_at = expires_at = None if (ends := get("expires_at")) is None else datetime.fromisoformat(ends)
     draft.interval = None
     draft._memos = {}
     draft._line = None
     kinds = type(item_id), type(role), type(tokens), type(trust), type(priority), type(pinned), type(metadata)
     if kinds != _KINDS or not (key is None or type(key) is str):
         raise TypeError("a field is of the wrong type")
-    if tokens < 0 or created_at.tzinfo is None:
+    if tokens < 0 or created_at.tzinfo is None or (expires_at is not None and expires_at.tzinfo is None):
         raise ValueError("a field is out of its range")
     if type(content) is not str:
         draft.content = stored_blocks(content)

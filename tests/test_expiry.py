@@ -1,0 +1,189 @@
+"""Items with a time to live: no context shows them after their end, whoever asks and however."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kaosmem.persistence.log as log_module
+from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory, SummarizationCompaction
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.sections import DEFAULT_SECTIONS
+from kaosmem.testing import Clock, ScriptedLLM
+from kaosmem.tokens import EstimateCounter
+
+WORD = re.compile(r"fact\d+x")
+
+
+def quoting(prompt: Any) -> str:
+    """A summary that repeats every fact: the worst that a model can do to what is to end."""
+    return f"Said {' '.join(dict.fromkeys(WORD.findall(str(prompt))))}."
+
+
+SPECS = (
+    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", budget=60, placement="history", eviction="fifo", recall=0.3),
+    SectionSpec("notes", budget=60, eviction="lru", recall=0.3, retrieval_threshold=0),
+    SectionSpec("documents", eviction="none"),
+    SectionSpec("scratch", persistence="none"),
+    SectionSpec(
+        "talk",
+        budget=80,
+        placement="history",
+        low_water=0.8,
+        compaction=SummarizationCompaction(ScriptedLLM(quoting), 40, 10, max_summary_tokens=40),
+    ),
+)
+
+
+def opened(place: Any, clock: Clock, **given: Any) -> Any:
+    return SessionMemory.open(place, sections=SPECS, clock=clock, counter=EstimateCounter(), **given)
+
+
+async def texts(memory: SessionMemory, clock: Clock, query: str) -> list[str]:
+    """All that assemblies of several kinds, and a search, show of a session."""
+    start = clock() - timedelta(days=2)
+    contexts = [
+        await memory.assemble_context(query, budget=budget, **given)
+        for budget, given in (
+            (120, {}),
+            (1_000, {}),
+            (1_000, {"as_of": start + timedelta(days=1, hours=23)}),
+            (1_000, {"known_at": clock()}),
+        )
+    ]
+    contexts.append(await memory.assemble_context(query, budget=1_000, format="openai"))
+    found = [item.text for item, _ in memory.search(query, limit=50)]
+    return [context.text if context.format == "text" else str(context.messages) for context in contexts] + found
+
+
+OPS = ("add", "add", "add", "wait", "look", "look", "window", "save", "reopen", "read")
+steps = st.tuples(
+    st.sampled_from(OPS),
+    st.integers(0, 1),
+    st.sampled_from(("messages", "notes", "documents", "scratch", "talk", "talk")),
+    st.sampled_from((None, 10, 20, 60)),
+    st.integers(1, 25),
+)
+
+
+@given(played=st.lists(steps, max_size=25))
+@settings(max_examples=60, deadline=None)
+def test_no_context_shows_an_item_after_its_end(played: list[Any]) -> None:
+    """Live, evicted, summarized, stored, opened read-only or seen as of the past, by two writers, in windows or not."""
+    asyncio.run(_play(played))
+
+
+async def _play(played: list[Any]) -> None:
+    place, clock, smallest = IsolatedMemoryFileSystem(), Clock(), log_module.MIN_LOG_BYTES
+    log_module.MIN_LOG_BYTES = 1_000  # type: ignore[assignment,misc]
+    ends: dict[str, Any] = {}
+    managers: dict[int, Any] = {}
+    memories: dict[int, SessionMemory] = {}
+
+    def check(shown: list[str]) -> None:
+        said = {word for text in shown for word in WORD.findall(text)}
+        over = {word for word, end in ends.items() if end is not None and end <= clock()}
+        assert not said & over
+
+    async def close(writer: int) -> None:
+        memories.pop(writer)
+        await managers.pop(writer).__aexit__(None, None, None)
+
+    try:
+        for op, writer, section, ttl_s, size in played:
+            if writer not in memories:
+                managers[writer] = opened(place, clock)
+                memories[writer] = await managers[writer].__aenter__()
+            memory = memories[writer]
+            match op:
+                case "add":
+                    word = f"fact{len(ends)}x"
+                    item = memory.add(section, f"{word} {'and ' * size}", ttl_s=ttl_s)
+                    assert item.expires_at == (None if ttl_s is None else clock() + timedelta(seconds=ttl_s))
+                    ends[word] = item.expires_at
+                case "wait":
+                    clock.advance(size)
+                case "look":
+                    check(await texts(memory, clock, f"fact{size % max(1, len(ends))}x and"))
+                case "window":
+                    context = await memory.assemble_context("and", budget=600, format="openai", window="main")
+                    check([str(context.messages)])
+                case "save":
+                    await memory.save()
+                case "reopen":
+                    await close(writer)
+                case "read":
+                    async with opened(place, clock, read_only=True, missing_ok=True) as reader:
+                        check(await texts(reader, clock, "and"))
+        for writer in list(memories):
+            await close(writer)
+        clock.advance(100)
+        async with opened(place, clock) as memory:
+            check(await texts(memory, clock, "and"))
+            kept = {item.text.split()[0] for section in memory.sections for item in memory[section.name]}
+            assert not kept & {word for word, end in ends.items() if end is not None}
+    finally:
+        log_module.MIN_LOG_BYTES = smallest  # type: ignore[misc]
+
+
+async def test_an_expired_item_is_archived_and_can_be_forgotten() -> None:
+    """The next context or save takes it out of its section; `fetch` finds it until it is forgotten."""
+    clock = Clock()
+    memory = SessionMemory.test_mode(clock=clock)
+    code = memory.add("findings", "The door code is 4711.", ttl_s=60)
+    memory.add("findings", "Ann owns the deal.")
+    clock.advance(59)
+    assert "4711" in (await memory.assemble_context("door", budget=200)).text
+    clock.advance(1)
+    context = await memory.assemble_context("door", budget=200)
+    assert ("4711" in context.text, "Ann" in context.text) == (False, True)
+    assert code.id not in memory
+    assert (await memory.fetch(code.id)).text == "The door code is 4711."
+    await memory.forget(code.id)
+    with pytest.raises(KeyError):
+        await memory.fetch(code.id)
+
+
+async def test_two_writers_may_both_take_an_expired_item_out(tmp_path: Any) -> None:
+    """It is no conflict, and what each of them adds stays."""
+    clock = Clock()
+    async with opened(tmp_path, clock) as memory:
+        memory.add("documents", "The door code is 4711.", id="code", ttl_s=60)
+    async with opened(tmp_path, clock) as one, opened(tmp_path, clock) as other:
+        clock.advance(60)
+        for number, memory in enumerate((one, other)):
+            memory.add("documents", f"document {number}")
+            await memory.assemble_context("door", budget=200)
+        await one.save()
+        await other.save()
+        assert [item.text for item in other["documents"]] == ["document 0", "document 1"]
+
+
+def test_a_derived_item_ends_with_the_first_of_its_sources() -> None:
+    """It may end earlier, but not later."""
+    memory = SessionMemory.test_mode(clock=Clock())
+    short = memory.add("findings", "The door code is 4711.", ttl_s=60)
+    long = memory.add("findings", "Ann owns the deal.", ttl_s=600)
+    derived = memory.add("findings", "Ann knows the code.", sources=[short.id, long.id], ttl_s=300)
+    assert derived.expires_at == short.expires_at
+    earlier = memory.add("findings", "Ann knows a code.", sources=[short.id], ttl_s=30)
+    assert earlier.expires_at is not None
+    assert short.expires_at is not None
+    assert earlier.expires_at < short.expires_at
+    assert memory.update(short.id, "The door code is 4712.").expires_at == short.expires_at
+
+
+@pytest.mark.parametrize("ttl_s", [0, -1, float("inf"), float("nan"), "60", True, 1e300])
+def test_a_time_to_live_is_a_number_of_seconds(ttl_s: Any) -> None:
+    """Anything else is refused, and nothing is added."""
+    memory = SessionMemory.test_mode(sections=DEFAULT_SECTIONS)
+    with pytest.raises(InvalidArgumentError, match="ttl_s"):
+        memory.add("findings", "text", ttl_s=ttl_s)
+    assert not memory["findings"]
