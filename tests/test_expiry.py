@@ -187,3 +187,18 @@ def test_a_time_to_live_is_a_number_of_seconds(ttl_s: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="ttl_s"):
         memory.add("findings", "text", ttl_s=ttl_s)
     assert not memory["findings"]
+
+
+async def test_a_summary_ends_with_the_first_item_that_it_stands_for() -> None:
+    """The others come back, as far as the section holds them, and nothing of the expired one is shown."""
+    clock = Clock()
+    memory = SessionMemory.test_mode(sections=SPECS, clock=clock, counter=EstimateCounter())
+    for number in range(8):
+        memory.add("talk", f"fact{number}x {'and ' * 12}", ttl_s=60 if number == 1 else None)
+    before = await memory.assemble_context(budget=1_000, sections=["talk"])
+    assert memory["talk"].compacted
+    assert ("fact1x" in before.text, "fact5x and" in before.text) == (True, False)
+    clock.advance(60)
+    after = await memory.assemble_context(budget=1_000, sections=["talk"])
+    assert ("fact1x" in after.text, "fact5x and" in after.text) == (False, True)
+    assert not any("fact1x" in item.text for item in memory["talk"])
