@@ -39,7 +39,7 @@ class PgVectorMemory(PostgresLongTermMemory):
         clock: Clock | None = None,
     ) -> None:
         super().__init__(database, clock=clock)
-        self._client, self._min_score = embedding_client, check_cosine(min_score)
+        self._client, self._min_score, self._has_facts = embedding_client, check_cosine(min_score), False
 
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         (embedding,) = await embeddings_of([new.content], self._client)
@@ -69,7 +69,9 @@ class PgVectorMemory(PostgresLongTermMemory):
         return await self._run(search)
 
     async def _run(self, work: Callable[[Cursor], T]) -> T:
-        await super()._run(lambda cursor: None)  # which makes the table that the meanings refer to
+        if not self._has_facts:
+            await super()._run(lambda cursor: None)  # which makes the table that the meanings refer to
+            self._has_facts = True
         return await self._database.run(work, part="meanings")
 
     async def _put(self, shelf: Shelf, ids: list[str], embeddings: Sequence[tuple[float, ...]]) -> None:
