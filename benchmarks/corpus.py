@@ -32,13 +32,9 @@ def seeded_texts(n: int, *, seed: int = 0, words: int = 150) -> list[str]:
     for every seed.
     """
     rng = random.Random(seed)
-    content, weights = _content_words()
-    function = _FUNCTION_WORDS.split()
-    each = weights[-1] * _FUNCTION_SHARE / (1 - _FUNCTION_SHARE) / len(function)
-    vocabulary = [*content, *function]
-    all_weights = [*weights, *(weights[-1] + each * (i + 1) for i in range(len(function)))]
+    vocabulary, weights = _all_words()
     lengths = (rng.randint(words // 2, words + words // 2) for _ in range(n))
-    return [_sentences(rng.choices(vocabulary, cum_weights=all_weights, k=length), rng) for length in lengths]
+    return [_sentences(rng.choices(vocabulary, cum_weights=weights, k=length), rng) for length in lengths]
 
 
 def seeded_queries(n: int, *, seed: int = 0, words: int = 10) -> list[str]:
@@ -79,6 +75,15 @@ def _sentences(words: list[str], rng: random.Random) -> str:
     while ends[-1] < len(words):
         ends.append(ends[-1] + rng.randint(*_SENTENCE_WORDS))
     return " ".join(" ".join(words[start:end]).capitalize() + "." for start, end in pairwise(ends))
+
+
+@cache
+def _all_words() -> tuple[list[str], list[float]]:
+    """Return content and function words, and their cumulative weights."""
+    content, weights = _content_words()
+    function = _FUNCTION_WORDS.split()
+    each = weights[-1] * _FUNCTION_SHARE / (1 - _FUNCTION_SHARE) / len(function)
+    return [*content, *function], [*weights, *(weights[-1] + each * (i + 1) for i in range(len(function)))]
 
 
 @cache
