@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -43,6 +44,8 @@ _TRIES = 3
 _PAUSES_S = 0.0, 0.05, 0.2, 0.8
 """The pauses before each try to create an object. While another writer's request is under way, S3 may refuse to create
 the object (409, ConditionalRequestConflict) before it can be read."""
+_PUT_LIMIT_S, _SLOWEST_BYTES_PER_S = 60.0, 64 * 1024
+"""How long storing an object may take. On a network that stands still, s3fs waits for the server's leave to send."""
 _creating = threading.Lock()
 _conditional: WeakKeyDictionary[AbstractFileSystem, set[str]] = WeakKeyDictionary()
 
@@ -198,8 +201,10 @@ class ObjectStorage:
                 raise FileExistsError(path)
             return self._put(path, data)
 
-    def _put(self, path: str, data: bytes, **options: str) -> None:
+    def _put(self, path: str, data: bytes, **options: Any) -> None:
         whole = f"{self._prefix}/{path}"
+        if _takes_timeout(self._filesystem):
+            options["timeout"] = _PUT_LIMIT_S + len(data) / _SLOWEST_BYTES_PER_S
         try:
             self._filesystem.pipe_file(whole, data, **options)
         except FileNotFoundError:  # a filesystem with real folders
@@ -263,6 +268,15 @@ def _is_in_memory(filesystem: AbstractFileSystem) -> bool:
     while isinstance(filesystem, DirFileSystem):
         filesystem = filesystem.fs
     return isinstance(filesystem, MemoryFileSystem)
+
+
+def _takes_timeout(filesystem: AbstractFileSystem) -> bool:
+    """Return whether `pipe_file` is a coroutine that fsspec waits for, and so for some seconds only if told to."""
+    from fsspec.implementations.dirfs import DirFileSystem
+
+    while isinstance(filesystem, DirFileSystem):
+        filesystem = filesystem.fs
+    return iscoroutinefunction(getattr(filesystem.pipe_file, "__wrapped__", None))
 
 
 def _is_overridden(filesystem: AbstractFileSystem) -> bool:

@@ -17,10 +17,11 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, UnknownSessionError
-from kaosmem.persistence import delete_session, list_sessions
+from kaosmem.persistence import delete_session, list_sessions, objects
 from kaosmem.persistence.objects import ObjectStorage
 from kaosmem.persistence.steps import Write
 from kaosmem.testing import StorageMachine
+from tests.faulty_network import network
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk
 from tests.servers import S3, s3_server
 
@@ -42,6 +43,11 @@ def place(s3: S3) -> DirFileSystem:
 
 def a_place(s3: S3) -> DirFileSystem:
     return DirFileSystem(path=f"sessions/{next(_places)}", fs=s3.filesystem())
+
+
+def a_copy(s3: S3, place: DirFileSystem) -> DirFileSystem:
+    """Return the same place as another process opens it."""
+    return DirFileSystem(path=place.path, fs=s3.filesystem())
 
 
 def test_a_bucket_does_what_a_session_asks_of_it(s3: S3) -> None:
@@ -192,10 +198,31 @@ def _proxy(url: str, port: int = 0) -> Iterator[str]:
             thread.join()
 
 
+async def test_saving_over_a_network_that_stands_still_ends(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a typed error; once the network works again, the same session stores the same items."""
+    monkeypatch.setattr(objects, "_PUT_LIMIT_S", 0.5)
+    impatient = {"retries": {"total_max_attempts": 1}, "connect_timeout": 1, "read_timeout": 1}
+    with network(urlsplit(s3.url).netloc) as way:
+        filesystem = s3.filesystem(endpoint_url=f"http://127.0.0.1:{way.port}", config_kwargs=impatient)
+        filesystem.retries = 1
+        place = DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
+        async with SessionMemory.open(place, "s", counter="estimate") as memory:
+            memory.add("findings", "before")
+            await memory.save()
+            memory.add("findings", "after")
+            way.hold()
+            with pytest.raises(DurabilityError, match="try again"):
+                await memory.save()
+            way.release()
+            await memory.save()
+        async with SessionMemory.open(a_copy(s3, place), "s", counter="estimate", read_only=True) as stored:
+            assert [item.text for item in stored["findings"]] == ["before", "after"]
+
+
 def test_a_listing_shows_what_other_workers_stored(s3: S3, place: DirFileSystem) -> None:
     """A filesystem that keeps listings is asked anew each time."""
     mine = ObjectStorage(place, "s")
-    others = ObjectStorage(DirFileSystem(path=place.path, fs=s3.filesystem()), "s")
+    others = ObjectStorage(a_copy(s3, place), "s")
     for number in range(1, 4):
         others.perform(Write(f"log/{number}", [b"1"]))
         assert sorted(mine.sizes("log")) == [str(each) for each in range(1, number + 1)]
