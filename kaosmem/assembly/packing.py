@@ -209,7 +209,9 @@ class Packing:
             shown = {name: tail.used for name, tail in self._tails.items()}
         else:
             needs = {name: self._needs[name] for name in query}
-            needs |= {name: Need(0, share.cap) for name, share in self._recalled.items()}
+            # Earlier messages are mostly visible in a window: they get no more of its block than their share.
+            block = self._limits.block
+            needs |= {n: Need(0, min(each.cap, int(each.spec.recall * block))) for n, each in self._recalled.items()}
             shown = {}
             grants = allocate(self._specs, needs, self._limits.block + sum(need.must for need in needs.values()))
         for name, share in query.items():
