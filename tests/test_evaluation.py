@@ -136,7 +136,10 @@ BAD_ITEMS: dict[str, tuple[str | bytes, str]] = {
     "not JSON": (lines(ITEM) + '{"id": }\n', "line 2: not JSON at column 8 (expecting value); write one JSON object a"),
     "not an object": ("[1]\n", "line 1: a JSON array; write one JSON object a line"),
     "not UTF-8": (b'{"id": "\xff"}\n', "line 1: not UTF-8 at byte 8; save the file as UTF-8"),
-    "nested beyond reading": ("[" * 200_000 + "\n", "line 1: JSON beyond what can be read; write one flat object"),
+    "nested beyond reading": (
+        "[" * 200_000 + "\n",
+        "line 1: JSON that is nested too deep to be read; write one flat object",
+    ),
     "a missing id": ('{"text": "t"}\n', "line 1: no 'id'; add it to the fields that are there: 'text'"),
     "a missing text": ('{"id": "i"}\n', "line 1: no 'text'; add it to the fields that are there: 'id'"),
     "an id that is a number": ('{"id": 7, "text": "t"}\n', "line 1: 'id' is 7; give a string"),
