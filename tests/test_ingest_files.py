@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -177,6 +178,27 @@ def test_nothing_to_ingest_says_what_was_looked_for(tmp_path: Path, name: str, m
         find_files(str(tmp_path / name))
     assert message in str(caught.value)
     assert isinstance(caught.value, FileNotFoundError)
+
+
+@pytest.mark.parametrize("place", ["ftp://127.0.0.1:1/x", "zip:///::{}/no.zip", "zip:///::{}/a.txt"])
+def test_a_place_that_cannot_be_read_is_named(tmp_path: Path, place: str) -> None:
+    """A server that does not answer, a missing archive and a file that is none are typed errors."""
+    write(tmp_path, {"a.txt": "A."})
+    with pytest.raises(NothingToIngestError, match="cannot be read"):
+        find_files(place.format(tmp_path))
+
+
+def test_an_archive_expands_to_so_much_at_most(tmp_path: Path) -> None:
+    """The files of an archive are counted together, by the sizes that it states, before one is opened."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(4):
+            archive.writestr(f"{number}.txt", b"word " * 200_000)
+    with pytest.raises(NothingToIngestError, match="expands to 4,000,000 bytes, more than"):
+        find_files(f"zip:///::{tmp_path}/a.zip")
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("a.txt", b"word " * 200_000)
+    files, _ = find_files(f"zip:///::{tmp_path}/b.zip")
+    assert [file.size for file in files] == [1_000_000]
 
 
 def test_a_url_that_is_not_known_is_an_error_with_a_remedy() -> None:

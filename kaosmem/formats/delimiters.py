@@ -23,18 +23,41 @@ OPENING = "[the assistant speaks first]"
 
 _MAX_NAME_CHARS = 64
 
-# The end of a line is all that Unicode, and so a model, may read as one; stored text keeps them as they are.
-_LINE_END = r"([\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029])"
-_OF_HISTORIES = rf"</?context>|<message from=|\[\d+ earlier messages left out\]|{re.escape(OPENING)}"
-_IN_HISTORY = re.compile(rf"{_LINE_END}(?=\\*(?:{_OF_HISTORIES}))")
-_OF_PIECES = rf"##\s|\[[^\]\n]*\]\s|{_OF_HISTORIES}"
-_IN_PIECE = re.compile(rf"{_LINE_END}(?=\\*(?:{_OF_PIECES}))")
-_OF_SPEAKERS = rf"[^\s:]{{1,{_MAX_NAME_CHARS}}}(?: \([^()\n]*\))?:\s"
-_IN_SPEECH = re.compile(rf"{_LINE_END}(?=\\*(?:{_OF_PIECES}|{_OF_SPEAKERS}))")
-# No delimiter of a history is without one of these, and looking for them is many times faster than for line ends.
-_HINTS = ("context>", "<message from=", "earlier messages left out]", OPENING)
+# Not seen, and dropped from shown text: tag characters and variation selectors that can spell a hidden text, and
+# controls that show the letters around them in another order.
+HIDDEN = "\U000e0000-\U000e007f\U000e0100-\U000e01ef\u202a-\u202e\u2066-\u2069"
+_HIDDEN = re.compile(f"[{HIDDEN}]")
 
-_NOT_IN_NAME = re.compile(r"[\s<|\\/>\"]+")
+# Not seen either, and kept: some scripts and emoji need them. A delimiter with some of them inside is one all the same.
+_UNSEEN = (
+    r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u2060-\u2064\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a"
+)
+# The end of a line is all that Unicode, and so a model, may read as one; stored text keeps them as they are.
+_LINE_ENDS = r"\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_GAP = rf"[\s{_UNSEEN}]"
+
+
+def _spelt(text: str) -> str:
+    """Return the pattern of a text in any case, with characters between its letters that are not seen."""
+    words = (f"[{_UNSEEN}]*".join(f"[{char.lower()}{char.upper()}]" for char in word) for word in text.split())
+    return f"{_GAP}+".join(words)
+
+
+# No delimiter is without its first character, so that most of any text is passed over at once. No part of a pattern can
+# match what the part before it has left, so that the time is linear.
+_TAGS = rf"[<\uff1c\ufe64]{_GAP}*(?:/{_GAP}*)?(?:{_spelt('context')}(?![\w-])|{_spelt('message from')}{_GAP}*=)"
+_NOTES = rf"\[{_GAP}*(?:\d+{_GAP}+{_spelt('earlier messages left out')}|{_spelt(OPENING[1:-1])}){_GAP}*\]"
+_ANYWHERE = re.compile(rf"{_TAGS}|{_NOTES}")
+
+# At the beginning of a line, after blanks, signs of a quotation and what is not seen.
+_BEFORE = rf"([{_LINE_ENDS}](?:[^\S{_LINE_ENDS}]|[>{_UNSEEN}])*+)(?=\\*"
+_OF_PIECES = rf"#[{_UNSEEN}]*#{_GAP}|(?!{_NOTES})\[[^\]{_LINE_ENDS}]*\]{_GAP}"
+_LINE_IN_PIECE = re.compile(rf"{_BEFORE}(?:{_OF_PIECES}))")
+_OF_SPEAKERS = rf"[^\s:<>|\\/\"]{{1,{_MAX_NAME_CHARS}}}(?: \([^(){_LINE_ENDS}]*\))?:{_GAP}"
+_LINE_IN_SPEECH = re.compile(rf"{_BEFORE}(?:{_OF_PIECES}|{_OF_SPEAKERS}))")
+
+_NOT_IN_NAME = re.compile(rf"[\s<|\\/>\"{HIDDEN}]+")
 _SPEAKER = re.compile(r'<message from="([^"\s]+)">\n')
 
 PROVIDERS_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -69,23 +92,36 @@ def named_speaker(line: str) -> str | None:
     return match[1] if match and match[1] not in PROVIDERS_ROLES else None
 
 
-def false_delimiters(text: str, *, spoken: bool = False) -> int:
-    """Return how many lines of a text would be taken for a delimiter in a piece.
-
-    spoken: the text is a speaker's, so that a line such as `Emi: ` would be taken for another speaker's.
-    """
-    return len((_IN_SPEECH if spoken else _IN_PIECE).findall(f"\n{text}\n"))
+def is_changed_in_piece(text: str, *, spoken: bool = False) -> bool:
+    """Return whether a text is shown otherwise in a piece, as `escaped_in_piece` gives it."""
+    return escaped_in_piece(text, spoken=spoken) is not text
 
 
 def escaped_in_piece(text: str, *, spoken: bool = False) -> str:
-    """Return the text with its false delimiters escaped; the text itself where there are none."""
-    pattern, lines = _IN_SPEECH if spoken else _IN_PIECE, f"\n{text}\n"
-    return text if pattern.search(lines) is None else pattern.sub(r"\1\\", lines)[1:-1]
+    """Return a text as it is shown in a piece: without hidden characters, its false delimiters escaped.
+
+    It is the text itself where nothing changes.
+    spoken: the text is a speaker's, so that a line such as `Emi: ` would be taken for another speaker's.
+    """
+    shown = without_hidden(text)
+    shown = _escaped(_ANYWHERE, r"\\\g<0>", shown)
+    lines = f"\n{shown}\n"
+    changed = _escaped(_LINE_IN_SPEECH if spoken else _LINE_IN_PIECE, r"\1\\", lines)
+    return shown if changed is lines else changed[1:-1]
 
 
 def escaped_in_history(text: str) -> str:
-    """Return the text with false delimiters of histories escaped; the text itself where there are none."""
-    if not any(hint in text for hint in _HINTS):
-        return text
-    lines = f"\n{text}"
-    return text if _IN_HISTORY.search(lines) is None else _IN_HISTORY.sub(r"\1\\", lines)[1:]
+    """Return a text as it is shown in a history: without hidden characters, false delimiters of histories escaped.
+
+    It is the text itself where nothing changes.
+    """
+    return _escaped(_ANYWHERE, r"\\\g<0>", without_hidden(text))
+
+
+def without_hidden(text: str) -> str:
+    """Return a text without characters that hide a text or its order; the text itself where there are none."""
+    return text if text.isascii() else _escaped(_HIDDEN, "", text)
+
+
+def _escaped(pattern: re.Pattern[str], form: str, text: str) -> str:
+    return text if pattern.search(text) is None else pattern.sub(form, text)

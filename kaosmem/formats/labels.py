@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from kaosmem.formats.delimiters import PROVIDERS_ROLES, speaker_name
+from kaosmem.formats.delimiters import HIDDEN, PROVIDERS_ROLES, speaker_name
 from kaosmem.memos import register_memo
 from kaosmem.types import Trust, day_text
 
@@ -41,7 +41,7 @@ Group: TypeAlias = tuple[str | None, ...]
 It is empty if neither source nor day is known.
 """
 
-_NOT_IN_LABEL = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_NOT_IN_LABEL = re.compile(rf"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029{HIDDEN}]+")
 _NOT_IN_SPEAKER = re.compile(r"[:#\[\]()\x00-\x1f\x7f-\x9f]+")
 _MAX_LABEL_CHARS = 200
 

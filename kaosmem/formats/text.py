@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kaosmem.formats.delimiters import escaped_in_piece, false_delimiters, mark_text
+from kaosmem.formats.delimiters import HIDDEN, escaped_in_piece, is_changed_in_piece, mark_text
 from kaosmem.formats.labels import LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PLAIN = LabelStyle()
 
-_NOT_IN_TITLE = re.compile(r"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_NOT_IN_TITLE = re.compile(rf"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029{HIDDEN}]+")
 
 # Where counts add up inside a text, and how far from its ends such a place is looked for.
 _GAP = re.compile(r"(?<=[!-~]) ")
@@ -63,7 +63,7 @@ def item_tokens(
     if text := style.bare_text(item):
         return counter(f"{text}\n")
     label, spoken = style.label(item, continued=continued, newer=newer), style.has_speaker(item)
-    if _false_delimiters(item, spoken=spoken) or not isinstance(item.content, str):
+    if _is_changed(item, spoken=spoken) or not isinstance(item.content, str):
         return counter(_piece(label, item, spoken=spoken))
     return _known_piece_tokens(label, item.content, counter, item.tokens)
 
@@ -85,12 +85,12 @@ def recalled_header(title: str, *, recalled: int, left_out: int | None = None) -
 
 
 def _piece(label: str, item: Item, *, spoken: bool) -> str:
-    text = escaped_in_piece(item.text, spoken=spoken) if _false_delimiters(item, spoken=spoken) else item.text
+    text = escaped_in_piece(item.text, spoken=spoken) if _is_changed(item, spoken=spoken) else item.text
     return f"{label}{text}\n"
 
 
 def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int) -> int:
-    """Return the tokens of a piece of a text without false delimiters, of which `known` are the text's alone.
+    """Return the tokens of a piece of a text that is shown as it is, of which `known` are the text's alone.
 
     If counts add up, only the changed ends of the text are counted.
     """
@@ -104,10 +104,10 @@ def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int
     return counter(f"{label}{text}\n")
 
 
-def _false_delimiters(item: Item, *, spoken: bool) -> int:
-    """Return how many lines of an item's text begin like a delimiter; looked for once in its life."""
-    form = "false delimiters of a speaker" if spoken else "false delimiters"
-    return item.size(form, lambda item: false_delimiters(item.text, spoken=spoken))
+def _is_changed(item: Item, *, spoken: bool) -> bool:
+    """Return whether an item's text is shown otherwise than it is stored; looked for once in its life."""
+    form = "changed of a speaker" if spoken else "changed"
+    return item.size(form, lambda item: int(is_changed_in_piece(item.text, spoken=spoken))) > 0
 
 
 class TextFormat:

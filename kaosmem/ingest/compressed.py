@@ -52,9 +52,9 @@ def expanded(name: str, data: bytes, check: Callable[[str, bytes], object]) -> t
     return name, content
 
 
-def expansion_limit(size: int) -> int:
+def expansion_limit(size: int, *, most: int = MAX_FILE_BYTES) -> int:
     """Return how many bytes a compressed file of so many bytes may expand to."""
-    return min(MAX_FILE_BYTES, max(_ALWAYS_BYTES, _MAX_RATIO * size))
+    return min(most, max(_ALWAYS_BYTES, _MAX_RATIO * size))
 
 
 def check_expansion(expanded_size: int, size: int) -> None:

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, NothingToIngestError
-from kaosmem.ingest.files import MAX_FILE_BYTES, Skipped, SourceFile, trouble
+from kaosmem.ingest.compressed import expansion_limit
+from kaosmem.ingest.files import MAX_FILE_BYTES, Skipped, SourceFile, UnreadableError, trouble
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
 from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
+MAX_ARCHIVE_BYTES = 4 * MAX_FILE_BYTES
+"""The files of an archive, such as `zip://...`, may together expand to this size."""
 
 _SHOWN = 5
 
@@ -35,7 +39,8 @@ def find_files(
     path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken from its root.
     Hidden files and folders, and folders of dependencies or build output, are skipped as a whole; links are
     followed only to files inside the folder.
-    Raises NothingToIngestError if no file is left, MissingExtraError if a URL needs a driver.
+    Raises NothingToIngestError if no file is left, if the place can't be read, and for an archive that expands to too
+    much. Raises MissingExtraError if a URL needs a driver.
     """
     named = shown_location(path_or_fs)
     fs, root = _filesystem(path_or_fs)
@@ -44,14 +49,15 @@ def find_files(
         info = fs.info(root)
     except FileNotFoundError:
         raise NothingToIngestError(f"{named} does not exist; check the path") from None
-    except (OSError, ValueError) as error:
-        found = trouble(error)
+    except Exception as error:  # a filesystem may raise errors of its own kind
+        found = _trouble(error)
         raise NothingToIngestError(f"{named} {found.reason}: {found.detail}") from None
     listing = _Listing(fs, root)
     if info["type"] == "directory":
         listing.walk()
     else:
         listing.take_file(posixpath.basename(root), info)
+    listing.check_archive(named)
     files, skipped = sorted(listing.files, key=lambda file: file.source), sorted(listing.skipped)
     if not files:
         raise nothing_to_ingest(path_or_fs, skipped)
@@ -100,6 +106,9 @@ def _filesystem(
         raise MissingExtraError(f"{shown_location(path)} needs a package that is not installed: {error}") from error
     except ValueError:  # whose message may show what the URL holds
         raise NothingToIngestError(f"{shown_location(path)} is not a URL that fsspec knows; check its scheme") from None
+    except Exception as error:
+        found = _trouble(error)
+        raise NothingToIngestError(f"{shown_location(path)} {found.reason}: {found.detail}; check it") from None
     if "@" in root.partition("/")[0]:  # s3fs takes them for a bucket's name, which it shows
         raise NothingToIngestError(
             f"{shown_location(path)} cannot hold credentials; give them in the environment, or pass a filesystem"
@@ -115,6 +124,7 @@ class _Listing:
         self.files: list[SourceFile] = []
         self.skipped: list[Skipped] = []
         self._links: list[tuple[str, str]] = []
+        self._packed = 0
 
     def walk(self) -> None:
         folders = [""]
@@ -127,8 +137,8 @@ class _Listing:
         path = posixpath.join(self.root, folder) if folder else self.root
         try:
             listed = self.fs.ls(path, detail=True)
-        except OSError as error:
-            found = trouble(error)
+        except Exception as error:
+            found = _trouble(error)
             self._skip(folder + "/", found.reason, found.detail)
             return
         # An object store may list a marker of the folder itself among its files.
@@ -186,10 +196,27 @@ class _Listing:
             self._skip(relative, "too large", f"{size:,} bytes of {MAX_FILE_BYTES:,}; split it")
         else:
             source = _storable(relative)
+            self._packed += info.get("compress_size", size or 0)
             self.files.append(SourceFile(source, info["name"], size or 0, _stamp(info), self.fs))
+
+    def check_archive(self, named: str) -> None:
+        """Raise NothingToIngestError for an archive whose files expand to too much."""
+        from fsspec.archive import AbstractArchiveFileSystem
+
+        size, limit = sum(file.size for file in self.files), expansion_limit(self._packed, most=MAX_ARCHIVE_BYTES)
+        if isinstance(self.fs, AbstractArchiveFileSystem) and size > limit:
+            raise NothingToIngestError(
+                f"{named} expands to {size:,} bytes, more than {limit:,}; unpack it, and ingest its folder"
+            )
 
     def _skip(self, relative: str, reason: str, detail: str = "") -> None:
         self.skipped.append(Skipped(_storable(relative), reason, detail))
+
+
+def _trouble(error: Exception) -> UnreadableError:
+    """Return why a place can't be read. An error of a filesystem's own kind may show credentials."""
+    is_known = type(error) is ValueError or (isinstance(error, OSError) and error.strerror)
+    return trouble(error) if is_known else UnreadableError("cannot be read", type(error).__name__)
 
 
 def _stamp(info: dict[str, Any]) -> str:

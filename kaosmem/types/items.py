@@ -11,7 +11,7 @@ from kaosmem.display import fitted
 from kaosmem.errors import CorruptionError, InvalidContentError
 from kaosmem.names import shown
 from kaosmem.types.content import Content, content_json, content_text, stored_blocks
-from kaosmem.types.json_values import JSONValue, json_text
+from kaosmem.types.json_values import MAX_JSON_CONTAINERS, JSONValue, json_text
 from kaosmem.types.messages import ChatMessage
 from kaosmem.types.trust import Trust
 from kaosmem.types.versions import Interval, aware
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 MAX_LINE_TEXT_CHARS = 2**16
 MAX_STRUCTURE_CHARS = 2**24
-MAX_STRUCTURE_CONTAINERS = 400_000
+MAX_STRUCTURE_CONTAINERS = MAX_JSON_CONTAINERS
 
 UNVERIFIED_SYSTEM = "unverified-system"
 """The role that a system message is shown under which is derived, or not trusted as the application is."""

@@ -14,7 +14,9 @@ JSONValue: TypeAlias = Any
 """None, bool, int within 64 bits, finite float, str, or a list or str-keyed mapping of these."""
 
 MAX_JSON_DEPTH = 64
+_SCALARS = str, bytes, bytearray
 MAX_INTEGER = 2**63 - 1
+MAX_JSON_VALUES, MAX_JSON_CONTAINERS = 2**22, 400_000
 
 
 def check_text(text: str, what: str) -> str:
@@ -49,7 +51,12 @@ def check_metadata(metadata: Mapping[str, JSONValue] | None, what: str = "metada
 
 
 def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
-    """Return a copy of `value` that JSON holds exactly. Raises InvalidContentError that says where it can't."""
+    """Return a copy of `value` that JSON holds exactly. Raises InvalidContentError that says where it can't.
+
+    A list or mapping that stands in several places counts, and is copied, once for each.
+    """
+    if depth == 0:
+        _check_size(value, what)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -75,6 +82,23 @@ def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [check_json(member, f"{what}[{index}]", depth + 1) for index, member in enumerate(value)]
     raise InvalidContentError(f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first")
+
+
+def _check_size(value: JSONValue, what: str) -> None:
+    """Raise InvalidContentError for more than can be stored, before it is copied. Shared parts count each time."""
+    containers = values = 0
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH + 1):
+        level = [each for each in level if isinstance(each, Mapping | Sequence) and not isinstance(each, _SCALARS)]
+        if not level:
+            return
+        containers, values = containers + len(level), values + sum(map(len, level))
+        if containers > MAX_JSON_CONTAINERS or values > MAX_JSON_VALUES:
+            raise InvalidContentError(
+                f"{what} has more than {MAX_JSON_CONTAINERS:,} objects and lists or {MAX_JSON_VALUES:,} values, shared "
+                "ones counted each time; split it"
+            )
+        level = [member for each in level for member in (each.values() if isinstance(each, Mapping) else each)]
 
 
 def json_text(value: JSONValue) -> str:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import json
+import time
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -125,3 +126,17 @@ async def test_what_could_not_be_stored_is_refused_before_it_is_taken(given: dic
         await memory.save()
     async with memory_at(tmp_path) as memory:
         assert [len(item.metadata["long"]) for item in memory["documents"]] == [20_000_000]
+
+
+@pytest.mark.parametrize("kind", ["lists", "mappings", "values"])
+def test_shared_references_are_refused_before_they_are_copied(kind: str) -> None:
+    """Metadata that is small in memory, and vast in JSON as its parts stand in many places, costs little time."""
+    shared: Any = ["x"] * (10_000 if kind == "values" else 1)
+    for _ in range(60 if kind != "values" else 1):
+        shared = {"a": shared, "b": shared} if kind == "mappings" else [shared] * (1_000 if kind == "values" else 2)
+    memory = SessionMemory.test_mode()
+    started = time.process_time()
+    with pytest.raises(InvalidContentError, match="shared"):
+        memory.add("documents", "x", metadata={"shared": shared})
+    assert time.process_time() - started < 3
+    assert not list(memory["documents"])
