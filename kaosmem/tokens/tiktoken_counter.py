@@ -18,6 +18,8 @@ _LONG = 100_000
 # A run is tried from its start alone, or a text of many shorter runs would take time in the square of their length.
 # Python takes U+001C to U+001F for blanks, the tokenizer does not.
 _BLANK = r"[^\S\x1c-\x1f]"
+# Where the counts of parts add up to that of the whole (see `TokenCounter.additive`).
+_GAP = re.compile(r"(?<=[!-~]) ")
 _LONG_BLANK = re.compile(rf"(?<!{_BLANK}){_BLANK}{{{_LONG},}}")
 
 
@@ -62,12 +64,16 @@ class TiktokenCounter:
             cuts = self._cuts(text, *blank.span(), done)
             if cuts[0] == blank.end():
                 continue
-            yield len(self._encoding.encode_ordinary(text[done : cuts[0]]))
+            yield from self._count_parts(text, done, cuts[0])
             for start, end in pairwise(cuts):
                 if start < end:
                     yield len(self._encoding._encode_single_piece(text[start:end]))
             done = cuts[-1]
-        yield len(self._encoding.encode_ordinary(text[done:]))
+        yield from self._count_parts(text, done, len(text))
+
+    def _count_parts(self, text: str, start: int, end: int) -> Iterator[int]:
+        """Yield counts that add up to that of a part of the text."""
+        yield from (len(self._encoding.encode_ordinary(part)) for part in parts(text, start, end))
 
     def _cuts(self, text: str, start: int, end: int, done: int) -> tuple[int, ...]:
         """Return where the first piece of a run of blanks begins and where each ends, the last blank left out."""
@@ -84,3 +90,11 @@ class TiktokenCounter:
             # A slash goes with such line ends, otherwise with the letter after it.
             return self._encoding.encode_ordinary(f"{text}\n/a")[-1:] != self._encoding.encode_ordinary("/a")
         return category not in "LN"
+
+
+def parts(text: str, start: int, end: int) -> Iterator[str]:
+    """Yield parts of a long text whose counts add up: its tokens at once would take 20 times its size."""
+    while end - start > 2 * _LONG and (gap := _GAP.search(text, start + _LONG, end)):
+        yield text[start : gap.start()]
+        start = gap.start()
+    yield text[start:end]

@@ -9,7 +9,7 @@ from functools import cache
 
 from kaosmem.errors import MissingExtraError
 from kaosmem.tokens.encodings import DEFAULT_ENCODING, check_encoding
-from kaosmem.tokens.tiktoken_counter import TiktokenCounter
+from kaosmem.tokens.tiktoken_counter import TiktokenCounter, parts
 
 _ALL = 1 << 40
 
@@ -43,8 +43,8 @@ class ToktokCounter:
     def __call__(self, text: str) -> int:
         if not text.isascii() and _unsettled().search(text):
             return self._reference(text)
-        tokens: int = self._truncate(text, _ALL, self.name)[1]  # ten times as fast for one text as `batch_count`
-        return tokens
+        # Ten times as fast for one text as `batch_count`.
+        return sum(self._truncate(part, _ALL, self.name)[1] for part in parts(text, 0, len(text)))
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Return the count of each text."""
