@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import tiktoken
 
 _LONG = 100_000
+_PART_CHARS = 1 << 17
 # A run is tried from its start alone, or a text of many shorter runs would take time in the square of their length.
 # Python takes U+001C to U+001F for blanks, the tokenizer does not.
 _BLANK = r"[^\S\x1c-\x1f]"
@@ -94,7 +95,7 @@ class TiktokenCounter:
 
 def parts(text: str, start: int, end: int) -> Iterator[str]:
     """Yield parts of a long text whose counts add up: its tokens at once would take 20 times its size."""
-    while end - start > 2 * _LONG and (gap := _GAP.search(text, start + _LONG, end)):
+    while end - start > 2 * _PART_CHARS and (gap := _GAP.search(text, start + _PART_CHARS, end)):
         yield text[start : gap.start()]
         start = gap.start()
     yield text[start:end]
