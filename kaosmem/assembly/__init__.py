@@ -3,7 +3,7 @@
 want   each source has proposed units, best first
 grant  `allocate` shares the window out
 fit    whole units, until nothing more fits
-build  static sections, histories, then the block of what depends on the query
+build  static sections, histories, then the block that depends on the query
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def assemble(
     """Return the context that packs the proposals into `budget - reserve` tokens, and its packing.
 
     specs: in order of declaration. proposals: by section name; a section without one is not shown.
-    overflow: what happens to what must be shown and does not fit. decide: answers for items that were not proposed.
+    overflow: treatment of required items that do not fit. decide: answers for items that were not proposed.
     min_confidence: below it, retrieved units are left out. limits: as of `Packing`.
-    sources: what attached sources did, for the record.
-    Raises WindowTooSmallError, with the sums, where what must be shown does not fit; InvalidBudgetError and
+    sources: status of attached sources, for the record.
+    Raises WindowTooSmallError, with the sums, if the required items do not fit; InvalidBudgetError and
     InvalidArgumentError.
     """
     window = check_budget(budget, reserve)

@@ -9,7 +9,7 @@ from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import SectionSpec
 
 FRAME = "(frame)"
-"""Stands beside the sections' names in sums, for what belongs to none of them."""
+"""Stands beside the sections' names in sums, for the tokens of no section."""
 
 # A section that grows towards its floor takes it in this many steps, so that the room left for a history, and with it
 # the place where the history is cut, moves that often at the most.
@@ -18,7 +18,7 @@ _FLOOR_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a section needs of a window, in tokens as rendered: `must` of them in any case, at most `want`."""
+    """A section's need of a window, in tokens as rendered: `must` of them in any case, at most `want`."""
 
     must: int
     want: int
@@ -28,8 +28,8 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, Need], budget: in
     """Return each section's grant: its share of a window of `budget` tokens.
 
     needs: by section name; a section without one is empty and gets nothing.
-    First what every section must show; then static sections by priority, within what the floors and musts of all
-    others leave; then floors; then by priority up to want, the spec's budget and what is left. Ties go in the order of
+    First the required items of every section; then static sections by priority, within what the floors and musts of all
+    others leave; then floors; then by priority up to want, the spec's budget and the rest. Ties go in the order of
     `specs`. Grants sum to at most `budget`.
     Raises WindowTooSmallError, with the sums, where the musts alone don't fit.
     """
@@ -75,14 +75,14 @@ def cap_of(spec: SectionSpec, window: int) -> int:
 
 
 def held_by_floor(spec: SectionSpec, need: Need, window: int) -> int:
-    """Return what a section's floor and musts keep from a history: what it wants of its floor, in coarse steps."""
+    """Return the tokens that a section's floor and musts keep from a history: its wanted floor, in coarse steps."""
     floor = int(spec.floor * window)
     step = max(1, floor // _FLOOR_STEPS)
     return max(need.must, min(floor, cap_of(spec, window), -(-need.want // step) * step))
 
 
 def window_too_small(needs: Mapping[str, int], window: int, *, section: str | None = None) -> WindowTooSmallError:
-    """Return the error that says what must be shown and does not fit in a window, or in one section's budget."""
+    """Return the error for required items that do not fit in a window, or in one section's budget."""
     total = sum(needs.values())
     if section is not None:
         return WindowTooSmallError(

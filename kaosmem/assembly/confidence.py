@@ -50,7 +50,7 @@ def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposa
 def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float] | None:
     """Return the figures of a query and the shown items by name; None for a query without terms.
 
-    An item that says what the query says is left out: it is the question, not its evidence.
+    An item with the query's own text is left out: it is the question, not its evidence.
     """
     question, asked = analyze(excerpt(query)), terms_of(query)
     rarity, pairs = _rarity(asked, stock), {pair for pair in pairwise(asked) if pair[0] != pair[1]}

@@ -25,7 +25,7 @@ class Reason(StrEnum):
     MUST = "must"
     """In: system prompt, pinned, newest user message or newest unit."""
     SHORTENED = "shortened"
-    """In: must be shown and did not fit; what is in is a shortened copy."""
+    """In: must be shown and did not fit, so that a shortened copy is in."""
     TAIL = "tail"
     """In: in the unbroken run of newest messages."""
     RELEVANT = "relevant"
@@ -37,7 +37,7 @@ class Reason(StrEnum):
     RECALLED = "recalled"
     """In: evicted, superseded or an earlier message, worth its tokens to the query."""
     NO_ROOM = "no_room"
-    """Out: did not fit in what was left of the window or of its section's cap."""
+    """Out: did not fit in the rest of the window or of its section's cap."""
     OUTDATED = "outdated"
     """Out: later items give its subject another value, and did not fit with it."""
     HELD_BACK = "held_back"
@@ -71,7 +71,7 @@ _CHOSEN = Reason.RELEVANT, Reason.RECALLED
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of one item, and why.
+    """The decision on one item, with its reason.
 
     rank: place in the order of its section, from 1. None if it was not offered.
     score: given by the ranker. None if its section was not ranked.
@@ -141,14 +141,14 @@ class SourceStatus(StrEnum):
 
     OK = "ok"
     DEGRADED = "degraded"
-    """It proposed without something that failed: a history as it is, where what shortens it raised."""
+    """It proposed without a part that failed: a history as it is, if the strategy that shortens it raised."""
     FAILED = "failed"
     LATE = "late"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What one attached source did for a context.
+    """The status of one attached source for a context.
 
     proposed: number of units that it offered. error: type of the error that it raised, "" for none.
     """
@@ -178,7 +178,7 @@ class Context:
     items: in the order in which they are shown.
     by_section: tokens and items by section, in order of declaration. With `frame`, the tokens of no section, they add
         up to `used`.
-    sources: what each attached source did, by name.
+    sources: status of each attached source, by name.
     window, epoch: the name of the window that it continues, and how often that was packed anew; "" and 0 without one.
     rebased: why the window was packed anew (see `Rebased`), None if it was continued.
     prefix_tokens: tokens of the previous request, which this one begins with.
@@ -247,7 +247,7 @@ class Context:
         """Return the system prompt that goes beside the messages, "" where nothing is static; only for "anthropic"."""
         if self.rendered.system is None:
             where = "in its text" if self.rendered.messages is None else "the first of its messages"
-            raise AttributeError(f"a context in format {self.format!r} has what is static {where}, not beside it")
+            raise AttributeError(f"a context in format {self.format!r} has its static parts {where}, not beside it")
         return self.rendered.system
 
     @property
@@ -321,7 +321,7 @@ class Context:
         return explanation(self, misses=misses)
 
     def nearest_misses(self, count: int = 10) -> list[Decision]:
-        """Return the decisions on what came closest to being in: by score, then by rank."""
+        """Return the decisions on the items that came closest to being in: by score, then by rank."""
         missed = [decision for decision in self.decisions if not decision.included]
         missed.sort(key=lambda decision: (-(decision.score or 0.0), decision.rank or 0))
         return missed[:count]

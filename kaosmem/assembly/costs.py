@@ -58,34 +58,34 @@ class Costs:
         return tokens
 
     def entries(self, unit: Candidate) -> int:
-        """Return what a unit costs in a history, repaired."""
+        """Return the tokens of a unit in a history, repaired."""
         if len(unit.items) == 1:
             return unit.items[0].size(self._as_entry, self._measure_entry)
-        # A unit is measured once for what its items say: a result that arrives or an update makes it another form.
+        # A unit is measured once for its content: a result that arrives or an update makes it another form.
         contents = hash(tuple(item.content for item in unit.items))
         return unit.items[-1].size(f"{self._as_entry} {contents}", lambda _: self._measure_entries(unit))
 
     def header(self, spec: SectionSpec) -> int:
-        """Return what it costs to begin a section in the system message or the block."""
+        """Return the tokens of a section's header in the system message or the block."""
         return 0 if spec.is_verbatim else self._counter(header_piece(spec.title))
 
     def recalled_header(self, spec: SectionSpec, left_out: int | None, recalled: int) -> int:
-        """Return what it costs to begin so many recalled items; `left_out` as for the header itself."""
+        """Return the tokens of the header over so many recalled items; `left_out` as for the header itself."""
         line = recalled_header(spec.title, recalled=recalled, left_out=left_out)
         if line not in self._lines:
             self._lines[line] = self._counter(line)
         return self._lines[line]
 
     def history_header(self, spec: SectionSpec) -> int:
-        """Return what it costs to begin a history."""
+        """Return the tokens of a history's header."""
         return self._format.history_header_tokens(spec.title, self._counter)
 
     def mark(self, left_out: int) -> int:
-        """Return what it costs to say in a history how many messages are left out; nothing for none."""
+        """Return the tokens of the mark for so many messages left out of a history; 0 for none."""
         return self._format.entry_tokens(Mark(left_out), self._counter) if left_out else 0
 
     def frame(self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None) -> int:
-        """Return what belongs to no section; `first` is the entry that the histories begin with."""
+        """Return the tokens of no section; `first` is the entry that the histories begin with."""
         return self._format.frame_tokens(static=static, first=first, block=block, counter=self._counter)
 
     def block_place(self, last: ChatMessage | Mark | None) -> BlockPlace:

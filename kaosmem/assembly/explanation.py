@@ -46,7 +46,7 @@ def explanation(context: Context, *, misses: int) -> str:
 
 
 def html(context: Context, *, misses: int = 10) -> str:
-    """Return the sums as bars, and tables of what is in and of the nearest misses."""
+    """Return the sums as bars, and tables of the shown items and of the nearest misses."""
     shares = [(name, bar(use.used, context.budget), f"{use.items:,}") for name, use in context.by_section.items()]
     hidden = len(shares) - _SHOWN_SECTIONS
     sums = table(
@@ -125,7 +125,7 @@ def _why(context: Context, decision: Decision) -> str:
 
 
 def _aligned(context: Context, decisions: Sequence[Decision]) -> Iterable[str]:
-    """Yield the header and the decisions as lines: what tells the item takes the room that the rest leaves."""
+    """Yield the header and the decisions as lines: the item's text takes the room that the rest leaves."""
     reasons = [_why(context, each) for each in decisions]
     figures = [_HEADER[2:5], *map(_figures, decisions)]
     section_width = min(_MAX_SECTION, max(_shown_width(name) for name in (_HEADER[0], *(d.section for d in decisions))))

@@ -17,10 +17,10 @@ _STANDING = attrgetter("standing")
 
 @dataclass(slots=True)
 class Run:
-    """What is shown under one header, units in stored order, while it grows. All costs are in tokens as rendered.
+    """The units under one header, in stored order, while it grows. All costs are in tokens as rendered.
 
-    size: what items cost that are shown after another one, or first, and whether they are marked as newer.
-    header: what the header costs over that many items. cap: the most it may take.
+    size: tokens of items that are shown after another one, or first, and whether they are marked as newer.
+    header: tokens of the header over that many items. cap: the most it may take.
     used, count, kept: tokens, items and units so far.
     corrected: positions of units that correct one that is shown. The last of several corrections is marked as newer.
     """
@@ -34,7 +34,7 @@ class Run:
     corrected: set[int] = field(default_factory=set)
 
     def cost(self, candidate: Candidate) -> int:
-        """Return what it takes to add a candidate: what is shown after it may change its label.
+        """Return the tokens that a candidate adds: the item shown after it may change its label.
 
         That is never less than its text takes. Where it saves the next item the naming of a source, it names it itself.
         """
@@ -65,7 +65,7 @@ class Run:
             self.used += self.size(unit.items, before, self.is_newer(unit))
 
     def want(self, candidates: Iterable[Candidate]) -> int:
-        """Return what these would take alone, measured no further than past the cap."""
+        """Return the tokens of these alone, measured no further than past the cap."""
         units = list(candidates)
         if not units:
             return 0
@@ -99,10 +99,10 @@ class Run:
 
 @dataclass
 class Share:
-    """What one section may take of a window, while it is filled.
+    """One section's share of a window, while it is filled.
 
-    candidates: in order of want. runs: what is shown of them, by whether it is recalled, as they are shown.
-    cap: the most it may take; grant: what it is sure of.
+    candidates: in order of want. runs: the shown ones, by whether they are recalled, in the order shown.
+    cap: the most it may take; grant: its guaranteed tokens.
     barred: positions of units that may not be taken.
     twins: of items left out as duplicates, by id, the id of the one that is shown.
     elsewhere: positions of the section's units that are shown in another place.
@@ -129,7 +129,7 @@ class Share:
         return self.runs[(successor or candidate).recalled]
 
     def brought(self, candidate: Candidate) -> Candidate | None:
-        """Return a candidate with what must be shown with it, as one unit; None if that is not offered.
+        """Return a candidate with the units that must be shown with it, as one unit; None if one is not offered.
 
         A replaced version brings its successor along, if that is not in yet.
         """
@@ -187,7 +187,7 @@ class Share:
 
     @property
     def _state(self) -> tuple[set[int], list[tuple[int, int, list[Candidate], set[int]]]]:
-        """What taking a unit changes: set it to undo that."""
+        """The state that taking a unit changes: set it to undo that."""
         runs = self.runs.values()
         return {*self.brought_along}, [(run.used, run.count, [*run.kept], {*run.corrected}) for run in runs]
 
@@ -211,7 +211,7 @@ class Share:
                 each.mark(candidate.newer)
 
     def _is_repeated(self, unit: Candidate, shown: Shown) -> bool:
-        """Return whether a unit is a duplicate of what is shown, and note it if it is."""
+        """Return whether a unit is a duplicate of a shown one, and note it if it is."""
         twins = shown.twins(unit.items)
         self.twins |= {item.id: twin for item, twin in zip(unit.items, twins, strict=False)}
         return bool(twins)
@@ -237,7 +237,7 @@ class Share:
         return [item for run in self.runs.values() for item in run.items]
 
     def want(self) -> int:
-        """Return what all candidates would take, as far as caps allow."""
+        """Return the tokens of all candidates, as far as caps allow."""
         wants = (
             min(run.cap, run.want(unit for unit in self.candidates if self.run_of(unit) is run))
             for run in self.runs.values()
@@ -260,10 +260,10 @@ class Share:
 
 
 def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | None = None) -> int:
-    """Fill shares, best served first, and return what is left of `left` tokens.
+    """Fill shares, best served first, and return the rest of `left` tokens.
 
-    opening: what the first unit taken costs on top, where it opens the block that all the shares stand in.
-    shown: what is shown so far, of which nothing is taken a duplicate; without it, nothing is left out as one.
+    opening: extra tokens of the first unit taken, if it opens the block that all the shares stand in.
+    shown: the items shown so far, of which no duplicate is taken; without it, duplicates are taken.
     First each share is filled within its grant, then what whole units could not use of it goes on in the same order,
     so that in the end no unit left out fits in what remains of the window and of its share's cap: as no unit costs
     less than nothing, what did not fit in what was taken before does not fit in more. A unit that others correct fits
@@ -290,7 +290,7 @@ def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None)
             continue
         run, brought = share.run_of(candidate), share.brought(candidate)
         room = min(most - used, run.cap - run.used, left)
-        # No piece of text counts less than the text, so what is too large need not be rendered to be counted.
+        # No piece of text counts less than the text, so a unit that is too large need not be rendered to be counted.
         if brought is None or (brought.tokens > room and all(isinstance(i.content, str) for i in brought.items)):
             continue
         cost = run.cost(brought)

@@ -108,7 +108,7 @@ class Packing:
 
     @property
     def _least_frame(self) -> int:
-        """What the frame costs of what must be shown alone."""
+        """The frame's tokens with required items alone."""
         shown = {spec.placement for spec in self._specs if self._needs[spec.name].must}
         last = next((cutter.last_shown for cutter in reversed(self._cutters.values()) if cutter.must), None)
         place = self._costs.block_place(entries_of(last)[-1] if last else None)
@@ -118,7 +118,7 @@ class Packing:
 
     @property
     def _largest_frame(self) -> int:
-        """What the frame costs if all is shown that is wanted, whatever the query brings."""
+        """The frame's tokens if all wanted items are shown, whatever the query brings."""
         wanted = {spec.placement for spec in self._specs}
         recall = any(spec.recall for spec in self._specs if spec.placement == "history")
         block = BlockPlace.OWN_MESSAGE if "query" in wanted or recall else None
@@ -137,8 +137,8 @@ class Packing:
     def _cut_tails(self) -> dict[str, Tail]:
         """Cut each history to the room that static sections, floors and musts of the others leave: never by the query.
 
-        If something is cut off or was evicted, the share for recall is reserved. Where a summary stands for what a
-        compaction has evicted, recall takes what the tail leaves.
+        If messages are cut off or were evicted, the share for recall is reserved. If a summary stands for messages
+        that a compaction has evicted, recall takes the tokens that the tail leaves.
         """
         tails: dict[str, Tail] = {}
         for spec in by_priority(self._specs):
@@ -185,7 +185,7 @@ class Packing:
         return self._barred.get(spec.name, frozenset())
 
     def _fill_block(self) -> None:
-        """Fill the block with what the static sections and the histories leave."""
+        """Fill the block with the tokens that the static sections and the histories leave."""
         query = {share.spec.name: share for share in self._placed("query")}
         self._grant_block(query)
         shares = [
@@ -223,7 +223,7 @@ class Packing:
         return [share for share in self._shares.values() if share.spec.placement == placement]
 
     def _frame(self, block: BlockPlace | None) -> int:
-        """Return what the frame costs around what is shown, with or without a block."""
+        """Return the frame's tokens around the shown items, with or without a block."""
         static = any(share.kept for share in self._placed("static"))
         first = next((entry for part in self._history for entry in part.entries), None)
         return self._costs.frame(static=static, first=first, block=block)
@@ -245,7 +245,7 @@ class Packing:
 
     @cached_property
     def layout(self) -> Layout:
-        """What the packing shows, in order."""
+        """The shown pieces, in order."""
         static = [*self._verbatim.values()]
         static += [piece for share in self._static for piece in self._pieces(share)]
         block = [piece for share in self.block_shares for piece in self._pieces(share)]
@@ -306,7 +306,7 @@ class Packing:
 
     @cached_property
     def by_section(self) -> dict[str, SectionUse]:
-        """What each section takes, in order of declaration."""
+        """The tokens of each section, in order of declaration."""
         return {spec.name: self._use(spec.name) for spec in self._specs}
 
     def _use(self, name: str) -> SectionUse:

@@ -43,7 +43,7 @@ class Shortener:
         self._sizes = cache(self._block_sizes)
 
     def packed(self, pack: Callable[[Shortened], P]) -> P:
-        """Return what `pack` makes of the proposals with as much left of them as it takes.
+        """Return the packing of the proposals, shortened as far as necessary.
 
         pack: raises WindowTooSmallError for more than fits. Raises it too where not even the shortest would do.
         """

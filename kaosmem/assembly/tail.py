@@ -12,7 +12,7 @@ from kaosmem.units import roundest_first
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a history shows: units kept before its mark, the mark if anything is left out, units from the cut on.
+    """The shown part of a history: units kept before its mark, the mark if any is left out, units from the cut on.
 
     left_out: messages that the mark stands for, None where there is no mark.
     used: tokens as rendered, header and mark included.
@@ -35,7 +35,7 @@ class TailCutter:
     units: the proposed units without orphans, by position. taken, total: items and tokens the section ever took; where
     there is no total, offsets say nothing, and it is cut by positions alone.
     evicted: items that are not among them: a history that has any is never shown without a mark.
-    size: what a unit costs; mark_size: what a mark for that many messages costs; header: what the section's own
+    size: tokens of a unit; mark_size: tokens of a mark for that many messages; header: what the section's own
     header costs.
     """
 
@@ -54,7 +54,7 @@ class TailCutter:
         self._spec, self._units, self._taken, self._total = spec, units, taken, total
         self._evicted = evicted
         self._mark_size, self._header = mark_size, header
-        # Suffix sums: what all units from i on cost, and what of the units before i must be shown.
+        # Suffix sums: tokens of all units from i on, and of the units before i that must be shown.
         self._from = [0] * (len(units) + 1)
         for index in range(len(units) - 1, -1, -1):
             self._from[index] = self._from[index + 1] + size(units[index])
@@ -87,7 +87,7 @@ class TailCutter:
 
     @property
     def want(self) -> int:
-        """Return what the whole history would take."""
+        """Return the tokens of the whole history."""
         return self._uncut if self._units else 0
 
     @property
@@ -140,8 +140,8 @@ class TailCutter:
     def _start(self, target: int, cap: int, step: int) -> int:
         """Return the index of the first unit shown: a user's turn near the target, else a legal cut near or after it.
 
-        Near is within half of what a cut takes away or leaves, whichever is less: so much of a history is known as
-        soon as the target is. The last one up to the target comes first: what is cut beyond it is room left unused.
+        Near is within half of the part that a cut removes or leaves, whichever is less: so much of a history is
+        known as soon as the target is. The last one up to the target comes first: a cut beyond it leaves room unused.
         """
         near = min(step, self._spec.low_water * cap) / 2
         units = self._units[: self._last + 1]

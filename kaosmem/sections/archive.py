@@ -104,14 +104,14 @@ def check_time(time: object) -> datetime:
 
 
 def check_updated(number: object) -> int:
-    """Return the number of an item's last update as it was stored. Raises InvalidContentError for what is none."""
+    """Return the number of an item's last update as it was stored. Raises InvalidContentError for any other value."""
     if type(number) is int and number > 0:
         return number
     raise InvalidContentError("a stored item was updated at a time that is none")
 
 
 class Archive:
-    """What has left a section: evicted, removed or replaced versions, in memory until an archive file holds them.
+    """The versions that have left a section: evicted, removed or replaced, in memory until an archive file holds them.
 
     on_disk: how many versions archive files hold and memory does not.
     """

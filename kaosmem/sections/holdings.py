@@ -23,7 +23,7 @@ class Holdings:
     used: tokens held. taken, total: items and tokens ever taken, so that the next item's ordinal and offset.
     clock: ticks of use so far. An item is as fresh when it comes as if it had been used at the last tick.
     updates: how many updates there were so far.
-    past: what was evicted and may still be recalled; what is asked of a unit by its first ordinal knows it too.
+    past: evicted units that may still be recalled; methods that take a unit's first ordinal know them too.
     """
 
     def __init__(self, policy: EvictionPolicy) -> None:
@@ -31,7 +31,7 @@ class Holdings:
         self.past = Past()
         self.units = Units()
         self.queue = EvictionQueue(policy, firsts=lambda: self._held, standing=self._evictable)
-        # Linked, not hashed order: walking from either end never steps over what was taken out.
+        # Linked, not hashed order: walking from either end never steps over removed items.
         self._held: OrderedDict[int, Item] = OrderedDict()  # decoded when asked for
         self._ordinals: dict[str, int] = {}
         self._ends: dict[int, datetime] = {}  # of the items that expire
@@ -69,11 +69,11 @@ class Holdings:
         return self._held[ordinal]
 
     def known(self, ordinal: int) -> Item | EvictedItem:
-        """Return an item, live or evicted, or what is known of one whose text only a file holds."""
+        """Return an item, live or evicted, or the EvictedItem of one whose text only a file holds."""
         return self[ordinal] if ordinal in self._held else self.past[ordinal]
 
     def undecoded(self, ordinal: int) -> Item | EvictedItem:
-        """Return an item, live or evicted, as `known` does; of what is stored nothing is decoded or changed here."""
+        """Return an item, live or evicted, as `known` does, without decoding it."""
         return self._held[ordinal] if ordinal in self._held else self.past[ordinal]
 
     def read(self) -> Iterator[int]:
@@ -183,7 +183,7 @@ class Holdings:
         return self._updated.get(ordinal, 0)
 
     def updated_since(self, number: int) -> set[int]:
-        """Return the ordinals of what was updated after that update, some of what is not held any more among them."""
+        """Return the ordinals of items updated after that update, some of items that are not held any more."""
         return {ordinal for ordinal, updated in self._updated.items() if updated > number}
 
     def differing(self, other: Holdings) -> set[int]:
@@ -196,7 +196,7 @@ class Holdings:
         return counted | {at for at in updated if self.updated(at) != other.updated(at)}
 
     def prospect(self, item: Item) -> tuple[Standing, set[int]]:
-        """Return what an item's unit would be with it, and the first ordinals of the units it would be made of."""
+        """Return the ordinals of an item's unit with it, and the first ordinals of the units that it would join."""
         ordinal, own = self._ordinals.get(item.id, self.taken), self.would_join(item)
         if ordinal in self._held:
             members = (member for first in own for member in self.units.members(first))
@@ -284,14 +284,14 @@ class Holdings:
         self._reckon_all()
 
     def begin_anew(self) -> None:
-        """Reckon offsets as if what is held were all that was ever taken."""
+        """Reckon offsets as if the held items were all that was ever taken."""
         self.total = 0
         for ordinal in self._held:
             self._offsets[ordinal] = self.total
             self.total += self._tokens[ordinal]
 
     def take(self, ordinals: Iterable[int]) -> list[Item]:
-        """Take items out and return them; what is left of their units stays together."""
+        """Take items out and return them; the rest of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
         left = self._parted(ordinals)
         items = []
@@ -356,15 +356,15 @@ class Holdings:
         if any(map(self.units.ties, ordinals)):
             firsts = list(dict.fromkeys(map(self.units.first, ordinals)))
             if sum(len(self.units.members(first)) for first in firsts) != len(ordinals):
-                raise InvalidContentError("what is evicted is not whole units")
+                raise InvalidContentError("the evicted items are not whole units")
         for first in firsts:
             self.past.put({member: self._held[member] for member in self.units.members(first)})
         return self.take(ordinals)
 
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
-        """Keep in `past` what was evicted earlier and is not there yet, and return its ordinals.
+        """Keep in `past` the items that were evicted earlier and are not there yet, and return their ordinals.
 
-        Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
+        Raises InvalidContentError for items that cannot have been evicted; then nothing has changed.
         """
         past = self.past
         items: dict[int, Item | EvictedItem] = {}
@@ -389,7 +389,7 @@ class Holdings:
         return items.keys()
 
     def inherit(self, other: Holdings, shared: int) -> None:
-        """Keep in `past` what another has there of the first `shared` items, which both know the same."""
+        """Keep in `past` the items that another has there of the first `shared` ones, which both have in common."""
         past = self.past
         for unit in other.past.units():
             known = {at for at in unit if at in past or self.holds(at) or at in past.returned}
@@ -425,7 +425,7 @@ class Holdings:
         self._reckon_all()
 
     def state(self) -> dict[str, JSONValue]:
-        """Return what must survive beside the entries, as JSON values."""
+        """Return the state to keep beside the entries, as JSON values."""
         counts = {"taken": self.taken, "total": self.total, "updates": self.updates, "clock": self.clock}
         return counts | {"asking": self.units.asking}
 
@@ -523,7 +523,7 @@ def is_older(item: Item, live: Item) -> bool:
 
 
 def _standing(item: Item, ordinal: int, *, uses: int = 0, last_use: int = 0) -> Standing:
-    """Return what decides when an item is evicted, if it is alone in its unit."""
+    """Return the values that decide when an item is evicted, if it is alone in its unit."""
     return Standing(ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned))
 
 

@@ -23,7 +23,7 @@ MIN_STORED = 500
 """An index of fewer items is not kept: it is made in milliseconds."""
 
 _UNSTORED_SHARE = 10
-"""An index is kept anew when what is kept lacks a tenth of it: each item is written ten times at most on average, and
+"""An index is kept anew when the kept one lacks a tenth of it: each item is written ten times at most on average, and
 to catch up costs a tenth of making it."""
 
 
@@ -74,7 +74,7 @@ class LazyIndex:
         self._seen = Moment(0, 0)  # the newest of which the index may have anything
         self._unstored = 0  # changes of the index that the one that is kept lacks
         self._stale: dict[int, bool] = {}  # held ordinal, new or changed -> whether the index has it
-        self._unread: dict[int, bool] = {}  # as `_stale`, of what was evicted and only files hold
+        self._unread: dict[int, bool] = {}  # as `_stale`, of evicted items that only files hold
         self._gone: dict[int, None] = {}  # ordinals that the index has still
         self._is_warm = False
         self._days = array("i")  # of the entry of each ordinal, as `date.toordinal` counts; 0 of one that is not there
@@ -121,7 +121,7 @@ class LazyIndex:
         self._stale |= {ordinal: self._unread.pop(ordinal) for ordinal in ordinals if ordinal in self._unread}
 
     def inherit(self, other: LazyIndex, shared: int) -> None:
-        """Take another's index, and note what differs: any of the first `shared` items may, and all later ones do."""
+        """Take another's index. Note the differences: any of the first `shared` items may differ, later ones do."""
         self._stored = other._stored
         if other._index is None:
             return
@@ -195,7 +195,7 @@ class LazyIndex:
         self._warm_up()
 
     def purge(self) -> bool:
-        """Take out one batch of what is gone, which would stay until the index is asked again; return whether some is.
+        """Take out one batch of entries that are gone, without waiting for a ranking; return whether more is left.
 
         The index that was kept goes, too, and the last query.
         """
@@ -214,7 +214,7 @@ class LazyIndex:
         return Moment(self._held.taken, self._held.updates) if isinstance(self._ranker_used, StorableRanker) else None
 
     def dump(self, moment: Moment) -> IndexDump | None:
-        """Return the index to be kept; None where it has anything from after that moment, or lacks what it had."""
+        """Return the index to be kept; None if it has anything from after that moment, or lacks an earlier change."""
         with self._lock:
             index, updates, seen = self._index, self._updates, self._seen
             if index is None or updates is None or seen.taken > moment.taken or seen.updates > moment.updates:
@@ -239,7 +239,7 @@ class LazyIndex:
         return self._ranker
 
     def _begin(self) -> None:
-        """Have the index that was kept, with a note of what differs, or an empty one."""
+        """Have the index that was kept, with a note of the differences, or an empty one."""
         with self._lock:
             stored, self._stored = self._stored, None
         index = None if stored is None else self._loaded(stored)
@@ -270,7 +270,7 @@ class LazyIndex:
     def _takes(self, index: StorableIndex, updates: int) -> bool:
         """Have an index that was kept after so many updates, if that is faster than to make another.
 
-        An ordinal is given once, so that what both have is the same but for updates. What the index has beside that is
+        An ordinal is given once, so that items in both are the same but for updates. Other entries of the index are
         gone.
         """
         known, now = {*index.ordinals.tolist()}, {*chain(self._held.past, self._held)}
@@ -343,7 +343,7 @@ class LazyIndex:
         return batch
 
     def _put_back(self, batch: Iterable[int], changed: Iterable[int], *, is_sound: bool) -> None:
-        """Note once more what was not taken in; an index that may have a part of it is made anew."""
+        """Note once more the changes not taken in; an index that may have a part of them is made anew."""
         if not is_sound:
             self._index, self._updates, self._gone, self._stale, self._unread = None, None, {}, {}, {}
             return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kaosmem.retrieval import Ranker
 
 _COUNTS = ("taken", "total", "updates", "clock", "archived", "evicted")
-"""What of a stored state is counted."""
+"""The counts in a stored state."""
 
 
 P = ParamSpec("P")
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def _under_lock(method: Callable[Concatenate[Ledger, P], T]) -> Callable[Concatenate[Ledger, P], T]:
-    """Return a method during which no other thread looks at the holdings or chooses what to index."""
+    """Return a method during which no other thread looks at the holdings or chooses items to index."""
 
     @wraps(method)
     def locked(self: Ledger, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,9 +44,9 @@ def _under_lock(method: Callable[Concatenate[Ledger, P], T]) -> Callable[Concate
 
 
 class Ledger:
-    """Holdings, the archive of what has left them and the proposer that is told: a change is carried out in all three.
+    """Holdings, the archive of versions that have left them and the proposer: a change is carried out in all three.
 
-    What changes was decided before, just now or when it was entered in a journal.
+    A change was decided before, just now or when it was entered in a journal.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Ledger:
         return cls(spec, held=held, archive=archive, ranker=ranker)
 
     def state(self) -> dict[str, JSONValue]:
-        """Return what `restore` needs beside the entries, as JSON values."""
+        """Return the state that `restore` needs beside the entries, as JSON values."""
         past = self.held.past
         returned = {"returned": sorted(past.returned)} if past.returned else {}
         return self.held.state() | {"archived": len(self.archive), "evicted": past.unloaded + len(past)} | returned
 
     def inherit(self, other: Ledger, shared: int) -> None:
-        """Take from another what need not be loaded and indexed again, both knowing the first `shared` items alike."""
+        """Take the loaded texts and the index of another ledger with the same first `shared` items."""
         if self.spec.recalls and self.held.past.unloaded:
             self.held.inherit(other.held, shared)
         self.index.inherit(other.index, shared)
@@ -219,7 +219,7 @@ class Ledger:
         if len(new_ids) < len(change.items) or not taken_over.keys() <= replaced.keys():
             raise InvalidContentError("an item takes a place that is not free, or has the id of another one")
         leaving = replaced.keys() - taken_over
-        # Whole units may be recalled, but not what stands for others beside these.
+        # Whole units may be recalled, but no summary beside the items that it stands for.
         original = {at for at in leaving if self.spec.recalls and not Replaced.by(replaced[at])}
         units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
         recallable = {at for unit in units if original.issuperset(unit) for at in unit}
@@ -260,7 +260,7 @@ class Ledger:
         held.begin_anew()
 
     def forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
-        """Erase all versions of items, of which archive files hold what is not in memory of these counts."""
+        """Erase all versions of items. Archive files hold the versions beyond those in memory."""
         with self.lock:
             held = [self.held.ordinal(item_id) for item_id in item_ids if item_id in self.held]
             past = self.held.past.ordinals(item_ids)
@@ -287,19 +287,19 @@ class Ledger:
 
     @_under_lock
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
-        """Take in all that archive files hold, so that what was evicted can be recalled. Raises InvalidContentError."""
+        """Take in all that archive files hold, so that evicted items can be recalled. Raises InvalidContentError."""
         self.proposer.loaded(self.held.recall(versions))
         self.held.past.unloaded = 0
 
     @_under_lock
     def let_go(self, evicted: Iterable[EvictedItem]) -> None:
-        """Keep no text of what was evicted, as far as these say which files hold it now."""
+        """Keep no text of those evicted items that these files hold now."""
         for each in evicted:
             self.held.past.place(each)
 
     @_under_lock
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> list[CorruptionError]:
-        """Take in what a proposal needs to be read; return why some failed, whose units can't be recalled any more."""
+        """Take in the texts that a proposal needs; return the errors of those that can't be recalled any more."""
         past = self.held.past
         past.texts |= {evicted: item for evicted, item in read.items() if isinstance(item, Item)}
         self.proposer.read(evicted.position for evicted in read)

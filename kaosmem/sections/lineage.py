@@ -37,7 +37,7 @@ def _parents(item: Item) -> Iterator[str]:
 
 
 class Forgotten:
-    """The ids of items that were forgotten, as digests: an id may say what its item said."""
+    """The ids of items that were forgotten, as digests: an id may repeat its item's text."""
 
     def __init__(self, digests: Iterable[str] = ()) -> None:
         self._digests = {*digests}

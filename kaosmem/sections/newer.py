@@ -59,7 +59,7 @@ class CorrectedBy(dict[int, tuple[int, ...]]):
 
 
 class Newer:
-    """Finds what corrects the units that a section proposes."""
+    """Finds the units that correct those that a section proposes."""
 
     def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
         self._spec, self._held, self._index = spec, held, index
@@ -67,7 +67,7 @@ class Newer:
     def find(
         self, firsts: Iterable[int], scores: Mapping[int, float], *, among: Collection[int] | None = None
     ) -> CorrectedBy:
-        """Return what corrects some units, and what corrects that in turn.
+        """Return the units that correct some units, and those that correct these in turn.
 
         It is looked for among these units and those that the query ranks. If there is any, the index of a large
         section is asked for the words of their subjects too, since the query may name none of them.
@@ -93,7 +93,7 @@ class Newer:
         return found
 
     def _closed(self, corrections: Corrections, firsts: Iterable[int]) -> CorrectedBy:
-        """Return what corrects units, and what corrects that in turn.
+        """Return the units that correct units, and those that correct these in turn.
 
         Evicted units are shown before live ones, so they correct evicted ones alone.
         """

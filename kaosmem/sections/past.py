@@ -18,13 +18,13 @@ class EvictedFile(Protocol):
     """A file that holds evicted items."""
 
     def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
-        """Return what is stored of items, or why that can't be said. This is I/O."""
+        """Return the stored items, or the error for each that can't be read. This is I/O."""
         ...
 
 
 @dataclass(slots=True, eq=False)  # not frozen: a session has as many as it ever evicted, and opens faster
 class EvictedItem:
-    """What is known of an evicted item whose text is in a file.
+    """An evicted item whose text is in a file.
 
     position, unit, updated, valid_until: as of an `Archived`. created_at, stated_from: of an item with a key.
     is_results: it holds tool results and nothing else. line: its number in the file, from 0.
@@ -78,7 +78,7 @@ class Past:
     texts: of items that only files hold, those that were read for a proposal.
     used: tokens of all items.
     unloaded: how many more archive files hold, of which nothing is known to recall them by.
-    returned: ordinals of what came back, though files may say that it was evicted.
+    returned: ordinals of items that came back, though files may list them as evicted.
     ended: when items stopped to hold, by ordinal: those that another superseded.
     """
 
@@ -106,7 +106,7 @@ class Past:
         return ordinal in self._items
 
     def __getitem__(self, ordinal: int) -> Item | EvictedItem:
-        """Return an item if its text is at hand, else what is known of it."""
+        """Return an item if its text is at hand, else its EvictedItem."""
         item = self._items[ordinal]
         return self.texts.get(item, item) if isinstance(item, EvictedItem) else item
 
@@ -175,7 +175,7 @@ class Past:
         return here
 
     def forget(self, ordinals: Collection[int], count: int = 0) -> None:
-        """Take items out; what is left of their units stays together. Of `count` in all, files hold the others."""
+        """Take items out; the rest of their units stays together. Of `count` in all, files hold the others."""
         self.unloaded = max(0, self.unloaded - max(0, count - len(ordinals)))
         gone = {first: self.unit(first) for first in {self.first(ordinal) for ordinal in ordinals if ordinal in self}}
         for first, unit in gone.items():
@@ -213,7 +213,7 @@ class Past:
         return self._members.get(first, (first,) if first in self._items else ())
 
     def known_unit(self, first: int) -> list[Item | EvictedItem]:
-        """Return the items of a unit in stored order, or what is known of those whose texts are not at hand."""
+        """Return the items of a unit in stored order, an EvictedItem for each whose text is not at hand."""
         return [self[ordinal] for ordinal in self.members(first)]
 
     def tokens(self, first: int) -> int:

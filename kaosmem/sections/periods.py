@@ -1,4 +1,4 @@
-"""The periods that a query names, such as "last week" or "May 2023": a soft filter on what is ranked."""
+"""The periods that a query names, such as "last week" or "May 2023": a soft filter on ranked items."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _preferring(
 
 
 class _Signals:
-    """The signals of a ranking, and of an item of the periods `period`: what it adds to the logarithm of its score."""
+    """The signals of a ranking. An item of the periods has `period` too: its addend to the logarithm of the score."""
 
     def __init__(self, meant: Collection[int], *rankings: list[tuple[int, float]]) -> None:
         self._meant, self._rankings = meant, [each for each in rankings if isinstance(each, Ranking)]

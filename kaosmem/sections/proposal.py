@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
 
     items: in stored order. position, offset: items and tokens the section had ever taken before the first of them.
     cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is nothing but
-    results without a call. rank: its place in the order of want, from 1. score: what the query gives it, None
+    results without a call. rank: its place in the order of want, from 1. score: for the query, None
     where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier one, evicted or from
     before the place where a history is cut.
     successor: of a replaced version, the position of the unit that must be shown with it. It stands before that, and
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
 
     @property
     def standing(self) -> tuple[int, bool, int]:
-        """Return what orders units where they are shown."""
+        """Return the key that orders units where they are shown."""
         follows = self.before if self.successor is None else self.successor
         return (self.position, True, 0) if follows is None else (follows, False, self.place)
 
@@ -69,16 +69,16 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a source would like to be shown.
+    """The units that a source proposes for a context.
 
-    candidates: in order of want. earlier: of a history, what may be recalled, in order of worth.
+    candidates: in order of want. earlier: of a history, the units that may be recalled, in order of worth.
     total, taken: tokens and items that the section has ever taken; without a total a history is cut by the positions of
     its units, and their offsets mean nothing. evicted: items that it holds no more, and may recall.
     stock: all that it could propose; None if it does not know.
     is_all: whether it proposes all its live items whatever the query: they are few, or it does not rank.
-    signals: what made up the score of the candidate at a position, by name; nothing where the ranker does not say.
+    signals: the parts of the score of the candidate at a position, by name; empty if the ranker does not tell them.
     unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
-    error: the name of the type of what went wrong, where it is less than it should be.
+    error: the name of the error's type, if the proposal is incomplete.
     """
 
     candidates: tuple[Candidate, ...]

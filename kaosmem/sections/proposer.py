@@ -29,9 +29,9 @@ LABEL_TOKENS = 32
 """The most that a layout adds to an item, in general."""
 
 _TO_READ = 1.25
-"""For each token that recalled units may take, so much is proposed of what was evicted, whose texts have to be read.
+"""For each token that recalled units may take, so many tokens of evicted units are proposed, whose texts must be read.
 
-Of what is at hand it is 2.
+Of units at hand it is 2.
 """
 
 _READ_AT_ONCE = 4_096
@@ -48,7 +48,7 @@ class Proposer:
         self._facets = Facets(held)
         self._newer = Newer(spec, held, index)
         self._required = Required(spec, held)
-        self._scored: tuple[object, Scores] = None, Scores()  # what the last ranking came to
+        self._scored: tuple[object, Scores] = None, Scores()  # of the last ranking
 
     @property
     def newest_question(self) -> Item | None:
@@ -291,14 +291,14 @@ class Proposer:
         return walked, cuts
 
     def _scores(self, query: Query, cap: int, passing: set[int] | None = None) -> Scores:
-        """Return what the query gives to units, and their order."""
+        """Return the scores of units for the query, and their order."""
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
         limit = _RANK_SLACK + 2 * cap // mean
         found = find(self._index, query, limit, among)
         if query.past is None and self._are_crowded_out(found.ranked, limit):
             found = find(self._index, query, limit, self._current(among))
-        if found.ranked is not self._scored[0]:  # as after the reading of what this ranking proposes
+        if found.ranked is not self._scored[0]:  # as after the reading of the proposed texts
             self._scored = found.ranked, unit_scores(self._held, found)
         return self._scored[1]
 
@@ -316,7 +316,7 @@ class Proposer:
         return {ordinal for ordinal in every if not versions.is_replaced(ordinal)}
 
     def _share(self, first: int, cap: int, told: Told) -> int:
-        """Return what a unit takes of the twice `cap` tokens that are proposed.
+        """Return a unit's part of the twice `cap` tokens that are proposed.
 
         One that is larger than the cap, or that the query's block will not show for saying what one before it says, is
         proposed for the record alone: it keeps no room from those that fit.
@@ -345,6 +345,6 @@ class Proposer:
         return tuple(candidates)
 
     def _evicted_unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
-        """Return what was read of an evicted unit as `Holdings.unit` does, nothing taken before it."""
+        """Return an evicted unit that was read as `Holdings.unit` does, nothing taken before it."""
         past = self._held.past
         return tuple(item for item in past.known_unit(first) if isinstance(item, Item)), 0, past.tokens(first)

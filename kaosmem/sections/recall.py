@@ -12,7 +12,7 @@ from kaosmem.sections.past import EvictedItem
 def recallable(held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter | None = None) -> Iterator[int]:
     """Yield the units that may be shown: of those evicted under one id one alone, and none that is live again.
 
-    wanted: what was evicted has to pass it.
+    wanted: the filter that evicted items have to pass.
     """
     past, evicted = held.past, set[str]()
     if not past:
@@ -23,7 +23,7 @@ def recallable(held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter 
             ids = [item.id for item in items]
             if not evicted.isdisjoint(ids) or any(map(held.__contains__, ids)):
                 continue
-            # What is not read yet may pass: it is read since it is proposed.
+            # An item that is not read yet may pass: it is read since it is proposed.
             if wanted is not None and not any(isinstance(item, EvictedItem) or wanted(item.metadata) for item in items):
                 continue
             evicted.update(ids)

@@ -26,8 +26,8 @@ class Required:
         self._spec = spec
         self._held = held
         self._needed: set[int] = set()  # pinned, or of role system in a static section
-        self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: what users said, ascending
-        # What is not decoded is not pinned: in a `query` section it need not be shown.
+        self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: users' messages, ascending
+        # An item that is not decoded is not pinned: in a `query` section it need not be shown.
         for ordinal in held.read() if spec.placement == "query" else held:
             self.note(ordinal)
 

@@ -19,7 +19,7 @@ def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int
 
     It leaves if it is outranked, or if the live item with its key began to hold later.
 
-    tokens, items: what the section grows by.
+    tokens, items: growth of the section.
     Raises InvalidContentError, ItemTooLargeError or SectionFullError.
     """
     if _is_older(held, item):
@@ -38,7 +38,7 @@ def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int
 
 
 def choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iterable[str]) -> list[str] | None:
-    """Return the ids of what to evict to free tokens and be within `max_items`, None where that can't be done.
+    """Return the ids to evict to free tokens and be within `max_items`, None if that can't be done.
 
     The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
     """
@@ -79,7 +79,7 @@ def _superseded(held: Holdings, item: Item) -> int | None:
 def _choose_victims(
     spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int, leaving: Collection[int] = ()
 ) -> list[str]:
-    """Return the ids of what must go so that a section may grow by these, for an item new or updated.
+    """Return the ids that must go so that a section may grow by these, for an item new or updated.
 
     leaving: first ordinals of units that go anyway.
     """

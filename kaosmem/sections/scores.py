@@ -10,9 +10,9 @@ from kaosmem.sections.periods import Found
 
 
 class Scores(dict[int, float]):
-    """What a query gives to units, by first ordinal.
+    """The scores of units for a query, by first ordinal.
 
-    signals: what made up the score of one, of several items that of the best.
+    signals: the parts of a unit's score, of several items that of the best.
     by_worth: the units in order of worth.
     """
 

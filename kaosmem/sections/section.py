@@ -242,7 +242,7 @@ class Section:
 
     @property
     def index_to_store(self) -> Moment | None:
-        """Return how far the section has come, if its index is to be kept; None where what is kept is as good."""
+        """Return how far the section has come, if its index is to be kept; None if the kept one is as good."""
         return None if self.unloaded or self.spec.persistence == "none" else self._ledger.index.to_store
 
     def dump_index(self, moment: Moment) -> IndexDump | None:
@@ -277,7 +277,7 @@ class Section:
     def freeze(self, why: str = "was opened read-only; open it without read_only to change it") -> None:
         """Refuse all further changes, uses included.
 
-        why: what became of its session, and what to do, as errors say it.
+        why: the reason and the remedy, for errors.
         """
         self._frozen = why
 
@@ -289,7 +289,7 @@ class Section:
     def take_over(self, other: Section, *, shared: int = 0) -> None:
         """Go on as another section of the same spec was, which is not to be used any more.
 
-        shared: of how many of the first items ever taken both know the same; what is loaded and indexed of those stays.
+        shared: number of leading items that both sections have in common; their loaded texts and index entries stay.
         """
         with self._asking:
             if shared:
@@ -297,7 +297,7 @@ class Section:
             self._ledger, self.journal = other._ledger, other.journal
 
     def add(self, item: Item) -> None:
-        """Add an item, evicting what it supersedes, and others where the policy allows it and there is no compaction.
+        """Add an item. Evict the item that it supersedes, and others if the policy evicts and there is no compaction.
 
         It supersedes the live item with its key, pinned or not, which leaves with its whole unit. If the policy lets
         newcomers compete and the item is outranked, it goes to the archive itself.
@@ -384,9 +384,9 @@ class Section:
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, which go to the archive, and return whether they could.
 
-        They can't once anything that they replace has left. Offsets are then as if what is held were all that was ever
-        taken: a history is not cut for what has been shortened. Raises ReadOnlyError and InvalidContentError; then
-        nothing has changed.
+        They can't once anything that they replace has left. Offsets are then as if the held items were all that
+        was ever taken: a history is not cut for messages that have been shortened. Raises ReadOnlyError and
+        InvalidContentError; then nothing has changed.
         """
         self._check_writable()
         for _, item in change.items:
@@ -412,7 +412,7 @@ class Section:
         return True
 
     def make_room(self, tokens: int, *, keep: Iterable[str] = ()) -> bool:
-        """Evict by the policy what holds so many tokens, and what is above `max_items`; return whether it could.
+        """Evict units of so many tokens by the policy, and units above `max_items`; return whether it could.
 
         The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
         """
@@ -439,7 +439,7 @@ class Section:
         self._check_writable()
         if self.journal:
             raise ValueError(
-                f"section {self.spec.name!r} has {len(self.journal)} changes in its journal, which may hold what is to "
+                f"section {self.spec.name!r} has {len(self.journal)} changes in its journal, which may hold items to "
                 "be forgotten; drain and log them first"
             )
         tombstone = self._ledger.tombstone(item_ids, stored)
@@ -458,7 +458,7 @@ class Section:
         """Repeat a change from the journal.
 
         Raises UnsupportedVersionError for an op it does not know; InvalidContentError, LookupError, TypeError and
-        ValueError for what no journal holds.
+        ValueError for data that no journal holds.
         """
         if op == "replace":
             for version in data["archived"]:
@@ -493,28 +493,28 @@ class Section:
         return self._ledger.held.past.unloaded
 
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
-        """Take in all that archive files hold of this section, so that what was evicted can be recalled.
+        """Take in all that archive files hold of this section, so that evicted items can be recalled.
 
-        Raises InvalidContentError for what cannot have been evicted; then nothing has changed.
+        Raises InvalidContentError for items that cannot have been evicted; then nothing has changed.
         """
         self._ledger.load(versions)
 
     def let_go(self, evicted: Iterable[EvictedItem]) -> None:
-        """Keep no text of what was evicted, as far as these say which files hold it now."""
+        """Keep no text of those evicted items that these files hold now."""
         self._ledger.let_go(evicted)
 
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
-        """Take in what a proposal needs to be read; a unit of which that failed can't be recalled any more."""
+        """Take in the texts that a proposal needs; a unit whose text could not be read can't be recalled any more."""
         failed = self._ledger.take_in(read)
         said = {*map(str, self.lost)}
         self.lost += {str(error): error for error in failed if str(error) not in said}.values()
 
     def state(self) -> dict[str, JSONValue]:
-        """Return what `restore` needs beside the entries, as JSON values."""
+        """Return the state that `restore` needs beside the entries, as JSON values."""
         return self._ledger.state()
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
-        """Return the live items as JSON values, as they are now, each with what must survive of its place and use."""
+        """Return the live items as JSON values, each with its place and its uses."""
         return self._ledger.held.entries()
 
     @classmethod
@@ -529,8 +529,8 @@ class Section:
     ) -> Section:
         """Return a section that goes on where another one was when it gave its state and entries.
 
-        archive: what has left it and is in memory still; without it, archive files hold all.
-        Raises InvalidContentError, KeyError, TypeError for what no section gave.
+        archive: versions that have left it and are still in memory; without it, archive files hold all.
+        Raises InvalidContentError, KeyError, TypeError for a state that no section gave.
         """
         section = cls(spec, ranker=ranker)
         section._ledger = Ledger.restore(spec, state, entries, archive=archive, ranker=ranker)

@@ -70,7 +70,7 @@ class AttachedSection:
         return self.section.spec
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return what the section proposes, which is indexed beside the event loop."""
+        """Return the section's proposal, having indexed it beside the event loop."""
         while True:
             while self.section.lag(cap=cap):
                 await asyncio.to_thread(self.section.catch_up)
@@ -85,7 +85,7 @@ class AttachedSection:
         return self.section.propose(query, cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
-        """Return a live item, or what has left the section under that id and is in memory."""
+        """Return a live item, or an archived version in memory under that id."""
         return self.section.peek(item_id) if item_id in self.section else self.section.archive.get(item_id)
 
 

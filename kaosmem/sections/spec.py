@@ -45,8 +45,8 @@ class SectionSpec:
     persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
     in_context: whether the section is ever shown.
     compaction: shortens the section before it is shown, once its items exceed its budget. Until then `add` evicts
-        nothing. What still does not fit is evicted. Replaced items come back under a larger budget, if the section with
-        them takes at most `low_water` of it.
+        nothing. Items that still do not fit are evicted. Replaced items come back under a larger budget, if the
+        section with them takes at most `low_water` of it.
     header: the title in the context. The default is the name. "" makes a static section verbatim: the application's own
         texts stand there without header and label, unescaped, before all other static sections. White space around a
         text goes. A text that is trusted less, or of another role than system, keeps its label.
@@ -142,12 +142,12 @@ class SectionSpec:
 
     @property
     def labels(self) -> LabelStyle:
-        """Return what the labels of its items show."""
+        """Return the style of its items' labels."""
         return LabelStyle(self.dates, self.provenance, self.is_verbatim)
 
     @property
     def recalls(self) -> bool:
-        """Return whether what the section evicts may be shown again."""
+        """Return whether evicted items of the section may be shown again."""
         return self.placement != "static" and self.recall > 0
 
     @property
@@ -157,7 +157,7 @@ class SectionSpec:
 
     @property
     def title(self) -> str:
-        """Return what stands in the section's header."""
+        """Return the text of the section's header."""
         return self.header or self.name
 
     def to_dict(self) -> dict[str, JSONValue]:
@@ -190,7 +190,7 @@ def _is_share(value: object) -> bool:
 def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
     """Return specs by name, in order.
 
-    Raises InvalidArgumentError for what is no spec, a repeated name, floors above 1 in sum and more than MAX_SECTIONS.
+    Raises InvalidArgumentError for a value that is no spec, a repeated name, floors above 1 in sum, over MAX_SECTIONS.
     """
     by_name: dict[str, SectionSpec] = {}
     for spec in check_listed(specs, SectionSpec, "sections"):

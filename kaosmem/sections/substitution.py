@@ -11,15 +11,15 @@ from kaosmem.types import ChatMessage, Content, Item, JSONValue, Trust, check_co
 from kaosmem.units import Link, Units
 
 COMPACTED = "compacted"
-"""Where the metadata of an item that a compaction made say what it replaced."""
+"""The metadata field in which an item made by a compaction names the items that it replaced."""
 _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What an item was put in the place of.
+    """The items that an item replaced.
 
-    items, tokens: how many there were, and what their contents have. budget: that the section had then.
+    items, tokens: their number, and the tokens of their contents. budget: of the section at that time.
     """
 
     items: int
@@ -28,7 +28,7 @@ class Replaced:
 
     @classmethod
     def by(cls, item: Item) -> Replaced | None:
-        """Return what an item replaced, None for one that no compaction made."""
+        """Return the items that an item replaced, None for one that no compaction made."""
         match item.metadata.get(COMPACTED):
             case {"items": int(items), "tokens": int(tokens), "budget": int(budget)} if item.sources:
                 return cls(items, tokens, budget)
@@ -39,7 +39,7 @@ class Replaced:
 class Substitution:
     """Items in the places of others.
 
-    replaced: ids of what leaves, in stored order. items: what comes, each with the id of the one whose place it takes.
+    replaced: ids of the items that leave, in stored order. items: the new items, each with the id whose place it takes.
     """
 
     replaced: tuple[str, ...]
@@ -52,7 +52,7 @@ class Substitution:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Substitution:
-        """Return what `to_dict` stored. Raises UnsupportedVersionError, InvalidContentError, KeyError."""
+        """Return the one that `to_dict` stored. Raises UnsupportedVersionError, InvalidContentError, KeyError."""
         if stored["version"] != _VERSION:
             raise UnsupportedVersionError(
                 f"section {section!r} was compacted in a way that is not known here; open it with a newer kaosmem"
@@ -62,7 +62,7 @@ class Substitution:
 
 
 def message_of(item: Item) -> ChatMessage:
-    """Return an item as what shortens conversations is told of it."""
+    """Return an item as the message that a compaction strategy gets."""
     return replace(item.message, id=item.id, pinned=item.pinned, sources=item.sources, trust=item.trust)
 
 
@@ -74,10 +74,10 @@ def substitution(
     count: Callable[[Content], int],
     new_id: Callable[[str], str],
 ) -> Substitution:
-    """Return what turns the items of a section with this budget into the messages that were made of them.
+    """Return the substitution of a section's items by the messages that were made of them.
 
     A message with the id of an item is that item, or takes its place where it says something else. Any other one takes
-    the first place of what is gone between its neighbours.
+    the first place of the items gone between its neighbours.
     new_id: gives an item's id, the one asked for where that is free. Raises InvalidContentError for messages that are
     in another order, or for which there is no place.
     """
@@ -111,7 +111,7 @@ def substitution(
 
 
 def _owners(before: Sequence[Item], after: Sequence[ChatMessage], gone: Container[str]) -> list[Item]:
-    """Return whose place each message has, in order: its own, or of what is gone and has no message."""
+    """Return the id whose place each message takes, in order: its own, or that of an item gone without a message."""
     places = {item.id: place for place, item in enumerate(before)}
     known = [places.get(message.id) for message in after]
     free = [item.id in gone for item in before]
@@ -126,7 +126,7 @@ def _owners(before: Sequence[Item], after: Sequence[ChatMessage], gone: Containe
         place = next((at for at in later if (free[at] if own is None else at == own)), len(before))
         if place == len(before):
             raise InvalidContentError(
-                "a compaction gave messages that have no place; keep in order what stays, and add no more than you take"
+                "a compaction gave messages that have no place; keep the others' order, and add no more than you take"
             )
         owners.append(before[place])
     return owners
@@ -146,9 +146,9 @@ def _by_unit(before: Sequence[Item], dropped: Container[str]) -> dict[str, list[
 
 
 def _sources(own: Item, message: ChatMessage, dropped: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of what a message stands for, none where it does not say.
+    """Return the ids that a message stands for, none if it names none.
 
-    One in its own place also stands for what is dropped of its unit, which could not come back without it.
+    A message in its own place also stands for the dropped items of its unit, which could not come back without it.
     """
     ids = message.sources
     if message.id == own.id:
@@ -157,7 +157,7 @@ def _sources(own: Item, message: ChatMessage, dropped: Sequence[str]) -> tuple[s
 
 
 def _derived(own: Item, message: ChatMessage, sources: Sequence[Item | None]) -> Item:
-    """Return a message as an item in another's place, but for what it says and is made of."""
+    """Return a message as an item in another's place, with its own content and sources."""
     trust = min(message.authority, *(Trust.EXTERNAL if item is None else item.trust for item in sources))
     if message.id == own.id:
         role = own.role if message.role == own.shown_role else check_text(message.role, "role")

@@ -91,7 +91,7 @@ class ShownVersions:
     def labelled(self, units: Iterable[Candidate]) -> tuple[Candidate, ...]:
         """Return candidates with the intervals of their versions, replaced versions tied to their successors.
 
-        A required version has no interval: what must be shown does not depend on the question.
+        A required version has no interval: required items do not depend on the question.
         """
         return tuple(self._labelled(unit) for unit in units) if self._asked else tuple(units)
 
