@@ -236,7 +236,7 @@ async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> No
     model = ScriptedLLM(brief)
     log = logged(user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)), REQUEST)
     condenser = LLMSummarizingCondenser(model, SummarizingConfig(max_tokens=300))
-    with pytest.raises(NoCondensationError, match=r"kept takes 3\d\d of 300 tokens"):
+    with pytest.raises(NoCondensationError, match=r"protected entries take 3\d\d of 300 tokens"):
         await condenser.condensed_view(log)
     assert not model.requests
 

@@ -68,5 +68,5 @@ def test_a_text_that_is_not_kept_has_no_place() -> None:
     place = known.place(used)
     assert [place(sha256, b"") for sha256 in ("sha-b", "sha-c")] == ["b", None]
     kept = known.only(used)
-    assert ([*kept], used) == (["b"], {"b"})
+    assert (kept.names, used) == ({"sha-b": "b"}, {"b"})
     assert kept.place()("sha-a", b"") is None
