@@ -26,7 +26,7 @@ from kaosmem.backends.postgres import (
 )
 from kaosmem.backends.postgres.conditions import condition
 from kaosmem.backends.postgres.returned import returned_columns
-from kaosmem.errors import InvalidTransitionError, NotOpenedError, UnsupportedVersionError
+from kaosmem.errors import InvalidContentError, InvalidTransitionError, NotOpenedError, UnsupportedVersionError
 from kaosmem.testing import (
     GraphContract,
     HistoryContract,
@@ -401,6 +401,22 @@ async def test_a_graph_answers_cypher_with_bound_parameters(postgres: str) -> No
         for refused in ("MATCH (e RETURN e", "RETURN *", "MATCH (e) RETURN e.id, e.id", "RETURN unknown(1)"):
             with pytest.raises(InvalidArgumentError):
                 await graph.query_cypher(refused)
+
+
+async def test_a_graph_refuses_values_that_it_cannot_hold(postgres: str) -> None:
+    """They are refused before the server sees them. The type of a relationship is a value, not a label."""
+    nested: object = 1
+    for _ in range(20_000):
+        nested = [nested]
+    async with database(postgres) as opened:
+        graph = AGEGraphStore(opened)
+        for value in (2**70, nested, "a\0b", {"a\0b": 1}, float("nan")):
+            with pytest.raises(InvalidContentError):
+                await graph.query_cypher("RETURN $value", {"value": value})  # type: ignore[dict-item]
+        hostile = "Mem) RETURN n UNION MATCH (m"
+        await graph.add_relationships([{"source": "a", "target": "b", "type": hostile}])
+        (found,) = (await graph.get_neighbors("a", types=[hostile])).relationships
+        assert found.type == hostile
 
 
 @pytest.mark.parametrize(
