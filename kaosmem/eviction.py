@@ -78,23 +78,19 @@ POLICIES: dict[str, EvictionPolicy] = {
 }
 
 
+StandingOf = Callable[[int], Standing | None]
+"""Returns the standing of the unit that begins at an ordinal, None if none does or it may not be evicted."""
+
+
 class EvictionQueue:
     """Evictable units in the order of a policy: a heap, made when first asked, with lazy deletion.
 
-    firsts: the first ordinals of all units. standing: the standing of the unit that begins at an ordinal, None
-    if none does or it may not be evicted. Every change of a standing is to be pushed.
+    Every change of a standing is to be pushed. It keeps no reference to the units, since they keep the queue: a cycle
+    would leave a closed session to the garbage collector.
     """
 
-    def __init__(
-        self,
-        policy: EvictionPolicy,
-        *,
-        firsts: Callable[[], Iterable[int]],
-        standing: Callable[[int], Standing | None],
-    ) -> None:
+    def __init__(self, policy: EvictionPolicy) -> None:
         self._policy = policy
-        self._firsts = firsts
-        self._standing = standing
         self._heap: list[tuple[int, ...]] | None = None
         self._max_length = 0
 
@@ -102,27 +98,36 @@ class EvictionQueue:
         """Forget the order: the next choice makes it anew."""
         self._heap = None
 
-    def push(self, first: int) -> None:
+    def push(self, first: int, standing: StandingOf) -> None:
         """Enter a unit that is new or has changed."""
-        if self._heap is None or (unit := self._standing(first)) is None:
+        if self._heap is None or (unit := standing(first)) is None:
             return
         heappush(self._heap, self._policy.order(unit))
         if len(self._heap) > self._max_length:  # about half is stale: the next choice makes it anew
             self._heap = None
 
-    def choose_victims(self, newcomer: Standing, *, own: Collection[int], tokens: int, items: int) -> list[int] | None:
+    def choose_victims(
+        self,
+        newcomer: Standing,
+        *,
+        own: Collection[int],
+        tokens: int,
+        items: int,
+        firsts: Iterable[int],
+        standing: StandingOf,
+    ) -> list[int] | None:
         """Return the first ordinals of the units to evict, or None if they cannot make the room.
 
         newcomer, own: standing of the unit that needs room, and the first ordinals it has now: never victims.
-        tokens, items: to be freed, both.
+        tokens, items: to be freed, both. firsts: the first ordinals of all units.
         """
-        heap = self._made() if self._policy.key else []
+        heap = self._made(firsts, standing) if self._policy.key else []
         victims: dict[int, tuple[int, ...]] = {}
         passed: dict[int, tuple[int, ...]] = {}
         while (tokens > 0 or items > 0) and heap:
             entry = heappop(heap)
             first = entry[-1]
-            unit = self._standing(first)
+            unit = standing(first)
             if unit is None or first in victims or entry != self._policy.order(unit):
                 continue
             if first in own:
@@ -139,9 +144,9 @@ class EvictionQueue:
             heappush(heap, entry)
         return list(victims) if enough else None
 
-    def _made(self) -> list[tuple[int, ...]]:
+    def _made(self, firsts: Iterable[int], standing: StandingOf) -> list[tuple[int, ...]]:
         if self._heap is None:
-            units = map(self._standing, self._firsts())
+            units = map(standing, firsts)
             self._heap = [self._policy.order(unit) for unit in units if unit is not None]
             heapify(self._heap)
             self._max_length = 2 * len(self._heap) + 64

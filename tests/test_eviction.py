@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,8 +25,17 @@ def units(**columns: list[int]) -> list[Standing]:
     ]
 
 
-def queue_of(policy: str, held: dict[int, Standing]) -> EvictionQueue:
-    return EvictionQueue(POLICIES[policy], firsts=lambda: list(held), standing=held.get)
+class Queue:
+    """An eviction queue over units in a dict."""
+
+    def __init__(self, policy: str, held: dict[int, Standing]) -> None:
+        self._held, self._queue = held, EvictionQueue(POLICIES[policy])
+
+    def push(self, first: int) -> None:
+        self._queue.push(first, self._held.get)
+
+    def choose_victims(self, newcomer: Standing, **asked: Any) -> list[int] | None:
+        return self._queue.choose_victims(newcomer, **asked, firsts=[*self._held], standing=self._held.get)
 
 
 @pytest.mark.parametrize(
@@ -42,20 +52,20 @@ def test_each_policy_evicts_in_its_own_order(policy: str, held: list[Standing], 
     """fifo by the first item, lifo by the last, lru and lfu by use, priority by priority; then the oldest."""
     known = {unit.first: unit for unit in held}
     newcomer = replace(UNIT, first=99, priority=99)
-    victims = queue_of(policy, known).choose_victims(newcomer, own=(), tokens=0, items=len(held))
+    victims = Queue(policy, known).choose_victims(newcomer, own=(), tokens=0, items=len(held))
     assert victims == order
 
 
 @pytest.mark.parametrize("policy", ["none", "refuse"])
 def test_policies_without_an_order_evict_nothing(policy: str) -> None:
     """`none` and `refuse` never name a victim."""
-    assert queue_of(policy, {0: UNIT}).choose_victims(UNIT, own=(), tokens=1, items=0) is None
+    assert Queue(policy, {0: UNIT}).choose_victims(UNIT, own=(), tokens=1, items=0) is None
 
 
 def test_priority_never_evicts_a_higher_one_for_a_lower() -> None:
     """A newcomer makes room among its equals and its inferiors alone."""
     known = {unit.first: unit for unit in units(priority=[2, 1, 1])}
-    queue = queue_of("priority", known)
+    queue = Queue("priority", known)
     newcomer = replace(UNIT, first=9, priority=1)
     assert queue.choose_victims(newcomer, own=(), tokens=2, items=0) == [1, 2]
     assert queue.choose_victims(newcomer, own=(), tokens=3, items=0) is None
@@ -90,7 +100,7 @@ CHANGES = st.lists(
 def test_the_queue_chooses_what_sorting_all_units_would(policy: str, changes: list[tuple[str, int, Standing]]) -> None:
     """Lazy deletion never shows: after any changes the victims are the first in the policy's order."""
     known: dict[int, Standing] = {}
-    queue = queue_of(policy, known)
+    queue = Queue(policy, known)
     for change, first, given_standing in changes:
         unit = replace(given_standing, first=first, last=first + given_standing.items)
         if change == "put":

@@ -97,8 +97,9 @@ async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:
             memory.counter("loads the encoding, which no thread can make shorter")
             await note("first question", memory.assemble_context(one, budget=8_000))
             for start in range(0, len(more), 50):
+                await asyncio.sleep(0)  # the loop goes on between the question and the additions
                 memory.add_many("documents", more[start : start + 50])  # at once: it is no await
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
             await note("after 500 more", memory.assemble_context(other, budget=8_000))
             await note("save", memory.save())
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import pickle
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, replace
@@ -297,3 +299,18 @@ async def test_what_a_log_says_was_archived_is_not_logged_again(tmp_path: Path) 
         assert [version.item.text for version in memory["notes"].archive.in_memory()] == [
             f"version {number}" for number in range(3)
         ]
+
+
+async def test_a_closed_session_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
+    """A full collection of a large session would stop the event loop."""
+    gc.disable()
+    try:
+        async with SessionMemory.open(tmp_path) as memory:
+            memory.add_many("documents", [f"Room {number} is free." for number in range(30)])
+            await memory.assemble_context("Is room 7 free?", budget=200)
+            await memory.versions("room")
+            section = weakref.ref(memory["documents"])
+        del memory
+        assert section() is None
+    finally:
+        gc.enable()

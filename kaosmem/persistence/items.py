@@ -14,7 +14,15 @@ from typing import Any, TypeAlias
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import Blob, Place, in_line, spill
 from kaosmem.persistence.contents import Contents
-from kaosmem.persistence.lines import checksum, decode_line, decode_lines, encode_line, parse_object, stated_crc
+from kaosmem.persistence.lines import (
+    checksum,
+    decode_line,
+    decode_lines,
+    encode_line,
+    parse_object,
+    split_lines,
+    stated_crc,
+)
 from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_version
 from kaosmem.types import JSONValue, UnreadItem, json_text
 
@@ -134,7 +142,7 @@ def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
 
     unread: of plain items, check the line alone.
     """
-    *lines, rest = data.split(b"\n")
+    *lines, rest = split_lines(data)
     decoder = _Decoder()
     try:
         if len(lines) < 2:
@@ -240,7 +248,7 @@ def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSON
     Raises CorruptionError.
     """
     needle = b'"id":' + json_text(item_id).encode()
-    *lines, rest = data.split(b"\n")
+    *lines, rest = split_lines(data)
     start = crc = 0
     candidates = []
     try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
+from kaosmem.persistence.lines import split_lines
 from kaosmem.persistence.records import Record, claimed_txn, decode_records
 
 TXNS_KEPT = 64
@@ -67,7 +68,7 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     A commit is torn if its last line has no newline, or if sectors of it were never written (see `is_torn`), and no
     other commit follows. A last line whole but for its newline is a record.
     """
-    lines = data.split(b"\n")
+    lines = split_lines(data)
     records: list[Record] = []
     committed = 0  # how many of them are of whole commits
     began = start  # where the last commit begins

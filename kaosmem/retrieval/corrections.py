@@ -84,18 +84,23 @@ def statements(item: Item) -> tuple[Statement, ...]:
 
 def _stated(item: Item) -> bool:
     """Return whether an item may correct another one or be corrected."""
-    if not item.role and not (_source(item) and item.timestamp):
+    if not _has_teller(item):
         return False
     return bool(statements(item)) or (_is_short(item) and (_has_value(item) or is_explicit(item)))
 
 
+def _has_teller(item: Item) -> bool:
+    """Return whether an item has a speaker, or a source and a time."""
+    return bool(item.role or (_source(item) and item.timestamp))
+
+
 def is_explicit(item: Item) -> bool:
-    """Return whether an item says that it corrects an earlier one."""
+    """Return whether an item that may correct others says that it does."""
     return item.memo("explicit", _is_explicit)
 
 
 def _is_explicit(item: Item) -> bool:
-    return _is_short(item) and says_it_corrects(item.text)
+    return _has_teller(item) and _is_short(item) and says_it_corrects(item.text)
 
 
 def _is_short(item: Item) -> bool:

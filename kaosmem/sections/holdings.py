@@ -30,7 +30,7 @@ class Holdings:
         self.used = self.taken = self.total = self.updates = self.clock = 0
         self.past = Past()
         self.units = Units()
-        self.queue = EvictionQueue(policy, firsts=lambda: self._held, standing=self._evictable)
+        self.queue = EvictionQueue(policy)
         # Linked, not hashed order: walking from either end never steps over removed items.
         self._held: OrderedDict[int, Item] = OrderedDict()  # decoded when asked for
         self._ordinals: dict[str, int] = {}
@@ -216,9 +216,11 @@ class Holdings:
         asked = self.units.asking
         if speaks and asked is not None:
             self.units.asking = None
-            self.queue.push(self.units.first(asked))
+            self.queue.push(self.units.first(asked), self._evictable)
         try:
-            return self.queue.choose_victims(newcomer, own=own, tokens=tokens, items=items)
+            return self.queue.choose_victims(
+                newcomer, own=own, tokens=tokens, items=items, firsts=self._held, standing=self._evictable
+            )
         finally:
             self.units.asking = asked
 
@@ -242,9 +244,9 @@ class Holdings:
             for first in joined:
                 self._shared.pop(first, None)
             self._shared[self.units.first(ordinal)] = combined(parts)
-        self.queue.push(self.units.first(ordinal))
+        self.queue.push(self.units.first(ordinal), self._evictable)
         if asked is not None and asked != self.units.asking:
-            self.queue.push(self.units.first(asked))  # nobody waits for its results any more
+            self.queue.push(self.units.first(asked), self._evictable)  # nobody waits for its results any more
         return ordinal
 
     def replace(self, item: Item, ordinal: int | None = None) -> int:
@@ -411,7 +413,7 @@ class Holdings:
                 shared.last_use = self.clock
             touched.add(first)
         for first in touched:
-            self.queue.push(first)
+            self.queue.push(first, self._evictable)
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, as if they alone had ever been taken."""
@@ -501,7 +503,7 @@ class Holdings:
         members = self.units.members(first)
         if len(members) > 1:
             self._shared[first] = combined(map(self._alone, members))
-        self.queue.push(first)
+        self.queue.push(first, self._evictable)
 
     def _standing(self, first: int) -> Standing:
         return self._shared.get(first) or self._alone(first)

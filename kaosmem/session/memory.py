@@ -100,7 +100,7 @@ class SessionMemory:
         self._opening = opening
         self._log, self._sections, self._notices = log, hydrated.sections, list(hydrated.notices)
         self._roster = Roster(self._sections, counter=self.counter)
-        self._saver = Saver(log, hydrated, counter=self.counter, rehydrate=opening.hydrate)
+        saver = self._saver = Saver(log, hydrated, counter=self.counter, rehydrate=opening.hydrate)
         self._factory = ItemFactory(
             self._sections, counter=self.counter, clock=clock, rng=rng, forgotten=self._saver.forgotten
         )
@@ -113,7 +113,8 @@ class SessionMemory:
         self._read_only = read_only
         self._one_loop = one_loop
         self._clock, self._past_cues = clock, check_instance(past_cues, PastCues, "past_cues")
-        self._timeline = Timeline(self._sections, log, counter=self.counter, unpurged=lambda: self._saver.unpurged)
+        # Not `self`: in a cycle, a closed session would wait for the garbage collector.
+        self._timeline = Timeline(self._sections, log, counter=self.counter, unpurged=lambda: saver.unpurged)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns = Turns()
 

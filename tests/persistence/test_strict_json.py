@@ -15,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.lines import MAX_DEPTH, decode_lines, parse_object
+from kaosmem.persistence import lines as file_lines
+from kaosmem.persistence.lines import MAX_DEPTH, decode_lines, parse_object, split_lines
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -286,3 +287,10 @@ def test_the_slow_reader_tells_lines_apart() -> None:
     assert outcome(b'{"a":"\\ud83d\\ude00"}') == repr({"a": "\U0001f600"})
     for line in (b'{"a":1,"a":2}', b'{"a":"\\ud83d"}', b'{"a":1e999}', b'{"a":9223372036854775808}', b"{}}", b"[]"):
         assert outcome(line) is None
+
+
+@given(st.lists(st.sampled_from([b"\n", b"a", b"bcd", b"\n\n"])).map(b"".join), st.integers(0, 4))
+def test_a_file_is_split_at_the_same_places_in_parts(data: bytes, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_lines, "_SPLIT_BYTES", size)
+        assert split_lines(data) == data.split(b"\n")
