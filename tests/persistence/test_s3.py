@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
+from itertools import chain, count
 from urllib.parse import urlsplit
 
 import pytest
@@ -217,6 +217,33 @@ async def test_saving_over_a_network_that_stands_still_ends(s3: S3, monkeypatch:
             await memory.save()
         async with SessionMemory.open(a_copy(s3, place), "s", counter="estimate", read_only=True) as stored:
             assert [item.text for item in stored["findings"]] == ["before", "after"]
+
+
+async def test_a_save_that_is_cancelled_stores_all_or_nothing(s3: S3) -> None:
+    """Whenever its caller gives up; the next save stores the rest."""
+    with network(urlsplit(s3.url).netloc) as way:
+        filesystem = s3.filesystem(endpoint_url=f"http://127.0.0.1:{way.port}")
+        place = DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
+        pairs = [[f"{number} one", f"{number} two"] for number in range(6)]
+        async with SessionMemory.open(place, "s", counter="estimate") as memory:
+            way.delay_s = 0.02
+            for number, pair in enumerate(pairs):
+                memory.add_many("findings", pair)
+                saving = asyncio.create_task(memory.save())
+                await asyncio.sleep(0.01 * number)
+                saving.cancel()
+                with suppress(asyncio.CancelledError):
+                    await saving
+            way.delay_s = 0
+            async with SessionMemory.open(
+                a_copy(s3, place), "s", counter="estimate", read_only=True, missing_ok=True
+            ) as stored:
+                found = [item.text for item in stored["findings"]]
+            assert found == list(chain.from_iterable(pairs))[: len(found)]
+            assert len(found) % 2 == 0
+            await memory.save()
+        async with SessionMemory.open(a_copy(s3, place), "s", counter="estimate", read_only=True) as stored:
+            assert [item.text for item in stored["findings"]] == list(chain.from_iterable(pairs))
 
 
 def test_a_listing_shows_what_other_workers_stored(s3: S3, place: DirFileSystem) -> None:
