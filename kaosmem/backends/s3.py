@@ -32,6 +32,10 @@ _CREATION = "kaosmem-creation"
 _KEY = "kaosmem-key"
 """The metadata field of an object that holds its key, in UTF-8 and base64."""
 _OWN = re.compile("k-.+|h-[0-9a-f]{64}")
+_CLAIM = re.compile("c-[0-9a-f]{64}")
+"""The name of an empty object: the caller that created it may take the place of some expired bytes."""
+_CLAIM_AGE = timedelta(hours=1)
+"""No caller that has seen the expired bytes is still at work then."""
 _MAX_PATH_CHARS = 200  # S3 allows 1,024 bytes with the prefix; servers that keep files allow 255 a name
 
 
@@ -106,25 +110,33 @@ class S3FileStore:
             await self._store.put_async(path, chunks, attributes=attributes)
 
     async def create(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> bool:
-        """Store bytes unless the key has some, and return whether they were stored. Of several callers one succeeds."""
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
+        """Store bytes unless the key has some, and return whether they were stored. Of several callers one succeeds.
 
+        If a caller dies while it takes the place of expired bytes, the key stays taken until `delete_expired`.
+        """
         path, blob, creation = _path(key), check_bytes(data), secrets.token_hex(16)
         attributes = {**self._attributes(key, content_type, ttl), _CREATION: creation}
-        mode: Any = "create"
         async with self._turn():
-            while True:
-                try:
-                    await self._store.put_async(path, blob, attributes=attributes, mode=mode, use_multipart=False)
-                except (AlreadyExistsError, PreconditionError):
-                    there = await self._head(path)
-                    if there is not None and there.attributes.get(_CREATION) == creation:
-                        return True  # the first answer was lost, and the driver sent the request again
-                    if mode != "create" or there is None or not self._is_expired(there):
-                        return False
-                    mode = {"e_tag": there.meta["e_tag"]}  # of several callers one takes the place of expired bytes
-                else:
-                    return True
+            is_stored, there = await self._put(path, blob, attributes, "create")
+            if is_stored or there is None or not self._is_expired(there):
+                return is_stored
+            # Equal bytes have equal e_tags, so that these can't tell whether another caller has been here. A claim can.
+            number = there.attributes.get(_CREATION) or f"{there.meta['last_modified']}"
+            claim = f"c-{sha256(f'{path} {number}'.encode()).hexdigest()}"
+            is_claimed, _ = await self._put(claim, b"", {_CREATION: creation}, "create")
+            return is_claimed and (await self._put(path, blob, attributes, {"e_tag": there.meta["e_tag"]}))[0]
+
+    async def _put(self, path: str, blob: Bytes, attributes: Attributes, mode: Any) -> tuple[bool, GetResult | None]:
+        """Store an object on a condition. Return whether it is stored, else the object that is there, if any."""
+        from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
+
+        try:
+            await self._store.put_async(path, blob, attributes=attributes, mode=mode, use_multipart=False)
+        except (AlreadyExistsError, PreconditionError, NotFoundError):
+            there = await self._head(path)
+            # If the first answer was lost, the driver has sent the request again.
+            return there is not None and there.attributes.get(_CREATION) == attributes[_CREATION], there
+        return True, None
 
     async def download(self, key: str) -> bytes:
         async with self._turn():
@@ -150,7 +162,7 @@ class S3FileStore:
         """Delete the objects of all keys. Objects with other names stay."""
         with _as_durability_error():
             async for batch in self._store.list():
-                if paths := [meta["path"] for meta in batch if _is_own(meta["path"])]:
+                if paths := [each["path"] for each in batch if _is_own(each["path"]) or _is_claim(each["path"])]:
                     await self._store.delete_async(paths)
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
@@ -172,9 +184,15 @@ class S3FileStore:
         Expired bytes can't be downloaded in any case.
         """
         expired = [path for path, each in await self._all() if self._is_expired(each)]
-        if expired:
-            with _as_durability_error():
+        with _as_durability_error():
+            if expired:
                 await self._store.delete_async(expired)
+            old = datetime.now(UTC) - _CLAIM_AGE
+            async for batch in self._store.list():
+                if claims := [
+                    each["path"] for each in batch if _is_claim(each["path"]) and each["last_modified"] < old
+                ]:
+                    await self._store.delete_async(claims)
         return len(expired)
 
     async def _all(self) -> list[tuple[str, GetResult]]:
@@ -243,6 +261,10 @@ def _path(key: str) -> str:
 def _is_own(path: str) -> bool:
     """Return whether an object is named as that of a key."""
     return _OWN.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def _is_claim(path: str) -> bool:
+    return _CLAIM.fullmatch(path.rpartition("/")[2]) is not None
 
 
 @contextmanager

@@ -100,14 +100,16 @@ async def test_of_callers_that_create_one_key_a_single_one_succeeds(s3: S3) -> N
 
     async def create() -> list[bool]:
         creating = (
-            store.create("lock", b"%d" % number, content_type=_TEXT, ttl=60) for number, store in enumerate(stores)
+            store.create("lock", b"locked", content_type=f"text/{number}", ttl=60)
+            for number, store in enumerate(stores)
         )
         return list(await asyncio.gather(*creating))
 
-    for _ in range(2):
+    for _ in range(3):
         won = await create()
         assert won.count(True) == 1
-        assert await stores[0].download("lock") == b"%d" % won.index(True)
+        assert await stores[0].download("lock") == b"locked"
+        assert await stores[0].content_type("lock") == f"text/{won.index(True)}"
         assert not any(await create())
         clock.advance(60)
 
