@@ -28,6 +28,7 @@ from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.objects import ObjectStorage
 from kaosmem.persistence.steps import Append, Delete, Step, Write
 from kaosmem.sections import lazy_index
+from kaosmem.testing import paths_holding
 
 CANARY = "quetzalcoatl"
 LONG = "a long report on much else " * 4_000
@@ -48,10 +49,6 @@ def files(place: Any) -> dict[str, bytes]:
     if isinstance(place, Path):
         return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
     return {path: place.cat_file(path) for path in place.find("/")}
-
-
-def holding(place: Any, text: str = CANARY) -> list[str]:
-    return [path for path, data in files(place).items() if text.encode() in data]
 
 
 def opened(place: Any) -> Any:
@@ -85,14 +82,14 @@ async def filled(place: Any) -> None:
 async def test_no_file_holds_what_is_forgotten(place: Any) -> None:
     """Live or archived, long or short, derived in any step: all of it goes, and all else stays."""
     await filled(place)
-    assert len({path.split("/")[-2] for path in holding(place)}) == 5  # log, snap, archive, blob, index
+    assert len({path.split("/")[-2] for path in paths_holding(place, CANARY)}) == 5  # log, snap, archive, blob, index
     async with opened(place) as memory:
         await memory.forget("secret")
         await memory.forget("rule")
         for turn in range(8):
             await memory.forget(f"m{turn}")
-            assert not holding(place, f"{CANARY} said {turn}")
-        assert holding(place) == []
+            assert not paths_holding(place, f"{CANARY} said {turn}")
+        assert paths_holding(place, CANARY) == []
         assert "finding" not in memory
         assert "conclusion" not in memory
     async with opened(place) as memory:
@@ -114,7 +111,7 @@ async def test_a_session_with_nothing_left_is_still_there(place: Any) -> None:
     async with opened(place) as memory:
         memory.add("documents", CANARY, id="only")
         await memory.forget("only")
-    assert holding(place) == []
+    assert paths_holding(place, CANARY) == []
     assert await list_sessions(place) == ["default"]
     async with opened(place) as memory:
         with pytest.raises(UnknownItemError):
@@ -150,8 +147,8 @@ async def test_other_writers_go_on_without_it(place: Any) -> None:
         await one.save()
     async with opened(place) as memory:
         assert {item.id for item in memory["findings"]} == {"mine", "more"}
-    assert not holding(place, f"{CANARY}, version")
-    assert not holding(place, f"{CANARY} said 7")
+    assert not paths_holding(place, f"{CANARY}, version")
+    assert not paths_holding(place, f"{CANARY} said 7")
 
 
 async def test_what_is_derived_elsewhere_meanwhile_is_refused(place: Any) -> None:
@@ -163,7 +160,7 @@ async def test_what_is_derived_elsewhere_meanwhile_is_refused(place: Any) -> Non
             other.add("findings", f"{CANARY} it says", sources=["secret"])
             async with opened(place) as one:
                 await one.forget("secret")
-    assert holding(place) == []
+    assert paths_holding(place, CANARY) == []
 
 
 class FaultyStore(IsolatedMemoryFileSystem):
@@ -197,7 +194,7 @@ def test_an_object_store_keeps_nothing_forgotten_after_faults(fails: dict[int, b
     """Whichever requests failed before, a `forget` that returns leaves no object with the text, however long it is."""
     place = FaultyStore(fails)
     asyncio.run(_forgotten_with_faults(place, actions))
-    assert not holding(place)
+    assert not paths_holding(place, CANARY)
 
 
 async def _forgotten_with_faults(place: FaultyStore, actions: list[str]) -> None:
@@ -272,7 +269,7 @@ async def test_a_forgetting_that_fails_is_finished_later(
                 if again == "reopen":
                     raise
                 await (memory.forget("secret") if again == "forget" else memory.save())
-                assert not holding(tmp_path, f"{CANARY}, version")
+                assert not paths_holding(tmp_path, f"{CANARY}, version")
                 raise
     async with opened(tmp_path) as memory:
         if again == "reopen" and kind == "tombstone":
@@ -282,7 +279,7 @@ async def test_a_forgetting_that_fails_is_finished_later(
             with pytest.raises(UnknownItemError):
                 await memory.fetch("secret")
             await memory.save()
-        assert not holding(tmp_path, f"{CANARY}, version")
+        assert not paths_holding(tmp_path, f"{CANARY}, version")
         assert "h0" in {(await memory.fetch("h0")).id}
 
 
@@ -302,7 +299,7 @@ async def test_what_is_asked_for_after_a_failure_is_forgotten_too(tmp_path: Path
         failing.refused = staticmethod(lambda step: False)
         await memory.forget("second")
         assert list(memory["documents"]) == []
-        assert holding(tmp_path) == []
+        assert paths_holding(tmp_path, CANARY) == []
 
 
 async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
@@ -328,7 +325,7 @@ async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
         await memory.forget("first")
         await asyncio.gather(*asked)
         assert list(memory["documents"]) == []
-        assert holding(tmp_path) == []
+        assert paths_holding(tmp_path, CANARY) == []
 
 
 async def test_forgetting_before_anything_is_stored_ends(place: Any) -> None:

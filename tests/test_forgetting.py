@@ -42,6 +42,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval import Query
 from kaosmem.sections import Archived, derived_from
 from kaosmem.session.roster import Roster
+from kaosmem.testing import paths_holding
 from kaosmem.tokens import get_counter
 from tests.canary import modules_of, traces
 
@@ -316,28 +317,17 @@ async def test_a_session_forgets_wherever_it_is_stored(tmp_path: Path, crowded: 
         if crowded:
             crowd(memory)
         await memory.save()
-        assert stored(tmp_path)
+        assert paths_holding(tmp_path, *NEEDLES)
         await ask(memory)
         await memory.forget(item_ids[0])
         await memory._saver.forget(item_ids)  # the others at once: each alone writes the session anew
-        assert stored(tmp_path) == []
+        assert paths_holding(tmp_path, *NEEDLES) == []
         assert traces(NEEDLES, [memory, *modules_of()]) == []
         memory.add("messages", "still in use")
     async with SessionMemory.open(tmp_path, "room", sections=SPECS, counter="estimate") as memory:
         for context in await ask(memory):
             assert not [needle for needle in NEEDLES if needle in handed_over(context)]
-    assert stored(tmp_path) == []
-
-
-def stored(root: Path) -> list[Path]:
-    """Return the files that hold the canary."""
-    encoded = [needle.encode() for needle in NEEDLES] + [json.dumps(needle)[1:-1].encode() for needle in NEEDLES]
-    return [
-        path
-        for path in root.rglob("*")
-        if any(each in str(path).casefold().encode() for each in encoded)
-        or (path.is_file() and any(each in path.read_bytes().lower() for each in encoded))
-    ]
+    assert paths_holding(tmp_path, *NEEDLES) == []
 
 
 async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:

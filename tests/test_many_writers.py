@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from kaosmem import ConflictError, SectionSpec, SessionMemory
-from kaosmem.persistence import SessionLog, filesystem_of
+from kaosmem.persistence import SessionLog
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.testing import paths_holding
 from tests.many_writers import SECTIONS, SESSION, commit_often, open_first, processes, said, talk
 
 
@@ -144,8 +145,7 @@ async def test_no_file_has_what_a_refused_commit_had_and_a_later_one_forgot(plac
             other.add("documents", text, id="secret")
             await other.save()
             await other.forget("secret")
-    files = filesystem_of(place)
-    assert not [path for path in files.find("") if b"4711" in files.cat_file(path)]
+    assert paths_holding(place, "4711") == []
 
 
 @pytest.mark.parametrize("eviction", ["lru", "lfu"])

@@ -1,4 +1,4 @@
-"""Helpers for tests: checkers of messages, a scripted model, state machines and contracts.
+"""Helpers for tests: checkers of messages and of erasure, a scripted model, state machines and contracts.
 
 State machines and contracts need Hypothesis and pytest, which the extra `test` installs.
 """
@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import MissingExtraError
+from kaosmem.testing.erasure import paths_holding
 from kaosmem.testing.messages import MessageRuleError, check_anthropic_messages, check_openai_messages
 from kaosmem.testing.prefix_binding import PrefixBinding
 from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
@@ -47,6 +48,7 @@ __all__ = [
     "check_anthropic_messages",
     "check_openai_messages",
     "conversations",
+    "paths_holding",
 ]
 
 _MODULES = {

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kaosmem.errors import ConflictError
-from kaosmem.names import path_of
 from kaosmem.persistence import (
     FORMAT_VERSION,
     Change,
     Location,
     Recovered,
     SessionLog,
-    filesystem_of,
     list_sessions,
 )
 from kaosmem.persistence.tail import TXNS_KEPT
+from kaosmem.testing.erasure import paths_holding
 from kaosmem.testing.plain_session import PlainSession
 
 _MOST_WRITERS = 4
@@ -258,7 +257,5 @@ class SessionLogMachine(RuleBasedStateMachine):
         assert all(map(self.account.is_record, recovered.records)), "a record differs from the acknowledged one"
 
     def _check_forgotten(self) -> None:
-        filesystem = filesystem_of(self.reopened(self.where))
-        for path in filesystem.find(f"default/{path_of(self.session_id)}"):
-            data = filesystem.cat_file(path)
-            assert not any(mark.encode() in data for mark in self._forgotten), f"{path!r} holds a forgotten text"
+        found = paths_holding(self.reopened(self.where), *self._forgotten)
+        assert not found, f"{found} hold a forgotten text"

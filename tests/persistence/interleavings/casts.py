@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kaosmem.errors import KaosmemError
 from kaosmem.persistence.steps import Lock
 from kaosmem.persistence.storage import Storage
+from kaosmem.testing import paths_holding
 from tests.persistence.interleavings.actors import Actor, contents, reader, secret
 from tests.persistence.interleavings.clients import Calls, DiskClient, object_client
 from tests.persistence.interleavings.model_checker import DAY_S, Medium, Scenario, alone
@@ -186,7 +187,7 @@ def no_trace(world: World, _: Mapping[str, Any]) -> None:
     """Assert that what was forgotten is in no file."""
     for fact in world.facts:
         if fact[0] == "forgotten":
-            traces = [path for path, data in contents(world).items() if secret(fact[1]).encode() in data]
+            traces = paths_holding(contents(world), secret(fact[1]))
             assert not traces, f"{fact[1]} is still in {traces}"
 
 

@@ -1,0 +1,114 @@
+"""The oracle of erasure: which files still hold a forgotten text, in any spelling."""
+
+from __future__ import annotations
+
+import bz2
+import json
+import lzma
+import re
+import zlib
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from kaosmem.persistence import Location, filesystem_of
+
+_MAX_LAYERS = 3
+_PACKED = re.compile(
+    rb"(?P<gzip>\x1f\x8b\x08)|(?P<zlib>\x78[\x01\x5e\x9c\xda])|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\x00)"
+    rb"|(?P<zip>PK\x03\x04.{4}\x08\x00)",
+    re.DOTALL,
+)
+
+
+def paths_holding(place: Location | Mapping[str, bytes | None], *texts: str) -> list[str]:
+    """Return the paths of all files that hold one of the texts, sorted.
+
+    place: a folder, a URL, a filesystem, or the content by path (None for a folder). Every file below it is searched,
+        temporary ones too, and every path.
+    texts: words that no other text has. Indexes hold a text word by word, so give words.
+
+    A text is found in upper and lower case, as UTF-8, UTF-16 and UTF-32, escaped as JSON once or twice,
+    percent-encoded, as hexadecimal digits and base64, and in data compressed by gzip, zlib, zip, bz2 or xz.
+
+    >>> from kaosmem import SessionMemory
+    >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
+    ...     item = memory.add("findings", "The password is xyzzy.")
+    ...     await memory.save()
+    ...     print(len(paths_holding("./.kaosmem", "xyzzy")))
+    ...     await memory.forget(item.id)
+    ...     print(paths_holding("./.kaosmem", "xyzzy"))
+    1
+    []
+    """
+    files = place if isinstance(place, Mapping) else _files_at(place)
+    sought = _spellings(texts)
+    return sorted(
+        path for path, data in files.items() if _holds(path.encode(), *sought) or (data and _holds(data, *sought))
+    )
+
+
+def _files_at(location: Location) -> dict[str, bytes | None]:
+    filesystem = filesystem_of(location)
+    filesystem.invalidate_cache()
+    found = filesystem.find("", withdirs=True, detail=True)
+    return {path: filesystem.cat_file(path) if info["type"] == "file" else None for path, info in found.items()}
+
+
+def _holds(data: bytes, folded: frozenset[bytes], exact: frozenset[bytes], layers: int = _MAX_LAYERS) -> bool:
+    """Return whether data, or what is compressed in it, holds a spelling."""
+    lowered = data.lower()
+    if any(each in lowered for each in folded) or any(each in data for each in exact):
+        return True
+    return layers > 0 and any(_holds(each, folded, exact, layers - 1) for each in _unpacked(data))
+
+
+def _spellings(texts: tuple[str, ...]) -> tuple[frozenset[bytes], frozenset[bytes]]:
+    """Return how the texts may be written: in lower case, and exactly."""
+    folded, exact = set[bytes](), set[bytes]()
+    for text in {each for given in texts for each in (given, given.lower(), given.casefold())}:
+        escaped = {text, *(json.dumps(text, ensure_ascii=ascii_alone)[1:-1] for ascii_alone in (True, False))}
+        escaped |= {json.dumps(each)[1:-1] for each in escaped} | {quote(text, safe="")}
+        folded |= {each.encode() for each in escaped}
+        folded |= {text.encode(encoding) for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")}
+        folded.add(text.encode().hex().encode())
+        exact |= set(_in_base64(text.encode()))
+    return frozenset(each.lower() for each in folded), frozenset(exact)
+
+
+def _in_base64(data: bytes) -> Iterator[bytes]:
+    """Yield the base64 digits that stand for nothing but these bytes, wherever these begin."""
+    for before in range(3):
+        digits = b64encode(bytes(before) + data)
+        first, last = (before * 8 + 5) // 6, (before + len(data)) * 8 // 6
+        if last - first >= 4:
+            yield digits[first:last]
+            yield digits[first:last].translate(bytes.maketrans(b"+/", b"-_"))
+
+
+def _unpacked(data: bytes) -> Iterator[bytes]:
+    """Yield what compressed parts of data hold, as far as they are intact."""
+    for match in _PACKED.finditer(data):
+        kind, start = match.lastgroup, match.start()
+        decompressor: Any
+        if kind == "bz2":
+            decompressor = bz2.BZ2Decompressor()
+        elif kind == "xz":
+            decompressor = lzma.LZMADecompressor()
+        elif kind == "zip":
+            lengths = data[start + 26 : start + 30]
+            start += 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+            decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
+        else:
+            decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        found = bytearray()
+        try:
+            for at in range(start, len(data), 4_096):  # what precedes damage is yielded
+                found += decompressor.decompress(data[at : at + 4_096])
+                if decompressor.eof:
+                    break
+        except (OSError, ValueError, zlib.error, lzma.LZMAError, EOFError):
+            pass
+        if found:
+            yield bytes(found)
