@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.bench_writers import measured
 from kaosmem import ConflictError, SectionSpec, SessionMemory
 from kaosmem.persistence import SessionLog
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
@@ -100,6 +101,25 @@ async def test_twenty_tasks_with_a_memory_each(place: Any) -> None:
     stored = await ids_in(place, "messages")
     assert len(stored) == 60
     assert all(of(name, stored) == [f"{name}-{turn}" for turn in range(3)] for name in names)
+
+
+async def test_a_writer_that_is_outrun_tries_once_more(place: Any) -> None:
+    """Writers wait in line, so that nobody commits between a writer's second look at the session and its commit."""
+
+    async def talk_in_a_task(name: str) -> None:
+        for turn in range(3):
+            async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
+                memory.add("messages", "a word", id=f"{name}-{turn}", role="user")
+                await memory.save()
+                assert memory._saver._tries <= 2
+
+    await asyncio.gather(*(talk_in_a_task(f"t{number}") for number in range(8)))
+    assert len(await ids_in(place, "messages")) == 24
+
+
+def test_no_turn_of_eight_processes_that_reopen_for_every_turn_is_lost(tmp_path: Path) -> None:
+    """Each turn ends, and what it saved is there."""
+    assert measured(str(tmp_path), 8, 5).longest_ms < 60_000
 
 
 async def test_twenty_tasks_with_one_memory(place: Any) -> None:

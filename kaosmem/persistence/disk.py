@@ -6,6 +6,12 @@ import errno
 import os
 import stat
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
 
 from kaosmem.errors import CorruptionError
 
@@ -13,7 +19,13 @@ from kaosmem.errors import CorruptionError
 _CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _CHUNK_BYTES = 2**24
+_LOCK_S = 60.0
+"""How long a lock is waited for. Its holder writes at most one commit, or the whole session where it forgets."""
 _sync_data = getattr(os, "fdatasync", os.fsync)
+
+
+Leave: TypeAlias = Callable[[], None]
+"""Lets the next one in line go on."""
 
 
 class Disk:
@@ -113,8 +125,24 @@ class Disk:
         os.unlink(path)  # noqa: PTH108
 
     def lock(self, descriptor: int) -> None:
-        """Wait until nobody else has a file locked, and lock it until its descriptor is closed."""
-        _lock(descriptor)
+        """Wait until nobody else has a file locked, and lock it until its descriptor is closed.
+
+        Raises TimeoutError after 60 s. Close the descriptor then: the lock may still be given to it.
+        """
+        if _try_lock(descriptor):  # without a thread
+            return
+        twin = os.dup(descriptor)
+        waiting = _waited_for(twin)
+        with suppress(TimeoutError):
+            waiting.result(_LOCK_S)
+        if waiting.cancel():
+            raise TimeoutError(errno.ETIMEDOUT, f"another writer has held the session's lock for {_LOCK_S:.0f} s")
+        waiting.result()
+        os.close(twin)
+
+    def line_up(self, folder: str) -> Future[Leave]:
+        """Return the end of a wait in line, as `Storage` says: a lock on a folder. Raises OSError."""
+        return _waited_for(os.open(folder, os.O_RDONLY))
 
     def unlock(self, descriptor: int) -> None:
         """Let go of a file's lock."""
@@ -137,8 +165,48 @@ def irregular(path: str) -> CorruptionError:
     )
 
 
+def _waited_for(descriptor: int) -> Future[Leave]:
+    """Return the end of a wait for a lock, in a thread of its own: the system queues all who wait.
+
+    Nobody can call off such a wait. If its future is cancelled, the descriptor is closed at its end.
+    """
+    future: Future[Leave] = Future()
+    if _try_lock(descriptor):  # without a thread
+        future.set_result(partial(_leave, descriptor))
+        return future
+
+    def wait() -> None:
+        try:
+            _lock(descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+            return
+        if future.set_running_or_notify_cancel():
+            future.set_result(partial(_leave, descriptor))
+        else:
+            _leave(descriptor)
+
+    threading.Thread(target=wait, name="kaosmem-lock", daemon=True).start()
+    return future
+
+
+def _leave(descriptor: int) -> None:
+    _unlock(descriptor)  # a forked process may have the descriptor, too
+    os.close(descriptor)
+
+
 if sys.platform == "win32":
     import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
 
     def _lock(descriptor: int) -> None:
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -155,6 +223,13 @@ if sys.platform == "win32":
 
 else:
     import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

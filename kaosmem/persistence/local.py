@@ -11,12 +11,13 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.disk import Disk, irregular
+from kaosmem.persistence.disk import Disk, Leave, irregular
 from kaosmem.persistence.layout import FOLDERS, LOCK, LOG, PURGE, SNAP
 from kaosmem.persistence.steps import (
     Append,
@@ -91,6 +92,12 @@ class LocalStorage:
                 return self._delete(self._path(path))
             case Create(path):
                 raise ValueError(f"{path!r} is on a local disk, where commits are appended")
+
+    def line_up(self) -> Future[Leave] | None:
+        """Wait in line with other writers, as `Storage` says."""
+        with suppress(OSError):  # folders can be locked on a local disk, but not everywhere, nor on Windows
+            return self._disk.line_up(self._folder)
+        return None
 
     def unlock(self) -> None:
         """Let other writers in again."""

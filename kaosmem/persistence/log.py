@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ from kaosmem.persistence.archive import (
 from kaosmem.persistence.blobs import KnownTexts
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
 from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
+from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.extent import End, Extent
 from kaosmem.persistence.indexes import encode_index, indexed_records, read_index, store_index
 from kaosmem.persistence.items import encode_items
@@ -347,6 +349,10 @@ class SessionLog:
         """
         since = self._purged if at is None else at
         return self._read(evicted_items(self._read, since=since, until=at))
+
+    def line_up(self) -> Future[Leave] | None:
+        """Wait in line with other writers, as `Storage.line_up` says."""
+        return self._storage.line_up()
 
     def close(self) -> None:
         """Refuse further writes; everything committed is durable already."""

@@ -105,6 +105,9 @@ class ObjectStorage:
                 case Append(path):
                     raise ValueError(f"{path!r} is not on a local disk, where alone commits are appended")
 
+    def line_up(self) -> None:
+        """Nobody can wait in line."""
+
     def unlock(self) -> None:
         """Nobody is kept out."""
 

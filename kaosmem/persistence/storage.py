@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kaosmem.errors import CorruptionError, DurabilityError, InvalidNameError, KaosmemError, MissingExtraError
 from kaosmem.names import check_name, path_of, shown, shown_location
+from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.steps import Performer
 
 if TYPE_CHECKING:
@@ -25,6 +27,13 @@ class Storage(Performer, Protocol):
     @property
     def appends(self) -> bool:
         """Return whether a commit is appended under a lock, instead of stored under a name of its own."""
+
+    def line_up(self) -> Future[Leave] | None:
+        """Return the end of a wait in line with other writers, None where there is no line.
+
+        The line keeps nobody out. Writers that others outran get their turns in it, in order. Each calls what it is
+        given once its turn is over. To give up a place, cancel the future.
+        """
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return how many bytes each file in a folder has, by name; {} if there is none."""

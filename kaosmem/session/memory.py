@@ -100,7 +100,7 @@ class SessionMemory:
         self._opening = opening
         self._log, self._sections, self._notices = log, hydrated.sections, list(hydrated.notices)
         self._roster = Roster(self._sections, counter=self.counter)
-        saver = self._saver = Saver(log, hydrated, counter=self.counter, rehydrate=opening.hydrate)
+        saver = self._saver = Saver(log, hydrated, place=opening.place, counter=self.counter, rehydrate=opening.hydrate)
         self._factory = ItemFactory(
             self._sections, counter=self.counter, clock=clock, rng=rng, forgotten=self._saver.forgotten
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from kaosmem.errors import ConflictError, CorruptionError
@@ -15,7 +15,7 @@ from kaosmem.session.checkpoints import Checkpoints
 from kaosmem.session.hydration import FORGET, OPEN, Frozen, Hydrated, describe, drain, freeze, merged, release
 from kaosmem.session.past import find_past, let_go
 from kaosmem.session.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
-from kaosmem.session.turns import OneLoop
+from kaosmem.session.turns import OneLoop, in_line
 from kaosmem.session.windows import WINDOW
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue, decoded
@@ -30,7 +30,8 @@ _MANY_RECORDS = 256
 class Saver:
     """Keeps the sections of one session in its log.
 
-    hydrated: what the log held, its sections the caller's own. rehydrate: gives what a log holds now.
+    hydrated: what the log held, its sections the caller's own. place: equal for savers of one session.
+    rehydrate: gives what a log holds now.
     forgotten: all items that ever were, the caller's own.
     """
 
@@ -39,11 +40,12 @@ class Saver:
         log: SessionLog,
         hydrated: Hydrated,
         *,
+        place: Hashable,
         counter: TokenCounter,
         rehydrate: Callable[[Recovered], Hydrated],
     ) -> None:
         self.forgotten = hydrated.forgotten
-        self._log, self._counter, self._rehydrate = log, counter, rehydrate
+        self._log, self._place, self._counter, self._rehydrate = log, place, counter, rehydrate
         self._sections, self.windows = hydrated.sections, hydrated.windows
         self._description: Mapping[str, JSONValue] = hydrated.description
         self._unsaved: list[Change] = []  # of sections that have no journal of it any more
@@ -144,15 +146,16 @@ class Saver:
         await self._commit_batch()
 
     async def _commit_batch(self) -> None:
-        while self._batch:
-            self._count_try()
-            try:
-                await asyncio.to_thread(self._log.commit, self._batch)
-            except ConflictError:
-                await self._rebase()
-                self._batch = self._batch or self._drained()
-            else:
-                self._settle()
+        async with in_line(self._place, self._log.line_up) if self._batch else nullcontext():
+            while self._batch:
+                self._count_try()
+                try:
+                    await asyncio.to_thread(self._log.commit, self._batch)
+                except ConflictError:
+                    await self._rebase()
+                    self._batch = self._batch or self._drained()
+                else:
+                    self._settle()
 
     def _count_try(self) -> None:
         self._tries += 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Hashable, Iterator
-from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 
 from kaosmem.errors import ConcurrentUseError
+from kaosmem.persistence import Leave
 
 _around: ContextVar[tuple[object, ...]] = ContextVar("_around", default=())
 """The turns that a task is inside of. Tasks that it starts inherit them."""
@@ -99,6 +100,31 @@ class Queues:
                 _admit_next(waiting)
                 if not waiting:
                     del self._waiting[key]
+
+
+_LINES, _LINE_S = Queues(), 5.0
+
+
+@asynccontextmanager
+async def in_line(key: Hashable, line_up: Callable[[], Future[Leave] | None]) -> AsyncIterator[None]:
+    """Hold the first place in the line of writers of a session: in this process, then among processes.
+
+    The line makes turns fair, not safe. After 5 s, whoever waits goes on without a place.
+    """
+    async with AsyncExitStack() as stack:
+        with suppress(OSError):  # TimeoutError among them
+            async with asyncio.timeout(_LINE_S):
+                await stack.enter_async_context(_LINES.take(key))
+                if (waiting := line_up()) is not None:
+                    stack.callback(_leave, waiting)
+                    await asyncio.wrap_future(waiting)
+        yield
+
+
+def _leave(waiting: Future[Leave]) -> None:
+    if not waiting.cancel():
+        with suppress(OSError, CancelledError):
+            waiting.result()()
 
 
 def _admit_next(waiting: list[Future[None]]) -> None:

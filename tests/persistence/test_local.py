@@ -7,13 +7,16 @@ import resource
 import stat
 import subprocess
 import sys
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, DurabilityError
 from kaosmem.persistence import SessionLog, delete_session, list_sessions
+from kaosmem.persistence.disk import Disk
 from tests.persistence.worlds import add, ids, snapshot, started
 
 
@@ -224,3 +227,53 @@ def test_other_processes_see_the_commits(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
+
+
+def test_one_writer_in_line_is_let_in_at_a_time(tmp_path: Path) -> None:
+    """All that wait get their turns, one for each that leaves; one that gives up its place is passed over."""
+    disk, folder = Disk(), str(tmp_path)
+    leave = disk.line_up(folder).result(0)
+    waiting = [disk.line_up(folder) for _ in range(5)]
+    assert waiting.pop(1).cancel()
+    while waiting:
+        assert not any(each.done() for each in waiting)
+        leave()
+        admitted, _ = wait(waiting, 5, return_when=FIRST_COMPLETED)
+        assert len(admitted) == 1
+        leave = admitted.pop().result()
+        waiting = [each for each in waiting if not each.done()]
+    leave()
+    disk.line_up(folder).result(5)()
+
+
+def test_a_lock_that_another_never_lets_go_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit gives up after a while, and the next one works once the lock is free."""
+    monkeypatch.setattr("kaosmem.persistence.disk._LOCK_S", 0.05)
+    log = started(str(tmp_path), "a")
+    disk = Disk()
+    held = disk.open(str(tmp_path / "default" / "s" / "lock"), os.O_RDWR)
+    disk.lock(held)
+    for _ in range(2):
+        with pytest.raises(DurabilityError, match="held the session's lock"):
+            log.commit([add("b")])
+    disk.close(held)
+    log.commit([add("b")])
+    other, recovered = SessionLog.open(str(tmp_path), "s")
+    assert ids(recovered) == ["a", "b"]
+    other.commit([add("c")])  # those who gave up hold no lock
+
+
+async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line makes turns fair; nobody waits in it for ever."""
+    monkeypatch.setattr("kaosmem.session.turns._LINE_S", 0.05)
+    async with SessionMemory.open(tmp_path, "s") as memory:
+        memory.add("documents", "a contract", id="contract")
+        await memory.save()
+        leave = Disk().line_up(str(tmp_path / "default" / "s")).result(5)
+        memory.update("contract", "another contract")
+        await memory.save()
+        leave()
+    async with SessionMemory.open(tmp_path, "s") as memory:
+        assert memory.get("contract").text == "another contract"

@@ -242,6 +242,9 @@ class SimulatedDisk:
         if file.locked_by == fd:
             file.locked_by = None
 
+    def line_up(self, folder: str) -> None:
+        raise OSError(errno.ENOTSUP, "no folder can be locked", folder)
+
     def is_at(self, fd: int, path: str) -> bool:
         try:
             return self._open(fd)[0] is self._node(path)
