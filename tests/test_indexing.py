@@ -143,18 +143,18 @@ async def test_news_of_another_writer_are_read_in_another_thread(own: str, monke
     memory.add_many("documents", seeded_texts(300, words=20))
     await memory.save()
     decoded: list[str] = []
-    from_dict = Item.from_dict.__func__
+    from_dict = Item.from_dict
 
-    def note(cls: type[Item], stored: Any, section: str) -> Item:
+    def note(stored: Any, section: str) -> Item:
         if threading.current_thread() is threading.main_thread():
             decoded.append(stored["id"])
-        return from_dict(cls, stored, section)
+        return from_dict(stored, section)
 
     async with SessionMemory.open(memory.fs, memory.session_id, counter="estimate") as other:
         other.add_many("documents", seeded_texts(300, seed=1, words=20))
         await other.save()
         mine = memory.add(own, "my own")
-        monkeypatch.setattr(Item, "from_dict", classmethod(note))
+        monkeypatch.setattr(Item, "from_dict", staticmethod(note))
         await memory.save()
     assert {*decoded} <= {mine.id}
     assert len(memory["documents"]) == 600 + (own == "documents")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import json
 import pickle
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -18,8 +17,7 @@ import pytest
 from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
 from kaosmem.errors import InvalidContentError
 from kaosmem.persistence.lines import encode_line
-from kaosmem.types import UnreadItem
-from kaosmem.types.items import _SLOTS
+from kaosmem.types import StoredItem, decoded
 
 STORED: Mapping[str, Any] = {
     "id": "a",
@@ -165,8 +163,8 @@ async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: 
         memory.add_many("documents", [f"{number} " + "word " * 200 for number in range(300)])
         before = list(memory["documents"])
     asked: list[str] = []
-    item = UnreadItem.item
-    monkeypatch.setattr(UnreadItem, "item", lambda unread: asked.append(unread.id) or item(unread))
+    item = StoredItem.item
+    monkeypatch.setattr(StoredItem, "item", lambda stored: asked.append(stored.id) or item(stored))
     async with SessionMemory.open(tmp_path) as memory:
         assert await memory.fetch(before[7].id) == before[7]
         memory.remove(before[8].id)
@@ -176,10 +174,10 @@ async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: 
         assert len(asked) == len(set(asked)) == 300
 
 
-async def test_what_a_history_evicted_is_not_decoded_to_open_it(
+async def test_opening_decodes_the_items_evicted_since_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a history what it still holds is decoded; what was evicted is in the archive, as it was."""
+    """They go to the archive unchanged. The other items of the history are decoded when they are asked for."""
     history = [SectionSpec("messages", placement="history", max_items=200)]
     async with SessionMemory.open(tmp_path, sections=history) as memory:
         before = memory.add_many("messages", [f"{number} " + "word " * 250 for number in range(200)])
@@ -187,83 +185,40 @@ async def test_what_a_history_evicted_is_not_decoded_to_open_it(
         assert memory["messages"].newest_user_item == before[-1]
         memory.add_many("messages", ["a later one"] * 150)
     asked: list[str] = []
-    item = UnreadItem.item
-    monkeypatch.setattr(UnreadItem, "item", lambda unread: asked.append(unread.id) or item(unread))
+    item = StoredItem.item
+    monkeypatch.setattr(StoredItem, "item", lambda stored: asked.append(stored.id) or item(stored))
     async with SessionMemory.open(tmp_path, sections=history) as memory:
-        assert not asked
+        assert asked == [each.id for each in before[:150]]
         assert list(memory["messages"])[:50] == before[150:]
-        assert asked == [each.id for each in before[150:]]
+        assert asked == [each.id for each in before]
         assert [version.item for version in memory["messages"].archive.in_memory()] == before[:150]
-        assert len(asked) == 50
+        assert len(asked) == 200
 
 
-def unread(parse: Callable[[bytes], Mapping[str, Any]]) -> UnreadItem:
+def line_of(stored: Mapping[str, Any]) -> StoredItem:
     """Return an item of STORED that is still a line."""
-
-    class Line(UnreadItem):
-        __slots__ = ()
-
-    Line.parse = staticmethod(parse)
-    return Line.of("a", "documents", "user", 1, (5, 7, b"line"))
+    return StoredItem("a", "documents", "user", 1, 5, 7, b"line", lambda _: stored)
 
 
-def test_an_unread_item_is_as_good_as_an_item() -> None:
-    """Compared from either side, copied, pickled or asked for anything, it is the Item that was stored."""
-    plain = {name: STORED[name] for name in (*LEAST, "tags", "metadata", "sources")}
+def test_a_stored_item_decodes_to_the_item() -> None:
+    """It gives the same Item and the same JSON values, and the fields that a section needs before decoding."""
+    plain = {name: STORED[name] for name in (*LEAST, "metadata")}
     expected = Item.from_dict(plain, "documents")
-    said = {**plain, "position": 5, "offset": 7}
-    asks: list[Callable[[Item], object]] = [
-        lambda item: item == expected,
-        lambda item: expected == item,
-        lambda item: item == unread(lambda _: said),
-        lambda item: replace(item) == copy.copy(item) == pickle.loads(pickle.dumps(item)) == expected,
-        lambda item: type(copy.copy(item)) is Item,
-        lambda item: item.text == "text" and type(item) is Item,
-        lambda item: repr(item) == repr(expected) and isinstance(item, UnreadItem),
-        lambda item: item.to_dict() == plain and isinstance(item, UnreadItem),
-        lambda item: item.size("form", lambda _: 7) == 7,
-        lambda item: not hasattr(item, "unknown"),
-    ]
-    for ask in asks:
-        assert ask(unread(lambda _: said))
+    stored = line_of({**plain, "position": 5, "offset": 7})
+    assert decoded(stored) == stored.item() == expected == decoded(expected)
+    assert stored.to_dict() == plain
+    for name in ("id", "section", "role", "tokens", "priority", "pinned", "key"):
+        assert getattr(stored, name) == getattr(expected, name), name
 
 
-@pytest.mark.parametrize("other", [Item.text.fget, lambda item: item.to_dict(), lambda item: item == item])
-@pytest.mark.parametrize("ask", [lambda item: item.content, lambda item: item.to_dict()["content"]])
-def test_who_asks_an_unread_item_while_another_does_is_told_the_same(
-    ask: Callable[[Item], str], other: Callable[[Item], object]
-) -> None:
-    """A thread may come to its turn while one is decoding."""
-    turns = [other]
-
-    def parse(_: bytes) -> Mapping[str, Any]:
-        while turns:
-            turns.pop()(item)
-        return {name: STORED[name] for name in LEAST} | {"position": 5, "offset": 7}
-
-    item = unread(parse)
-    assert ask(item) == "text"
-    assert UnreadItem.to_dict(item)["content"] == item.text == "text"  # as one who had begun to ask before
-
-
-@pytest.mark.parametrize("turn", range(len(_SLOTS) + 1))
-def test_no_thread_meets_a_half_read_item(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever fields another thread has set so far, who asks for any is told it."""
-    met: list[object] = []
-
-    class Turn:
-        def __get__(self, item: Item, kind: object = None) -> None:
-            pass
-
-        def __set__(self, item: Item, value: object) -> None:
-            if not met:
-                met.append(None)
-                met.extend(getattr(item, name) for name in ("content", "sources", "key"))
-
-    monkeypatch.setattr("kaosmem.types.items._SLOTS", [*_SLOTS[:turn], Turn(), *_SLOTS[turn:]])
-    item = unread(lambda _: {name: STORED[name] for name in LEAST} | {"position": 5, "offset": 7})
-    assert item.text == "text"
-    assert met == [None, "text", (), None]
+@pytest.mark.parametrize("name", ["id", "role", "tokens", "position", "offset"])
+def test_a_line_of_another_item_is_damage(name: str) -> None:
+    """A line that differs from the list at the file's end raises CorruptionError, whatever is asked of it."""
+    plain = {name: STORED[name] for name in LEAST} | {"position": 5, "offset": 7}
+    stored = line_of({**plain, name: 8 if isinstance(plain[name], int) else "other"})
+    for ask in (stored.item, stored.entry, stored.to_dict):
+        with pytest.raises(CorruptionError, match="another one"):
+            ask()
 
 
 async def stored(folder: Path, *, pinned: bool = False) -> Path:

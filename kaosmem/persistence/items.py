@@ -24,7 +24,7 @@ from kaosmem.persistence.lines import (
     stated_crc,
 )
 from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_version
-from kaosmem.types import JSONValue, UnreadItem, json_text
+from kaosmem.types import JSONValue, StoredItem, json_text
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d
 _SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int, "offset": int}
@@ -34,7 +34,7 @@ _NOT_SUMMED_UP = frozenset(("key", "expires_at", "pinned", "priority", "unit", "
 _MAX_SUMMED_UP = 10**6  # as the last line is a line like others, which may not be too long
 
 
-Stored: TypeAlias = dict[str, JSONValue] | UnreadItem
+Stored: TypeAlias = dict[str, JSONValue] | StoredItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class _Decoder:
             self.start += len(line) + 1
 
 
-def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[UnreadItem]]]:
+def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[StoredItem]]]:
     """Yield the plain items of a file, a run at a time after the number of its first line, as its last line has them.
 
     Raises CorruptionError where that makes no sense.
@@ -218,19 +218,14 @@ def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[UnreadItem]]]:
                 raise CorruptionError("its last line makes no sense")
         items = []
         for line, (item_id, role, size) in zip(lines[first:number], summed_up, strict=False):
-            items.append(_LineItem.of(item_id, section, role, size, (position, offset, line)))
+            items.append(StoredItem(item_id, section, role, size, position, offset, line, _parse))
             position, offset = position + 1, offset + size
         yield first, items
 
 
-class _LineItem(UnreadItem):
-    """An item that is still a line of a file of items."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def parse(line: bytes) -> dict[str, JSONValue]:
-        return item_of(parse_object(line))[1]
+def _parse(line: bytes) -> dict[str, JSONValue]:
+    """Return the data of an item's line. Raises CorruptionError."""
+    return item_of(parse_object(line))[1]
 
 
 def decoded(items: Iterable[tuple[str, Stored]]) -> Iterator[tuple[str, dict[str, JSONValue]]]:

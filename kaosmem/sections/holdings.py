@@ -13,7 +13,7 @@ from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, check_updated
 from kaosmem.sections.past import EvictedItem, Past
-from kaosmem.types import Item, JSONValue, UnreadItem, Version, in_order
+from kaosmem.types import Item, JSONValue, StoredItem, Version, in_order
 from kaosmem.units import Link, Units
 
 
@@ -32,7 +32,7 @@ class Holdings:
         self.units = Units()
         self.queue = EvictionQueue(policy)
         # Linked, not hashed order: walking from either end never steps over removed items.
-        self._held: OrderedDict[int, Item] = OrderedDict()  # decoded when asked for
+        self._held: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
         self._ordinals: dict[str, int] = {}
         self._ends: dict[int, datetime] = {}  # of the items that expire
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
@@ -60,11 +60,11 @@ class Holdings:
 
     def __getitem__(self, ordinal: int) -> Item:
         item = self._held[ordinal]
-        if isinstance(item, UnreadItem):
+        if isinstance(item, StoredItem):
             item = self._held[ordinal] = item.item()
         return item
 
-    def as_stored(self, ordinal: int) -> Item:
+    def as_stored(self, ordinal: int) -> Item | StoredItem:
         """Return an item, decoded or not."""
         return self._held[ordinal]
 
@@ -72,13 +72,13 @@ class Holdings:
         """Return an item, live or evicted, or the EvictedItem of one whose text only a file holds."""
         return self[ordinal] if ordinal in self._held else self.past[ordinal]
 
-    def undecoded(self, ordinal: int) -> Item | EvictedItem:
+    def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
         """Return an item, live or evicted, as `known` does, without decoding it."""
         return self._held[ordinal] if ordinal in self._held else self.past[ordinal]
 
     def read(self) -> Iterator[int]:
         """Yield the ordinals of the items that have been decoded."""
-        return (ordinal for ordinal, item in self._held.items() if not isinstance(item, UnreadItem))
+        return (ordinal for ordinal, item in self._held.items() if not isinstance(item, StoredItem))
 
     @property
     def all_alone(self) -> bool:
@@ -127,12 +127,12 @@ class Holdings:
         self._versions = {}
 
     def _created_at(self, ordinal: int) -> datetime:
-        created_at = self.undecoded(ordinal).created_at
+        created_at = self.known(ordinal).created_at
         assert created_at is not None  # as of all with a key
         return created_at
 
     def _stated_from(self, ordinal: int) -> datetime | None:
-        return self.undecoded(ordinal).stated_from
+        return self.known(ordinal).stated_from
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
         """Return a live unit: its items in stored order, how many tokens were taken before them, and their tokens."""
@@ -295,11 +295,10 @@ class Holdings:
     def take(self, ordinals: Iterable[int]) -> list[Item]:
         """Take items out and return them; the rest of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
+        items = [self[ordinal] for ordinal in ordinals]
         left = self._parted(ordinals)
-        items = []
-        for ordinal in ordinals:
-            item = self._held.pop(ordinal)
-            items.append(item)
+        for ordinal, item in zip(ordinals, items, strict=True):
+            del self._held[ordinal]
             self.used -= self._tokens.pop(ordinal)
             del self._offsets[ordinal]
             self._uses.pop(ordinal, None)
@@ -331,10 +330,10 @@ class Holdings:
     def _enter_key(self, item: Item, ordinal: int) -> None:
         if item.key is not None:
             other = self._keyed.get(item.key)
-            if other is None or not is_older(item, self._held[other]):
+            if other is None or not is_older(item, self[other]):
                 self._keyed[item.key] = ordinal
 
-    def _drop_key(self, item: Item, ordinal: int) -> None:
+    def _drop_key(self, item: Item | StoredItem, ordinal: int) -> None:
         if item.key is not None and self._keyed.get(item.key) == ordinal:
             del self._keyed[item.key]
 
@@ -360,7 +359,7 @@ class Holdings:
             if sum(len(self.units.members(first)) for first in firsts) != len(ordinals):
                 raise InvalidContentError("the evicted items are not whole units")
         for first in firsts:
-            self.past.put({member: self._held[member] for member in self.units.members(first)})
+            self.past.put({member: self[member] for member in self.units.members(first)})
         return self.take(ordinals)
 
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
@@ -451,7 +450,7 @@ class Holdings:
         cls,
         policy: EvictionPolicy,
         state: Mapping[str, JSONValue],
-        entries: Iterable[Mapping[str, JSONValue] | UnreadItem],
+        entries: Iterable[Mapping[str, JSONValue] | StoredItem],
         section: str,
     ) -> Holdings:
         """Return holdings as they were stored."""
@@ -463,8 +462,8 @@ class Holdings:
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
         are_plain = True
         for entry in entries:
-            if isinstance(entry, UnreadItem):
-                ordinal, offset = entry.place
+            if isinstance(entry, StoredItem):
+                ordinal, offset = entry.position, entry.offset
                 if not last < ordinal < holdings.taken or entry.id in ordinals:
                     raise InvalidContentError("a stored item is out of its place")
                 held[ordinal] = entry
@@ -524,12 +523,14 @@ def is_older(item: Item, live: Item) -> bool:
     return item.stated_from is not None and item.stated_from < live.valid_from
 
 
-def _standing(item: Item, ordinal: int, *, uses: int = 0, last_use: int = 0) -> Standing:
+def _standing(item: Item | StoredItem, ordinal: int, *, uses: int = 0, last_use: int = 0) -> Standing:
     """Return the values that decide when an item is evicted, if it is alone in its unit."""
     return Standing(ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned))
 
 
-def _entry(item: Item, ordinal: int, first: int, offset: int, counts: Mapping[str, int | None]) -> dict[str, JSONValue]:
+def _entry(
+    item: Item | StoredItem, ordinal: int, first: int, offset: int, counts: Mapping[str, int | None]
+) -> dict[str, JSONValue]:
     """Return an item with its place as JSON values. A unit of its own and counts of 0 are left out."""
     unit = {} if first == ordinal else {"unit": first}
     return {**item.to_dict(), "position": ordinal, "offset": offset, **unit, **{k: v for k, v in counts.items() if v}}

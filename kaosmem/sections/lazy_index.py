@@ -17,7 +17,7 @@ from kaosmem.types import decoded
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Period, Ranker
     from kaosmem.retrieval.ranker import StorableIndex
-    from kaosmem.types import Item
+    from kaosmem.types import Item, StoredItem
 
 MIN_STORED = 500
 """An index of fewer items is not kept: it is made in milliseconds."""
@@ -323,13 +323,13 @@ class LazyIndex:
                 self._put_back(batch, changed, is_sound=len(index) == before)
             raise
 
-    def _note_day(self, ordinal: int, item: Item) -> None:
+    def _note_day(self, ordinal: int, item: Item | StoredItem) -> None:
         self._days.extend(0 for _ in range(len(self._days), ordinal + 1))
         self._days[ordinal] = day_of(decoded(item)).toordinal()
 
-    def _batch(self) -> dict[int, Item]:
+    def _batch(self) -> dict[int, Item | StoredItem]:
         """Return the next items to be indexed by ordinal, and note which of them have to be read first."""
-        batch: dict[int, Item] = {}
+        batch: dict[int, Item | StoredItem] = {}
         tokens = 0
         for ordinal in [*islice(self._stale, _LOOKED_AT)]:
             item = self._held.undecoded(ordinal)

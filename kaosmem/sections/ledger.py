@@ -19,7 +19,7 @@ from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Replaced, Substitution
-from kaosmem.types import Item, JSONValue, UnreadItem
+from kaosmem.types import Item, JSONValue, StoredItem
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Ranker
@@ -71,7 +71,7 @@ class Ledger:
         cls,
         spec: SectionSpec,
         state: Mapping[str, JSONValue],
-        entries: Iterable[Mapping[str, JSONValue] | UnreadItem],
+        entries: Iterable[Mapping[str, JSONValue] | StoredItem],
         *,
         archive: Archive | None,
         ranker: Ranker | None,

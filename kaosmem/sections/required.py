@@ -7,11 +7,11 @@ from itertools import chain, islice
 
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item
+from kaosmem.types import Item, StoredItem
 from kaosmem.units import Link
 
 
-def is_required(spec: SectionSpec, item: Item) -> bool:
+def is_required(spec: SectionSpec, item: Item | StoredItem) -> bool:
     """Return whether an item must be shown for its own sake: it is pinned, or of role system in a static section."""
     return item.pinned or (spec.placement == "static" and item.role == "system")
 

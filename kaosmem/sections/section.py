@@ -25,7 +25,7 @@ from kaosmem.sections.required import is_required
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Replaced, Substitution, message_of, substitution
-from kaosmem.types import Item, JSONValue, UnreadItem, check_extent
+from kaosmem.types import Item, JSONValue, StoredItem, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Index, Ranker
@@ -131,7 +131,7 @@ class Section:
         return len(self._ledger.held)
 
     @property
-    def stored(self) -> list[Item]:
+    def stored(self) -> list[Item | StoredItem]:
         """Return the live items in order, decoded or not: another thread may decode them by `types.decoded`."""
         return [*map(self._ledger.held.as_stored, self._ledger.held)]
 
@@ -522,7 +522,7 @@ class Section:
         cls,
         spec: SectionSpec,
         state: Mapping[str, JSONValue],
-        entries: Iterable[Mapping[str, JSONValue] | UnreadItem],
+        entries: Iterable[Mapping[str, JSONValue] | StoredItem],
         *,
         archive: Archive | None = None,
         ranker: Ranker | None = None,

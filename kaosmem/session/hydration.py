@@ -13,7 +13,7 @@ from kaosmem.retrieval import Ranker
 from kaosmem.sections import MAX_SECTIONS, Archived, Forgotten, Section, SectionSpec
 from kaosmem.session.windows import WINDOW, Windows
 from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import JSONValue, UnreadItem, json_text
+from kaosmem.types import JSONValue, StoredItem, json_text
 
 OPEN = "open"
 REPLACE = "replace"
@@ -76,7 +76,7 @@ def _hydrate(
     unknown = {
         name: SectionSpec.from_dict({**stored, **DORMANT}) for name, stored in described.items() if name not in known
     }
-    entries: dict[str, list[dict[str, JSONValue] | UnreadItem]] = {}
+    entries: dict[str, list[dict[str, JSONValue] | StoredItem]] = {}
     for name, entry in recovered.items:
         entries.setdefault(name, []).append(entry)
     states = header.get("states", {})

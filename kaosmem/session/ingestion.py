@@ -21,7 +21,7 @@ from kaosmem.ingest import (
 )
 from kaosmem.sections import Section
 from kaosmem.tokens import TokenCounter
-from kaosmem.types import Item, JSONValue, Trust
+from kaosmem.types import Item, JSONValue, Trust, decoded
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -91,9 +91,9 @@ class Ingestion:
     async def _held(self) -> dict[str, list[Item]]:
         """Return the live items of this place by source."""
         held: dict[str, list[Item]] = {}
-        for item in self._section.stored:
+        for stored in self._section.stored:
             await self._step()
-            if item.id in self._section and item.metadata.get("corpus") == self._label:
+            if stored.id in self._section and (item := decoded(stored)).metadata.get("corpus") == self._label:
                 held.setdefault(item.metadata["source"], []).append(item)
         return held
 

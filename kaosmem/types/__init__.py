@@ -14,7 +14,7 @@ from kaosmem.types.content import (
     content_json,
     content_text,
 )
-from kaosmem.types.items import Item, UnreadItem, check_extent, decoded, stated_from
+from kaosmem.types.items import Item, StoredItem, check_extent, decoded, stated_from
 from kaosmem.types.json_values import (
     MAX_INTEGER,
     MAX_JSON_DEPTH,
@@ -40,12 +40,12 @@ __all__ = [
     "Interval",
     "Item",
     "JSONValue",
+    "StoredItem",
     "TextBlock",
     "ThinkingBlock",
     "ToolResultBlock",
     "ToolUseBlock",
     "Trust",
-    "UnreadItem",
     "Version",
     "aware",
     "block_text",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kaosmem.memos import register_memo
-from kaosmem.types import ChatMessage, Item, ToolResultBlock, ToolUseBlock, UnreadItem
+from kaosmem.types import ChatMessage, Item, StoredItem, ToolResultBlock, ToolUseBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Link:
     mixed: bool = False
 
     @classmethod
-    def of(cls, message: ChatMessage | Item) -> Link:
+    def of(cls, message: ChatMessage | Item | StoredItem) -> Link:
         """Return the ties that the content blocks of a message make."""
-        if isinstance(message, UnreadItem) or isinstance(message.content, str):
+        if isinstance(message, StoredItem) or isinstance(message.content, str):
             return _plain_link(message.role)
         blocks = message.content
         answers = tuple(block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock))

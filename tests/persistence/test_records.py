@@ -16,7 +16,7 @@ from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVers
 from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item
 from kaosmem.persistence.lines import parse_object
 from kaosmem.persistence.records import Change, decode_record, encode_commit
-from kaosmem.types import UnreadItem
+from kaosmem.types import StoredItem
 from tests.persistence.worlds import changes, data
 
 plain_fields = {
@@ -190,7 +190,7 @@ def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, 
     found = decode_items(stored, "snap", unread=True).items
     assert [*decoded(found)] == items
     for (_, item), (_, stated) in zip(found, items, strict=True):
-        assert isinstance(item, UnreadItem) == (
+        assert isinstance(item, StoredItem) == (
             stated.keys() == {"id", "content", "tokens", "position", "offset", "role"}
         )
 
