@@ -17,7 +17,7 @@ from kaosmem.arguments import check_share
 from kaosmem.assembly.allocation import FRAME, Need, allocate, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
-from kaosmem.assembly.costs import Costs, check_required, measure
+from kaosmem.assembly.costs import Costs, check_required
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
 from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, WindowTooSmallError
@@ -40,7 +40,6 @@ __all__ = [
     "assemble",
     "check_budget",
     "check_required",
-    "measure",
     "preview",
     "shortened",
 ]

@@ -20,11 +20,6 @@ _Measure: TypeAlias = tuple[str, Callable[[Item], int]]
 """A form in which an item has a size, and how it is measured."""
 
 
-def measure(item: Item, counter: TokenCounter, style: LabelStyle) -> int:
-    """Return the tokens of an item in the system message or the block, counted once in its life."""
-    return item.size(*_as_piece(counter, style))
-
-
 def _as_piece(counter: TokenCounter, style: LabelStyle, *, continued: bool = False, newer: bool = False) -> _Measure:
     form = f"{'continued ' if continued else ''}{'newer ' if newer else ''}piece {style} {counter.name}"
     return form, partial(item_tokens, counter=counter, style=style, continued=continued, newer=newer)

@@ -13,11 +13,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import Clock, check_clock, check_count, check_instance, check_several, check_time
-from kaosmem.assembly import Context, Limits, assemble, check_budget, check_required, measure
+from kaosmem.assembly import Context, Limits, assemble, check_budget, check_required
 from kaosmem.assembly.growth import Request, without_thinking
 from kaosmem.assembly.windows import default_block, history_limit
 from kaosmem.display import fitted, listed
-from kaosmem.duplicates import statement
 from kaosmem.errors import (
     ConflictError,
     CorruptionError,
@@ -544,12 +543,7 @@ class SessionMemory:
             ttl_s=ttl_s,
         )
         self._check_required(target, item)
-        item = self._taken_in(target, item)
-        # While its text is at hand: the turn that first shows it need not.
-        statement(item)
-        if target.spec.placement != "history":
-            measure(item, self.counter, target.spec.labels)
-        return item
+        return self._taken_in(target, item)
 
     def _taken_in(self, target: Section, item: Item) -> Item:
         """Add an item, or the longest copy of a tool's result that the section takes. Return the live item.
