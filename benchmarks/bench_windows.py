@@ -1,12 +1,20 @@
 """Windows that only grow beside packing anew: evidence, tokens, cost and thinking over many turns.
 
-    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_windows [--sets locomo,finance] [--questions 60]
+    python -m benchmarks.bench_windows --data FOLDER [--sets locomo,finance] [--keep FILE] [--read 0.1] [--write 1.25]
 
 FOLDER is laid out as for `benchmarks/evidence_recall.py`. Each question of a corpus is a turn: a user's message, a
-request, and a scripted reply with thinking that `PrefixBinding` signs. Evidence is the share of a question's evidence
-that its request shows. A token that a request shares with the one before costs 0.1, any other 1.25. Packing anew takes
-the same path with `rebase=True`; its cost at the evidence of the window is interpolated between sizes of its block.
-The others get the block of packing anew in the user's message, and cut the whole conversation.
+request, and a scripted reply with thinking that `PrefixBinding` signs. Packing anew gives `rebase=True` to each call.
+The other libraries get the block of packing anew in the user's message, and cut the whole conversation.
+
+evidence    share of a question's evidence that its request shows
+written     tokens a turn that do not begin the previous request; read: the others
+cost        a turn in token-equivalents, with the prices of a token that is read and of one that is written
+equal       cost beside packing anew at the same evidence, interpolated between sizes of its block
+thinking    valid thinking blocks of all that were replied so far
+rebases     of 100 turns
+
+Each run is checked: a request extends the one before exactly, is within its budget, and a window shows at least the
+evidence that packing anew shows with the same block.
 """
 
 from __future__ import annotations
@@ -16,28 +24,34 @@ import asyncio
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
+from typing import NamedTuple
+
+from rich.progress import Progress
 
 from benchmarks.bench_prefix import agent_framework_window, langchain_window
 from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory, count_messages
 from kaosmem.evaluation import Corpus, Question, read_corpora
 from kaosmem.testing import PrefixBinding
 
-Loop = asyncio.AbstractEventLoop
-READ, WRITTEN = 0.1, 1.25
-CASES = ((8_000, 512), (32_000, 2_000), (32_000, 4_000), (128_000, 4_000))
-BLOCKS = (256, 512, 1_000, 2_000, 4_000, 8_000)
+WINDOWS = {8_000: (512, 2_000), 32_000: (1_000, 2_000, 4_000), 128_000: (2_000, 4_000, 8_000)}
+"""The blocks of windows for each budget."""
+PACKED = {8_000: (256, 512, 1_000, 2_000, 4_000), 32_000: (512, 1_000, 2_000, 4_000, 8_000, 16_000)}
+"""The blocks of packing anew for each budget. These histories take less than a quarter of 32,000, so that 128,000
+changes nothing."""
 SECTIONS = DEFAULT_SECTIONS.replace(messages={"budget": None, "eviction": "none"})
 REPLY = "The passages above answer this. " * 8
 
+Cut = Callable[[Sequence[dict[str, object]]], Sequence[dict[str, object]]]
 
-@dataclass(frozen=True)
-class Turn:
-    """One turn: the evidence that its request shows, its tokens, and its thinking blocks of those that were replied."""
+
+class Turn(NamedTuple):
+    """The evidence that a turn's request shows, its tokens, and the valid part of the thinking that came before."""
 
     evidence: float
     read: int
@@ -45,27 +59,89 @@ class Turn:
     rebased: bool
     thinking: float | None = None
 
-    @property
-    def cost(self) -> float:
-        return READ * self.read + WRITTEN * self.written
+
+class Prices(NamedTuple):
+    """The price of a token that is read from a provider's cache, and of one that is written to it."""
+
+    read: float = 0.1
+    written: float = 1.25
+
+    def of(self, turns: Sequence[Turn]) -> float:
+        return mean(self.read * turn.read + self.written * turn.written for turn in turns)
 
 
-@dataclass(frozen=True)
-class Run:
-    """The mean turn."""
+def evidence(turns: Sequence[Turn]) -> float:
+    return mean(turn.evidence for turn in turns)
 
-    turns: Sequence[Turn]
 
-    def mean(self, name: str) -> float:
-        return mean([float(value) for turn in self.turns if (value := getattr(turn, name)) is not None] or [0.0])
+# runs
 
-    def row(self, name: str) -> str:
-        figures = [self.mean(each) for each in ("evidence", "written", "read", "cost", "thinking", "rebased")]
-        evidence, written, read, cost, thinking, rebased = figures
-        return (
-            f"{name:<28}{evidence:>9.3f}{written:>9,.0f}{read:>9,.0f}{cost:>9,.0f}{thinking:>10.2f}"
-            f"{100 * rebased:>9.1f}"
-        )
+
+def windowed(corpus: Corpus, asked: Sequence[Question], budget: int, block: int) -> list[Turn]:
+    """Ask the questions in a window that grows."""
+    memory, provider, turns = loaded(corpus), PrefixBinding(), list[Turn]()
+    previous: Context | None = None
+    with asyncio.Runner() as runner:
+        for number, question in enumerate(asked):
+            memory.add("messages", question.query)
+            context = runner.run(
+                memory.assemble_context(question.query, budget=budget, format="anthropic", window="main", block=block)
+            )
+            valid = provider.check(context.messages, context.system)
+            assert context.used <= budget
+            if previous is not None and context.rebased is None:
+                assert context.system == previous.system
+                assert context.messages[: len(previous.messages)] == previous.messages
+                assert context.prefix_tokens == previous.used
+            thinking = valid / number if number else None
+            read, written, rebased = context.prefix_tokens, context.appended, bool(number and context.rebased)
+            turns.append(Turn(found(question, context), read, written, rebased, thinking))
+            reply = provider.reply(context.messages, context.system, content=[{"type": "text", "text": REPLY}])
+            memory.add_message({"role": "assistant", "content": reply}, format="anthropic")
+            previous = context
+    return turns
+
+
+def packed(corpus: Corpus, asked: Sequence[Question], budget: int, blocks: Sequence[int]) -> dict[int, list[Turn]]:
+    """Ask the questions with each block, every request packed anew: its thinking would not be valid."""
+    memory = loaded(corpus)
+    turns: dict[int, list[Turn]] = {block: [] for block in blocks}
+    previous: dict[int, Context] = {}
+    with asyncio.Runner() as runner:
+        for question in asked:
+            memory.add("messages", question.query)
+            for block in blocks:
+                call = partial(memory.assemble_context, question.query, budget=budget, format="anthropic")
+                context = runner.run(call(window=str(block), block=block, rebase=True))
+                assert context.used <= budget
+                before = previous.get(block)
+                read = 0 if before is None else context.shared_prefix(before)
+                turns[block].append(Turn(found(question, context), read, context.used - read, before is not None, 0.0))
+                previous[block] = context
+            memory.add("messages", REPLY, role="assistant")
+    return turns
+
+
+def cut_by_others(corpus: Corpus, asked: Sequence[Question], make: Callable[[], Cut], block: int) -> list[Turn]:
+    """Put what packing anew retrieves into each question, and let another library cut the conversation."""
+    memory, cut, turns = loaded(corpus), make(), list[Turn]()
+    last: Sequence[dict[str, object]] = ()
+    new: list[dict[str, object]] = []
+    with asyncio.Runner() as runner:
+        for question in asked:
+            context = runner.run(
+                memory.assemble_context(question.query, budget=block, format="text", sections=["documents"])
+            )
+            marks = " ".join(f"<{item.id}>" for item in context.items)
+            new.append({"role": "user", "content": f"{marks}\n{context.text}\n{question.query}"})
+            sent = list(cut(new))
+            kept = next((place for place, (a, b) in enumerate(zip(last, sent, strict=False)) if a != b), len(last))
+            read, used = count_messages(sent[:kept], "openai"), count_messages(sent, "openai")
+            said = json.dumps(sent, ensure_ascii=False)
+            shown = [json.dumps(f"<{each}>")[1:-1] in said for each in question.evidence_ids]
+            turns.append(Turn(mean(shown), read, used - read, kept < len(last), 0.0))
+            last, new = sent, [{"role": "assistant", "content": REPLY}]
+    return turns
 
 
 def loaded(corpus: Corpus) -> SessionMemory:
@@ -74,133 +150,162 @@ def loaded(corpus: Corpus) -> SessionMemory:
     for item in corpus.items:
         metadata = {"source": item.session, "timestamp": item.timestamp}
         metadata = {name: value for name, value in metadata.items() if value}
-        memory.add("documents", item.text, id=item.id, role=item.role, metadata=metadata)
+        memory.add("documents", item.text, id=item.id, role=item.role or None, metadata=metadata)
     return memory
 
 
-def windowed(loop: Loop, corpus: Corpus, queries: int, *, budget: int, block: int, anew: bool) -> Run:
-    """Ask the questions in turn. anew: pack each request anew."""
-    memory, provider = loaded(corpus), PrefixBinding()
-    turns: list[Turn] = []
-    previous: Context | None = None
-    for number, question in enumerate(asked(corpus, queries)):
-        memory.add("messages", question.query)
-        context = loop.run_until_complete(
-            memory.assemble_context(
-                question.query, budget=budget, format="anthropic", window="main", block=block, rebase=anew
-            )
-        )
-        valid = provider.check(context.messages, context.system)
-        read = context.prefix_tokens
-        if anew and previous is not None:
-            read = context.shared_prefix(previous)
-        shown = {item.id for item in context.items}
-        found = sum(each in shown for each in question.evidence_ids) / len(question.evidence_ids)
-        thinking = valid / number if number else None
-        turns.append(Turn(found, read, context.used - read, context.rebased is not None and number > 0, thinking))
-        content = provider.reply(context.messages, context.system, content=[{"type": "text", "text": REPLY}])
-        memory.add_message({"role": "assistant", "content": content}, format="anthropic")
-        previous = context
-    return Run(turns)
+def found(question: Question, context: Context) -> float:
+    """Return the share of a question's evidence that a context shows."""
+    shown = {item.id for item in context.items}
+    return mean(each in shown for each in question.evidence_ids)
 
 
-def asked(corpus: Corpus, queries: int) -> list[Question]:
-    """Return questions that have evidence, in order."""
-    return [question for question in corpus.questions if question.evidence_ids][:queries]
+def cuts(loop: asyncio.AbstractEventLoop, budget: int) -> dict[str, Callable[[], Cut]]:
+    """Return the other libraries that are installed."""
+    installed: dict[str, Callable[[], Cut]] = {}
+    if find_spec("langchain_core"):
+        installed["langchain trim_messages"] = partial(langchain_window, budget)
+    if find_spec("agent_framework"):
+        installed["agent-framework truncation"] = partial(agent_framework_window, loop, reloaded=False, budget=budget)
+    return installed
 
 
-Cut = Callable[[Sequence[dict[str, object]]], Sequence[dict[str, object]]]
+# comparison
+
+Runs = Mapping[str, list[Turn]]
+"""The turns of each run over one corpus, by the run's name."""
 
 
-def others(loop: Loop, corpus: Corpus, queries: int, cut: Cut, *, budget: int, block: int) -> Run:
-    """Put what packing anew retrieves into each question, and let another library cut the conversation."""
-    memory = loaded(corpus)
-    turns: list[Turn] = []
-    last: Sequence[dict[str, object]] = ()
-    new: list[dict[str, object]] = []
-    for question in asked(corpus, queries):
-        context = loop.run_until_complete(
-            memory.assemble_context(question.query, budget=block, format="text", sections=["documents"])
-        )
-        marks = " ".join(f"<{item.id}>" for item in context.items)
-        new.append({"role": "user", "content": f"{marks}\n{context.text}\n{question.query}"})
-        sent = list(cut(new))
-        kept = next((place for place, (a, b) in enumerate(zip(last, sent, strict=False)) if a != b), len(last))
-        read, used = count_messages(sent[:kept], "openai"), count_messages(sent, "openai")
-        said = json.dumps(sent, ensure_ascii=False)
-        found = sum(json.dumps(f"<{each}>")[1:-1] in said for each in question.evidence_ids)
-        turns.append(Turn(found / len(question.evidence_ids), read, used - read, kept < len(last)))
-        last, new = sent, [{"role": "assistant", "content": REPLY}]
-    return Run(turns)
+def runs_over(
+    corpus: Corpus, questions: int, budget: int, *, kept: Runs, others: bool, advance: Callable[[], None]
+) -> Iterator[tuple[str, list[Turn]]]:
+    """Yield each run over a corpus that is not kept already, checked."""
+    asked = [question for question in corpus.questions if question.evidence_ids][:questions]
+    done = dict(kept)
+    within = packed_budget(budget)
+    if any(f"packed {within} {block}" not in done for block in PACKED[within]):
+        for block, turns in packed(corpus, asked, within, PACKED[within]).items():
+            done[f"packed {within} {block}"] = turns
+            yield f"packed {within} {block}", turns
+    advance()
+    for block in WINDOWS[budget]:
+        if (name := f"window {budget} {block}") not in done:
+            yield name, (grown := windowed(corpus, asked, budget, block))
+            anew = done[f"packed {within} {block}"]
+            assert all(mine.evidence >= theirs.evidence for mine, theirs in zip(grown, anew, strict=True))
+        advance()
+    with closing(asyncio.new_event_loop()) as loop:
+        for other, make in cuts(loop, budget).items() if others else ():
+            block = WINDOWS[budget][len(WINDOWS[budget]) // 2]
+            if (name := f"{other} {budget} {block}") not in done:
+                yield name, cut_by_others(corpus, asked, make, block)
+            advance()
 
 
-def at_equal_evidence(run: Run, packed: Sequence[Run]) -> float | None:
-    """Return the cost of a run beside that of packing anew at the same evidence; None if that never reaches it."""
-    points = sorted((each.mean("evidence"), each.mean("cost")) for each in packed)
-    evidence = run.mean("evidence")
-    place = bisect_left([each for each, _ in points], evidence)
-    if place == len(points):
+def packed_budget(budget: int) -> int:
+    """Return the budget in which packing anew is measured beside windows of a budget."""
+    return min(budget, max(PACKED))
+
+
+def at_equal_evidence(turns: Sequence[Turn], anew: Sequence[Sequence[Turn]], prices: Prices) -> float | None:
+    """Return the cost of a run beside packing anew at the same evidence; None if that always shows more, or less."""
+    points = sorted((evidence(each), prices.of(each)) for each in anew)
+    shown = evidence(turns)
+    place = bisect_left([each for each, _ in points], shown)
+    if place in (0, len(points)):
         return None
     (low, cheap), (high, dear) = points[max(0, place - 1)], points[place]
-    share = (evidence - low) / (high - low) if high > low else 1.0
-    return run.mean("cost") / (cheap + share * (dear - cheap))
+    share = (shown - low) / (high - low) if high > low else 1.0
+    return prices.of(turns) / (cheap + share * (dear - cheap))
 
 
-def compared(loop: Loop, corpora: Sequence[Corpus], queries: int, budget: int, block: int) -> None:
-    """Print the means over all corpora."""
-
-    def over(run: Callable[[Corpus], Run]) -> Run:
-        return Run([turn for corpus in corpora for turn in run(corpus).turns])
-
-    grown = over(lambda corpus: windowed(loop, corpus, queries, budget=budget, block=block, anew=False))
-    packed = {
-        size: over(lambda corpus, size=size: windowed(loop, corpus, queries, budget=budget, block=size, anew=True))
-        for size in BLOCKS
-        if size * 2 <= budget
-    }
-    print(f"\nbudget {budget:,}, block {block:,}, {len(grown.turns):,} turns")
-    print(f"{'':<28}{'evidence':>9}{'written':>9}{'read':>9}{'cost':>9}{'thinking':>10}{'rebases':>9}")
-    print(grown.row("growing window"))
-    for size, run in packed.items():
-        print(run.row(f"packing anew, {size:,}"))
-    for name, make in cuts(loop, budget).items():
-        run = over(lambda corpus, make=make: others(loop, corpus, queries, make(), budget=budget, block=block))
-        print(run.row(name))
-    ratio = at_equal_evidence(grown, list(packed.values()))
-    never = "packing anew with these blocks never shows as much"
-    print(f"cost at equal evidence: {never if ratio is None else f'{ratio:.2f}'}", flush=True)
+HEADER = (
+    f"{'':<36}{'evidence':>9}{'written':>9}{'read':>9}{'cost':>9}{'equal':>8}{'thinking':>10}{'rebases':>9}{'turns':>7}"
+)
 
 
-def cuts(loop: Loop, budget: int) -> dict[str, Callable[[], Cut]]:
-    """Return the windows of others, those that are installed."""
-    found: dict[str, Callable[[], Cut]] = {}
-    if find_spec("langchain_core"):
-        found["langchain trim_messages"] = lambda: langchain_window(budget)
-    if find_spec("agent_framework"):
-        found["agent-framework truncation"] = lambda: agent_framework_window(loop, reloaded=False, budget=budget)
-    return found
+def table(over: Sequence[Runs], budget: int, prices: Prices) -> Iterator[str]:
+    """Yield the lines of a table with the means over all turns of some corpora."""
+    parts = f" {budget} ", f"packed {packed_budget(budget)} "
+    names = dict.fromkeys(name for runs in over for name in runs if any(part in name for part in parts))
+    merged = {name: [turn for runs in over for turn in runs.get(name, ())] for name in names}
+    anew = [turns for name, turns in merged.items() if name.startswith("packed")]
+    for name, turns in merged.items():
+        kind, _, block = name.rsplit(" ", 2)
+        equal = None if kind == "packed" else at_equal_evidence(turns, anew, prices)
+        kind = {"window": "growing window", "packed": "packing anew"}.get(kind, kind)
+        valid = [turn.thinking for turn in turns if turn.thinking is not None]
+        yield (
+            f"{f'{kind}, block {int(block):,}':<36}{evidence(turns):>9.3f}{mean(turn.written for turn in turns):>9,.0f}"
+            f"{mean(turn.read for turn in turns):>9,.0f}{prices.of(turns):>9,.0f}"
+            f"{'' if equal is None else f'{equal:.2f}':>8}{mean(valid):>10.2f}"
+            f"{100 * mean(turn.rebased for turn in turns):>9.1f}{len(turns):>7,}"
+        )
+
+
+def is_conversation(corpus: Corpus) -> bool:
+    """Return whether someone speaks in a corpus."""
+    return any(item.role for item in corpus.items)
 
 
 def main() -> None:
-    """Compare all cases over the corpora of a folder."""
+    """Compare all budgets and blocks over the corpora of a folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_windows", description=__doc__.split("\n")[0])
     parser.add_argument("--data", default=os.environ.get("KAOSMEM_DATA"), help="by default KAOSMEM_DATA")
     parser.add_argument("--sets", type=lambda text: text.split(","), default=(), help="only these data sets")
-    parser.add_argument("--corpora", type=int, default=2, help="of each data set, by default 2")
-    parser.add_argument("--budgets", type=lambda text: [*map(int, text.split(","))], help="only cases of these budgets")
+    parser.add_argument("--corpora", type=int, help="of each data set, by default all")
     parser.add_argument("--questions", type=int, default=60, help="of each corpus, by default 60")
+    parser.add_argument("--budgets", type=lambda text: [*map(int, text.split(","))], default=[*WINDOWS])
+    parser.add_argument("--read", type=float, default=Prices().read, help="price of a token that is read")
+    parser.add_argument("--write", type=float, default=Prices().written, help="price of a token that is written")
+    parser.add_argument("--no-others", action="store_true", help="leave out the other libraries, which take long")
+    parser.add_argument("--keep", type=Path, help="a file that keeps each run; a run that it has is not repeated")
     options = parser.parse_args()
     if not options.data:
         parser.error("no data: give --data FOLDER, or set KAOSMEM_DATA")
     by_set: dict[str, list[Corpus]] = {}
     for corpus in read_corpora(Path(options.data), datasets=options.sets):
         by_set.setdefault(corpus.dataset, []).append(corpus)
-    chosen = [corpus for each in by_set.values() for corpus in each[: options.corpora]]
-    with asyncio.Runner() as runner:
-        for budget, block in CASES:
-            if options.budgets and budget not in options.budgets:
-                continue
-            compared(runner.get_loop(), chosen, options.questions, budget, block)
+    chosen = {corpus.name: corpus for each in by_set.values() for corpus in each[: options.corpora]}
+    kept: dict[str, dict[str, list[Turn]]] = {name: {} for name in chosen}
+    for line in options.keep.read_text().splitlines() if options.keep and options.keep.exists() else ():
+        stored = json.loads(line)
+        kept.setdefault(stored["corpus"], {})[stored["run"]] = [Turn(*each) for each in stored["turns"]]
+    for missing in {"langchain_core", "agent_framework"}:
+        if not find_spec(missing):
+            print(f"{missing} is not installed, and is left out")
+    with Progress() as progress:
+        with closing(asyncio.new_event_loop()) as loop:
+            steps = sum(1 + len(WINDOWS[budget]) + len(cuts(loop, budget)) for budget in options.budgets)
+        task = progress.add_task("corpora", total=steps * len(chosen))
+        for name, corpus in chosen.items():
+            progress.update(task, description=name)
+            for budget in options.budgets:
+                advance = partial(progress.advance, task)
+                runs = runs_over(
+                    corpus,
+                    options.questions,
+                    budget,
+                    kept=kept[name],
+                    others=not options.no_others,
+                    advance=advance,
+                )
+                for run, turns in runs:
+                    kept[name][run] = turns
+                    if options.keep:
+                        with options.keep.open("a") as file:
+                            file.write(json.dumps({"corpus": name, "run": run, "turns": turns}) + "\n")
+    prices = Prices(options.read, options.write)
+    for budget in options.budgets:
+        groups = {
+            "all corpora": list(chosen),
+            "conversations": [name for name, corpus in chosen.items() if is_conversation(corpus)],
+            "documents": [name for name, corpus in chosen.items() if not is_conversation(corpus)],
+        }
+        for group, names in groups.items():
+            if names:
+                print(f"\nbudget {budget:,}, {group}: {len(names)}\n{HEADER}")
+                print(*table([kept[name] for name in names], budget, prices), sep="\n")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.windows import World
 
+_sections = st.sampled_from(["documents", "findings", "findings", "working", "intent", "role"])
 _windows = st.sampled_from(["main", "main", "main", "side"])
 _budgets = st.sampled_from([500, 900, 900, 900, 2_500])
 _replies = st.sampled_from(["", "", "tool", "none"])
@@ -27,7 +28,11 @@ class WindowMachine(RuleBasedStateMachine):
         for _ in range(documents):
             self.world.add("documents")
 
-    @rule(section=st.sampled_from(["documents", "findings", "findings", "intent", "role"]), key=_keys, text=_texts)
+    @rule(
+        section=st.sampled_from(["documents", "findings", "findings", "working", "intent", "role"]),
+        key=_keys,
+        text=_texts,
+    )
     def add(self, section: str, key: str | None, text: str) -> None:
         if section == "role" and self.world.memory["role"].used > 100:
             return

@@ -11,7 +11,6 @@ import pytest
 from kaosmem.assembly import growth, windows
 from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.identifiers import CallIds
-from kaosmem.session import memory as session_memory
 from kaosmem.session import windows as session_windows
 from tests.windows import World
 
@@ -20,12 +19,12 @@ Patch = pytest.MonkeyPatch
 
 def keep_all_thinking(patch: Patch) -> None:
     """A rebase keeps the thinking from before it."""
-    patch.setattr(session_memory, "without_thinking", lambda specs, proposals, **_: proposals)
+    patch.setattr(session_windows, "without_thinking", lambda specs, proposals, **_: proposals)
 
 
 def keep_the_thinking_of_other_windows(patch: Patch) -> None:
     """Each reply counts as one to the window's last request."""
-    patch.setattr(growth, "_bound", lambda units, foreign: list(units))
+    patch.setattr(growth, "bound", lambda units, foreign: list(units))
 
 
 def notice_no_other_window(patch: Patch) -> None:
@@ -119,6 +118,12 @@ def record_no_items(patch: Patch) -> None:
     patch.setattr(growth, "_visible", lambda items, request: {})
 
 
+def keep_all_texts(patch: Patch) -> None:
+    """A record holds items of a section that is not kept on disk."""
+    take = session_windows.Windows._take
+    patch.setattr(session_windows.Windows, "_take", lambda self, turn, specs=(): take(self, turn))
+
+
 def open_with_the_user(patch: Patch) -> None:
     """A turn that begins with the assistant gets an opening, and its ids are those of a new request."""
     render = AnthropicFormat.render
@@ -142,6 +147,7 @@ MUTANTS = [
     overlook_late_results,
     mix_two_writers,
     record_no_items,
+    keep_all_texts,
     open_with_the_user,
 ]
 
@@ -228,7 +234,26 @@ def marked_by_the_caller(world: World) -> None:
             context.messages[place]["cache_control"] = {"type": "ephemeral"}
 
 
-SCENARIOS = [long_conversation, changing_facts, loops_of_tools, several_windows, marked_by_the_caller]
+def notes_of_one_process(world: World) -> None:
+    """Visible items are of a section that is not kept on disk, and another process goes on."""
+    world.add("working")
+    for _ in range(2):
+        world.say()
+        world.call()
+    world.reopen()
+    world.say()
+    world.call()
+    assert world.rebased == ["new", "", "unstored"]
+
+
+SCENARIOS = [
+    long_conversation,
+    changing_facts,
+    loops_of_tools,
+    several_windows,
+    marked_by_the_caller,
+    notes_of_one_process,
+]
 
 
 def played(scenario: Callable[[World], None]) -> None:

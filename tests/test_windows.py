@@ -7,7 +7,22 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kaosmem import FactSource, InMemoryLongTermMemory, InvalidArgumentError, ReadOnlyError, SessionMemory
+from kaosmem import (
+    Action,
+    ChatMessage,
+    ConversationSource,
+    EventLog,
+    FactSource,
+    HistorySource,
+    InMemoryHistoryProvider,
+    InMemoryLongTermMemory,
+    InvalidArgumentError,
+    ReadOnlyError,
+    SessionMemory,
+    count_messages,
+)
+from kaosmem.formats import parse_message
+from kaosmem.testing import PrefixBinding
 from kaosmem.tokens import preserves_thinking
 from tests.windows import SECTIONS, World
 
@@ -261,3 +276,159 @@ async def test_a_window_explains_itself() -> None:
     line = f"window main, epoch 1: {context.used} tokens as before, {later.used - context.used} written"
     assert line in later.explain()
     assert [item.text for item in later.diff(context).came] == ["And now?"]
+
+
+class Talk:
+    """A conversation that is kept outside the session, in a log or a thread, and attached as a history."""
+
+    def __init__(self, kind: str) -> None:
+        self.log, self.thread = EventLog(), InMemoryHistoryProvider()
+        is_log = kind == "log"
+        self.source = ConversationSource(self.log) if is_log else HistorySource(self.thread, "analyst", "s")
+        self._is_log = is_log
+
+    async def say(self, message: ChatMessage) -> None:
+        if not self._is_log:
+            await self.thread.append("analyst", message, session_id="s")
+        elif message.role == "assistant":
+            self.log.append_reply(message)
+        else:
+            self.log.append(Action("message", message.text, source="user"))
+
+
+@pytest.mark.parametrize("kind", ["log", "thread"])
+@pytest.mark.parametrize("budget", [1_200, 64_000])
+async def test_a_window_over_an_attached_conversation(kind: str, budget: int) -> None:
+    """It grows with the conversation, keeps its thinking, and is packed anew when it is full."""
+    talk, provider = Talk(kind), PrefixBinding()
+    memory = SessionMemory.test_mode(sources=[talk.source])
+    memory.add_many("documents", [f"Room {number} costs {number} euros." for number in range(50)])
+    before: list[dict[str, object]] = []
+    rebased: list[str | None] = []
+    bound = 0  # replies of this epoch
+    for number in range(20):
+        question = f"What does room {number} cost?"
+        await talk.say(ChatMessage("user", question))
+        context = await memory.assemble_context(question, budget=budget, format="anthropic", window="main", block=80)
+        assert context.used == count_messages(context.messages, "anthropic", system=context.system) <= budget
+        valid = provider.check(context.messages, context.system)
+        if context.rebased is None:
+            assert context.messages[: len(before)] == before
+        bound = bound if context.rebased is None else 0
+        assert valid == bound
+        before, bound = context.messages, bound + 1
+        rebased.append(context.rebased)
+        words = [{"type": "text", "text": f"It costs {number} euros. " * 6}]
+        reply = provider.reply(context.messages, context.system, content=words)
+        await talk.say(parse_message({"role": "assistant", "content": reply}, "anthropic"))
+    assert set(rebased[1:]) == ({None} if budget > 2_000 else {None, "full"})
+
+
+async def test_an_attached_conversation_that_begins_again() -> None:
+    """A history whose earlier messages are gone ends the epoch."""
+    talk = Talk("thread")
+    memory = SessionMemory.test_mode(sources=[talk.source])
+    for text in ("One.", "Two."):
+        await talk.say(ChatMessage("user", text))
+        await memory.assemble_context(text, budget=2_000, format="openai", window="main")
+    await talk.thread.clear("analyst", "s")
+    await talk.say(ChatMessage("user", "Three."))
+    context = await memory.assemble_context("Three.", budget=2_000, format="openai", window="main")
+    assert context.rebased == "history"
+
+
+async def test_windows_are_listed_and_removed() -> None:
+    """A removed window is gone from the session and its files, and another writer of it packs it anew."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "Hello")
+    used = (await memory.assemble_context(budget=1_000, format="openai", window="main")).used
+    await memory.assemble_context(budget=1_000, format="openai", window="side")
+    assert memory.windows == {"main": used, "side": used}
+    await memory.save()
+    async with SessionMemory.open(memory.fs, memory.session_id) as other:
+        memory.remove_window("main")
+        with pytest.raises(InvalidArgumentError, match="no window 'main'; there are 'side'"):
+            memory.remove_window("main")
+        await memory.save()
+        other.add("messages", "And now?")
+        assert (await other.assemble_context(budget=1_000, format="openai", window="main")).rebased is None
+        await other.save()
+        assert (await other.assemble_context(budget=1_000, format="openai", window="main")).rebased == "writers"
+        other.remove_window("main")
+    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+        assert set(again.windows) == {"side"}
+        assert (await again.assemble_context(budget=1_000, format="openai", window="main")).rebased == "new"
+
+
+async def test_a_removed_window_stays_removed_while_others_go_on() -> None:
+    """Its removal wins over a turn that another writer saved first."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "Hello")
+    await memory.assemble_context(budget=1_000, window="main")
+    await memory.save()
+    async with SessionMemory.open(memory.fs, memory.session_id) as other:
+        other.add("messages", "And now?")
+        await other.assemble_context(budget=1_000, window="main")
+        await other.save()
+        await memory.assemble_context(budget=1_000, window="main")
+        memory.remove_window("main")
+        await memory.save()
+        assert memory.windows == {}
+        await other.refresh()
+        assert other.windows == {}
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_a_section_that_is_not_kept_on_disk_stays_off_it_in_a_window(
+    closes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file has its texts; the window goes on in this process, and another one packs it anew."""
+    monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 1)  # a snapshot after each save
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "What is the plan?")
+    first = await memory.assemble_context(budget=2_000, format="openai", window="main")
+    memory.add("working", "The plan is quetzalcoatl.")
+    memory.add("messages", "And now?")
+    second = await memory.assemble_context(budget=2_000, format="openai", window="main")
+    assert "quetzalcoatl" in str(second.messages)
+    await memory.save()
+    memory.add("messages", "Go on.")
+    third = await memory.assemble_context(budget=2_000, format="openai", window="main")
+    assert (first.rebased, second.rebased, third.rebased) == ("new", None, None)
+    await (memory.close() if closes else memory.save())
+    assert not any(b"quetzalcoatl" in memory.fs.cat_file(path) for path in memory.fs.find(""))
+    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+        again.add("messages", "Who are you?")
+        context = await again.assemble_context(budget=2_000, format="openai", window="main")
+    assert (context.rebased, context.epoch) == ("unstored", 2)
+
+
+async def test_a_reply_to_an_unstored_window_is_foreign_to_others() -> None:
+    """In another process too, its thinking is left out of the windows that go on."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "Hello")
+    await memory.assemble_context(budget=2_000, format="anthropic", window="side", sections=["messages"])
+    memory.add("working", "Private.")
+    await memory.assemble_context(budget=2_000, format="anthropic", window="main")
+    said = {"type": "thinking", "thinking": "Hm.", "signature": "main"}
+    memory.add_message({"role": "assistant", "content": [said, {"type": "text", "text": "Hi."}]}, format="anthropic")
+    await memory.save()
+    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+        again.add("messages", "And?")
+        side = await again.assemble_context(budget=2_000, format="anthropic", window="side", sections=["messages"])
+    assert side.rebased is None
+    assert "thinking" not in str(side.messages)
+
+
+async def test_a_window_that_is_packed_anew_again_and_again_is_reported() -> None:
+    """The notice names the reasons, and goes once the window grows again."""
+    memory = SessionMemory.test_mode()
+    state = memory.add("findings", "Step 0.")
+    for step in range(16):
+        if step < 8:
+            memory.update(state.id, f"Step {step + 1}.")
+        memory.add("messages", "Go on.")
+        await memory.assemble_context(budget=2_000, format="openai", window="main")
+        if step == 7:
+            assert "packed anew in 7 of its last 8 calls (changed 7)" in memory.notices[-1]
+    assert memory.notices == ()

@@ -19,6 +19,7 @@ SECTIONS = (
     SectionSpec("messages", 1_200, 90, placement="history", low_water=0.5),
     SectionSpec("intent", 200, 85, recall=0.0, max_items=1),
     SectionSpec("findings", 600, 70, floor=0.1),
+    SectionSpec("working", 200, 60, persistence="none"),
     SectionSpec("documents", None, 50, floor=0.35, eviction="none", retrieval_threshold=4),
 )
 
@@ -116,9 +117,14 @@ class World:
         self.runner.run(self.memory.save())
 
     def reopen(self) -> None:
-        """Save the session, and go on in another handle."""
+        """Save the session, and go on in another handle. No file has the texts of a section that is not kept."""
         self.save()
+        unstored = [item.id for item in self.memory["working"]]
         self.close()
+        files = [self.fs.cat_file(path) for path in self.fs.find("")]
+        for item_id in unstored:
+            assert not any(self.texts[item_id].encode() in file for file in files)
+            self.gone.add(self.texts.pop(item_id))
         self.memory = self.opened()
 
     @contextmanager

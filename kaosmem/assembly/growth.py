@@ -5,7 +5,7 @@ A turn appends what the histories gained, then one block with the retrieved item
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -13,21 +13,22 @@ from itertools import chain
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.packing import Packing
+from kaosmem.assembly.thinking import bound, is_asked
 from kaosmem.assembly.windows import Rebased, Visible, Window, digest, stored_items, text_digest
 from kaosmem.formats import Format, HistoryPart, Layout
 from kaosmem.formats.text import header_piece, item_pieces, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
-from kaosmem.types import ChatMessage, Item, JSONValue, ThinkingBlock, ToolUseBlock, json_text
-from kaosmem.units import Link
+from kaosmem.types import ChatMessage, Item, JSONValue, json_text
 
 
 @dataclass(frozen=True)
 class Request:
-    """One call that continues a window: the proposals, and what a call without the window would show.
+    """One call that continues a window.
 
     proposals: as the sources made them. own: names of the session's own sections.
-    corrections: live items that supersede visible ones, or visible items that changed in place.
+    context, packing: of the request that a call without the window would make.
+    corrections: live items that supersede visible ones, and visible items that changed in place.
     """
 
     specs: Sequence[SectionSpec]
@@ -35,8 +36,6 @@ class Request:
     own: Collection[str]
     format: Format
     counter: TokenCounter
-    budget: int
-    query: str
     model: str | None
     context: Context
     packing: Packing
@@ -44,7 +43,7 @@ class Request:
 
     @property
     def settings(self) -> dict[str, JSONValue]:
-        """Return what ends an epoch if it changes, in the order of the reasons."""
+        """Return the settings whose change ends an epoch, by reason, in the order of the reasons."""
         static = [
             [spec.name, spec.title, str(spec.labels), *self._digests(spec.name)]
             for spec in self.specs
@@ -54,7 +53,7 @@ class Request:
         return {
             Rebased.FORMAT.value: self.format.name,
             Rebased.COUNTER.value: self.counter.name,
-            Rebased.BUDGET.value: self.budget,
+            Rebased.BUDGET.value: self.context.budget,
             Rebased.MODEL.value: self.model,
             Rebased.STATIC.value: text_digest(json_text([static, histories])),
         }
@@ -70,29 +69,6 @@ class Request:
             yield [[item.id, digest(item), item.role, int(item.trust), dict(item.metadata)] for item in unit.items]
 
 
-def without_thinking(
-    specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], *, keeps_open_loop: bool
-) -> dict[str, Proposal]:
-    """Return the proposals without the thinking of their histories.
-
-    keeps_open_loop: keep that of the newest unit if its calls were just answered, as models without preserved
-        thinking require.
-    """
-    left = dict(proposals)
-    for spec in specs:
-        if spec.placement == "history" and spec.name in left:
-            proposal = left[spec.name]
-            newest = max((unit.position for unit in proposal.candidates if not unit.orphan), default=-1)
-            left[spec.name] = replace(
-                proposal,
-                candidates=tuple(
-                    unit if keeps_open_loop and unit.position == newest and _calls(unit) else _thoughtless(unit)
-                    for unit in proposal.candidates
-                ),
-            )
-    return left
-
-
 def begin(window: Window, request: Request, reason: str) -> tuple[dict[str, JSONValue], Context]:
     """Return the record of a window that is packed anew, and its context."""
     context = request.context
@@ -106,7 +82,7 @@ def begin(window: Window, request: Request, reason: str) -> tuple[dict[str, JSON
         "messages": list(map(json_text, rendered.messages or ())),
         "items": stored_items(_visible(context.items, request)),
         "marks": _marks(window, request),
-        "question": text_digest(request.query),
+        "question": text_digest(request.context.query),
         "used": context.used,
         "uses": {name: [use.used, use.items] for name, use in context.by_section.items()},
         "loop": 0,
@@ -123,22 +99,28 @@ def begin(window: Window, request: Request, reason: str) -> tuple[dict[str, JSON
 
 
 class Growth:
-    """What one turn appends to a window. Made only if the window goes on: see `gained`."""
+    """The messages and the block that one turn appends to a window.
+
+    new: the units that each history gained, as `gained` returns them.
+    rendered: the appended messages or text. used: tokens of the whole request.
+    is_asked: whether the turn asks something: the user speaks, or the query differs from the last one. If not, the turn
+        is part of a loop of tools, and its block holds required items alone.
+    """
 
     def __init__(self, window: Window, request: Request, new: Mapping[str, Sequence[Candidate]]) -> None:
         self._window, self._request = window, request
         self._costs = Costs(request.format, request.counter)
-        self._new = {name: _bound(units, (window.foreign or {}).get(name)) for name, units in new.items()}
-        spoken = any(_is_asked(unit) for units in new.values() for unit in units)
-        self.is_asked = spoken or text_digest(request.query) != window.question
-        self._block = dict(self._block_items())
+        self._new = {name: bound(units, (window.foreign or {}).get(name)) for name, units in new.items()}
+        speaks = any(is_asked(unit) for units in new.values() for unit in units)
+        self.is_asked = speaks or text_digest(request.context.query) != window.question
+        self._block = list(self._parts())
         self.rendered = request.format.render(self._layout, after=window.rendered.messages or ())
         self.used = window.used + self._appended
 
     @property
     def fits(self) -> bool:
-        """Return whether the window takes the turn, and calls of tools like those of the last turn after it."""
-        budget = self._request.budget
+        """Return whether the window takes the turn, and after it a loop of tools as long as the last one."""
+        budget = self._request.context.budget
         room = self._window.loop if self.is_asked else 0
         if self._request.context.used + room > budget:
             room = 0
@@ -146,15 +128,15 @@ class Growth:
 
     @property
     def _layout(self) -> Layout:
-        parts = [
+        history = [
             HistoryPart(spec.title, tuple(chain.from_iterable(map(entries_of, units))))
             for spec in self._request.histories
             if (units := self._new.get(spec.name))
         ]
-        pieces = tuple(piece for each in self._block.values() for piece in each.pieces)
-        last = next((part.entries[-1] for part in reversed(parts) if part.entries), None)
+        pieces = tuple(piece for part in self._block for piece in part.pieces)
+        last = next((part.entries[-1] for part in reversed(history) if part.entries), None)
         place = self._costs.block_place(last) if pieces else None
-        return Layout((), tuple(part for part in parts if part.entries), pieces, place)
+        return Layout((), tuple(part for part in history if part.entries), pieces, place)
 
     @property
     def _appended(self) -> int:
@@ -166,25 +148,28 @@ class Growth:
         frame = format_.frame_tokens(static=False, first=ChatMessage("user", ""), block=None, counter=counter)
         return format_.count(rendered, counter) - (frame if self._window.used else 0)
 
-    def _block_items(self) -> Iterator[tuple[str, _Shown]]:
-        """Yield what the block shows of each section: what a call without a window would, and is not visible."""
+    def _parts(self) -> Iterator[_Part]:
+        """Yield the parts of the block: for each section, recalled items, then live ones, under a header each.
+
+        These are the items of the block of a call without the window that are not visible yet, and corrections.
+        """
         shares = {share.spec.name: share for share in self._request.packing.block_shares}
         for spec in self._request.specs:
-            share = shares.get(spec.name)
-            unseen = self._unseen(share.kept) if share else set()
-            for is_recalled in (True, False):
-                run = share.runs.get(is_recalled) if share else None
-                units = [unit for unit in run.kept if unit.position in unseen] if run else []
-                items = [item for unit in units for item in unit.items]
+            runs = {} if (share := shares.get(spec.name)) is None else share.runs
+            unseen = set() if share is None else self._unseen(share.kept)
+            kept = {True: self._lost_from_tail(spec.name), False: self._corrections(spec.name)}
+            for is_recalled, others in kept.items():
+                run = runs.get(is_recalled)
+                items = [item for unit in (run.kept if run else ()) if unit.position in unseen for item in unit.items]
                 newer = {item.id for item in items if self._is_newer(item)} | (run.newer if run else set())
-                if is_recalled and spec.placement == "history":
-                    items = [*self._lost_from_tail(spec.name), *items]
-                elif not is_recalled:
-                    chosen, changed = {item.id for item in items}, self._corrections(spec.name)
-                    items += [item for item in changed if item.id not in chosen]
-                    newer |= {item.id for item in changed}
+                if is_recalled:
+                    items = others + items
+                else:
+                    newer |= {item.id for item in others}
+                    chosen = {item.id for item in items}
+                    items += [item for item in others if item.id not in chosen]
                 if items:
-                    yield f"{spec.name} {is_recalled}", _Shown(spec, is_recalled, items, newer)
+                    yield _Part(spec, is_recalled, items, newer)
 
     def _is_newer(self, item: Item) -> bool:
         """Return whether a visible item has the same id, or the same key."""
@@ -228,7 +213,7 @@ class Growth:
     def items(self) -> list[Item]:
         """Return the items that the turn appends, in order."""
         messages = [item for units in self._new.values() for unit in units for item in unit.items]
-        return messages + [item for each in self._block.values() for item in each.items]
+        return messages + [item for part in self._block for item in part.items]
 
     def turn(self) -> dict[str, JSONValue]:
         """Return the record of the turn."""
@@ -241,7 +226,7 @@ class Growth:
             "messages": list(map(json_text, self.rendered.messages or ())),
             "items": stored_items(_visible(self.items, request)),
             "marks": _marks(window, request),
-            "question": text_digest(request.query),
+            "question": text_digest(request.context.query),
             "used": self.used,
             "uses": {name: [use.used, use.items] for name, use in self._uses.items()},
             "loop": 0 if self.is_asked else window.loop + appended,
@@ -260,8 +245,8 @@ class Growth:
             if units := self._new.get(spec.name):
                 header = self._costs.history_header(spec)
                 add(spec, header + sum(map(self._costs.entries, units)), sum(len(unit.items) for unit in units))
-        for shown in self._block.values():
-            add(shown.spec, sum(map(self._request.counter, shown.pieces)), len(shown.items))
+        for part in self._block:
+            add(part.spec, sum(map(self._request.counter, part.pieces)), len(part.items))
         order = [spec.name for spec in self._request.specs]
         return dict(sorted(uses.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order)))
 
@@ -271,10 +256,10 @@ class Growth:
         uses = self._uses
         appended = {item.id: item for item in self.items}
         shown = {item.id: item for item in visible} | appended
-        kept = request.context
+        anew = request.context
         decided = partial(_decided, window=window, appended=appended)
         return replace(
-            kept,
+            anew,
             used=grown.used,
             frame=grown.used - sum(use.used for use in uses.values()),
             items=tuple(shown.values()),
@@ -285,13 +270,13 @@ class Growth:
             appended=grown.used - window.used,
             prefix_tokens=window.used,
             cache_breakpoints=grown.breakpoints,
-            _proposed=lambda: tuple(map(decided, kept._proposed())),
-            _others=_with(kept._others, decided),
+            _proposed=lambda: tuple(map(decided, anew._proposed())),
+            _others=lambda item_id: decided(anew._others(item_id)),
         )
 
 
-class _Shown:
-    """What a turn's block shows of one section under one header."""
+class _Part:
+    """The items that a turn's block shows of one section under one header. newer: ids of items marked so."""
 
     def __init__(self, spec: SectionSpec, is_recalled: bool, items: Sequence[Item], newer: Collection[str]) -> None:
         self.spec, self.items = spec, items
@@ -321,48 +306,6 @@ def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | Non
             return None
         found[spec.name] = [unit for unit in new if not unit.orphan]
     return found
-
-
-def _bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
-    """Return units with the thinking of replies to the last request alone.
-
-    Others may be replies to another request, under which their thinking was bound.
-    foreign: number of messages when another window was continued.
-    """
-    kept: list[Candidate] = []
-    is_reply = True
-    for unit in units:
-        links = [Link.of(item) for item in unit.items]
-        is_reply = is_reply and (foreign is None or unit.position < foreign)
-        is_reply = is_reply and not any(link.speaks and link.role != "assistant" for link in links)
-        kept.append(unit if is_reply else _thoughtless(unit))
-        is_reply = is_reply and any(link.calls for link in links)
-    return kept
-
-
-def _is_asked(unit: Candidate) -> bool:
-    """Return whether someone other than the assistant speaks in a unit."""
-    links = map(Link.of, unit.items)
-    return any(link.speaks and link.role != "assistant" for link in links)
-
-
-def _calls(unit: Candidate) -> bool:
-    return any(isinstance(block, ToolUseBlock) for item in unit.items for block in item.message.blocks)
-
-
-def _thoughtless(unit: Candidate) -> Candidate:
-    if not any(map(_thinks, unit.items)):
-        return unit
-    items = (item.memo("without thinking", _without_thinking) if _thinks(item) else item for item in unit.items)
-    return unit._replace(items=tuple(items))
-
-
-def _thinks(item: Item) -> bool:
-    return not isinstance(item.content, str) and any(isinstance(block, ThinkingBlock) for block in item.content)
-
-
-def _without_thinking(item: Item) -> Item:
-    return replace(item, content=tuple(each for each in item.message.blocks if not isinstance(each, ThinkingBlock)))
 
 
 def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
@@ -400,7 +343,3 @@ def _decided(decision: Decision, *, window: Window, appended: Mapping[str, Item]
 
 def _reason(decision: Decision, was_shown: bool) -> Reason:
     return Reason.NEWER if was_shown or decision.reason is not Reason.BEFORE_TAIL else Reason.TAIL
-
-
-def _with(others: Callable[[str], Decision], decided: Callable[[Decision], Decision]) -> Callable[[str], Decision]:
-    return lambda item_id: decided(others(item_id))

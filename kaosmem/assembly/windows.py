@@ -24,7 +24,7 @@ _THRASHING_SHARE = 8
 
 
 class Rebased(StrEnum):
-    """The reason why a window was packed anew. The first nine are in the order in which they are looked for."""
+    """The reason why a window was packed anew. The first ten are in the order in which they are looked for."""
 
     ASKED = "asked"
     """The caller asked for it."""
@@ -34,6 +34,8 @@ class Rebased(StrEnum):
     """An item that it showed was forgotten."""
     WRITERS = "writers"
     """Another writer continued the window, or its history, at the same time."""
+    UNSTORED = "unstored"
+    """It showed items of a section that is not kept on disk, and its state was read from there."""
     FORMAT = "format"
     COUNTER = "counter"
     BUDGET = "budget"
@@ -68,6 +70,7 @@ class Window:
     shown: the visible items by id. marks: for each history, number of messages that it had, and the id of the last.
     foreign: these numbers when another window was continued since; a reply after that may belong to the other one.
     question: a digest of the last question. loop: tokens that were appended since that was answered.
+    is_stored: whether the log may hold its texts: it shows no item of a section that is not kept on disk.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Window:
     foreign: Mapping[str, int] | None = None
     question: str = ""
     loop: int = 0
+    is_stored: bool = True
 
     def after(self, turn: Mapping[str, Any]) -> Window:
         """Return the window after the turn of a record. Raises KeyError, TypeError, ValueError for no record."""
@@ -110,12 +114,17 @@ class Window:
             marks={**first.marks, **{name: (taken, last) for name, (taken, last) in turn["marks"].items()}},
             question=_checked_text(turn["question"]),
             loop=int(turn["loop"]),
+            is_stored=first.is_stored and bool(turn.get("is_stored", True)),
         )
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the window as JSON values."""
         stored = {name: getattr(self, name) for name in self.__slots__ if name != "shown"}
         return stored | {"shown": stored_items(self.shown), "ended": str(self.ended)}
+
+    def over(self, reason: str) -> Window:
+        """Return the window without its texts; the next call packs it anew for a reason."""
+        return Window(self.name, self.epoch, self.ended or reason)
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Window:
@@ -129,7 +138,7 @@ class Window:
 
     def beside(self, turn: Mapping[str, Any]) -> Window:
         """Return the window after a turn of another window, whose reply may come next."""
-        if self.ended or self.foreign is not None or "ended" in turn:
+        if self.ended or self.foreign is not None or "marks" not in turn:
             return self
         return replace(self, foreign={name: taken for name, (taken, _) in turn["marks"].items()})
 

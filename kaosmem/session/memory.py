@@ -12,10 +12,8 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
-from kaosmem.arguments import Clock, check_clock, check_count, check_instance, check_several, check_time
-from kaosmem.assembly import Context, Limits, assemble, check_budget, check_required
-from kaosmem.assembly.growth import Request, without_thinking
-from kaosmem.assembly.windows import default_block, history_limit
+from kaosmem.arguments import Clock, check_clock, check_instance, check_several, check_time
+from kaosmem.assembly import Context, Limits, Packing, assemble, check_budget, check_required
 from kaosmem.display import fitted, listed
 from kaosmem.errors import (
     ConflictError,
@@ -37,7 +35,16 @@ from kaosmem.names import check_item_id, check_name, shown
 from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_session
 from kaosmem.retrieval import Query, Ranker
 from kaosmem.retrieval.past_cues import PAST_CUES, PastCues
-from kaosmem.sections import DEFAULT_SECTIONS, AttachedSection, Section, SectionSpec, Source, check_specs, read_evicted
+from kaosmem.sections import (
+    DEFAULT_SECTIONS,
+    AttachedSection,
+    Proposal,
+    Section,
+    SectionSpec,
+    Source,
+    check_specs,
+    read_evicted,
+)
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
@@ -50,7 +57,8 @@ from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
 from kaosmem.session.timeline import Timeline
 from kaosmem.session.turns import Queues, Turns
-from kaosmem.tokens import TokenCounter, count_content, preserves_thinking
+from kaosmem.session.windows import WindowCall
+from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ContentBlock, Item, JSONValue, Trust, Version, check_content, check_text
 
 if TYPE_CHECKING:
@@ -748,11 +756,7 @@ class SessionMemory:
         """
         self._check_loop()
         tokens = check_budget(budget, reserve)
-        if window is not None:
-            self._check_window(window, rebase, block, model, is_past=bool(as_of or known_at))
-        limits = (
-            None if window is None else Limits(history_limit(tokens), default_block(tokens) if block is None else block)
-        )
+        call = None if window is None else self._window_call(window, tokens, block, rebase, model, as_of or known_at)
         wanted = None if filter is None else parse_filter(filter)
         specs = self._roster.shown(sections)
         as_of = None if as_of is None else check_time(as_of, "as_of")
@@ -766,65 +770,73 @@ class SessionMemory:
             await self._read_back([self._sections[name] for name in specs if name in self._sections])
         query = roster.newest_question() if query is None else check_text(query, "query")
         asked = Query.read(query, self._clock, self._past_cues, as_of=as_of, known_at=known_at)
+        limit = None if call is None else call.limits.block
         proposals, reports = await roster.propose(
-            specs,
-            asked,
-            window=tokens,
-            wanted=wanted,
-            block=None if limits is None else limits.block,
-            clock=self._clock,
+            specs, asked, window=tokens, wanted=wanted, block=limit, clock=self._clock
         )
-        kept = proposals
-        if window is not None:
-            proposals = without_thinking(
-                specs.values(), proposals, keeps_open_loop=model is not None and not preserves_thinking(model)
-            )
-        context, packing = assemble(
-            list(specs.values()),
-            proposals,
-            budget=budget,
-            reserve=reserve,
-            format=get_format(format),
-            counter=self.counter,
-            query=query,
-            overflow=overflow,
-            min_confidence=min_confidence,
-            limits=limits,
-            decide=lambda item_id: roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
-            sources=reports,
-        )
-        if roster is self._roster:  # a look into the past is no use
-            roster.use(context.items)
-        if window is None or limits is None:
-            return context
-        request = Request(
-            specs=list(specs.values()),
-            proposals=kept,
-            own=self._sections.keys(),
-            format=get_format(format),
-            counter=self.counter,
-            budget=tokens,
-            query=query,
-            model=model,
-            context=context,
-            packing=packing,
-        )
-        return self._saver.windows.turn(window, request, self._sections, rebase=rebase, block=limits.block)
+        shown_specs, shape = list(specs.values()), get_format(format)
 
-    def _check_window(self, name: str, rebase: bool, block: int | None, model: str | None, *, is_past: bool) -> None:
-        """Raise InvalidNameError, InvalidArgumentError or ReadOnlyError if a window cannot be continued so."""
-        self._check_writable()
-        check_name(name, "window")
-        if not isinstance(rebase, bool):
-            raise InvalidArgumentError(f"rebase is {shown(rebase)}; give True or False")
-        if block is not None:
-            check_count(block, "block")
-        if model is not None:
-            check_text(model, "model")
-        if is_past:
-            raise InvalidArgumentError(
-                f"window {shown(name)} cannot look into the past; leave out as_of and known_at, or leave out the window"
+        def pack(proposals: Mapping[str, Proposal], limits: Limits | None = None) -> tuple[Context, Packing]:
+            context, packing = assemble(
+                shown_specs,
+                proposals,
+                budget=budget,
+                reserve=reserve,
+                format=shape,
+                counter=self.counter,
+                query=query,
+                overflow=overflow,
+                min_confidence=min_confidence,
+                limits=limits,
+                decide=lambda item_id: roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
+                sources=reports,
             )
+            if roster is self._roster:  # a look into the past is no use
+                roster.use(context.items)
+            return context, packing
+
+        if call is None:
+            return pack(proposals)[0]
+        return self._saver.windows.turn(
+            call, shown_specs, proposals, pack, sections=self._sections, format=shape, counter=self.counter
+        )
+
+    def _window_call(
+        self, window: str, budget: int, block: int | None, rebase: bool, model: str | None, past: object
+    ) -> WindowCall:
+        self._check_writable()
+        call = WindowCall(window, budget, block, rebase, model)
+        if past:
+            raise InvalidArgumentError(
+                f"window {shown(window)} cannot look into the past; leave out as_of and known_at, or leave out window"
+            )
+        return call
+
+    @property
+    def windows(self) -> dict[str, int]:
+        """Return the windows by name, with the tokens of each one's last request.
+
+        A window that the next call packs anew whatever happens has 0 tokens.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("messages", "Who owns the deal?")
+        >>> context = await memory.assemble_context(budget=1_000, window="main")
+        >>> memory.windows
+        {'main': 9}
+        >>> memory.remove_window("main")
+        >>> memory.windows
+        {}
+        """
+        return self._saver.windows.used
+
+    def remove_window(self, name: str) -> None:
+        """Remove a window: its state is dropped with the next save. Its items and messages stay.
+
+        A later call with the same name begins a new window. Raises InvalidArgumentError for an unknown name.
+        """
+        self._check_loop()
+        self._check_writable()
+        self._saver.windows.remove(name)
 
     async def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Read and index ahead what `assemble_context` and `search` need, embeddings included.

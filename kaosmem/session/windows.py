@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
-from kaosmem.assembly import Context
+from kaosmem.arguments import check_count
+from kaosmem.assembly import Context, Limits, Packing
 from kaosmem.assembly.growth import Growth, Request, begin, gained
-from kaosmem.assembly.windows import Rebased, Window, digest, thrashes
-from kaosmem.names import shown
+from kaosmem.assembly.thinking import without_thinking
+from kaosmem.assembly.windows import Rebased, Window, default_block, digest, history_limit, thrashes
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats import Format
+from kaosmem.names import check_name, shown
 from kaosmem.persistence import Change
-from kaosmem.sections import Section
-from kaosmem.types import Item, JSONValue
+from kaosmem.sections import Proposal, Section, SectionSpec
+from kaosmem.tokens import TokenCounter, preserves_thinking
+from kaosmem.types import Item, JSONValue, check_text
 
 WINDOW = "window"
 """The op of a record that continues or ends a window. It belongs to no section."""
@@ -22,6 +28,46 @@ _CHANGES_IN_PLACE = "graph"
 
 _MAX_STORED_CHARS = 16 * 2**20
 """A snapshot keeps windows of so many characters together. Others are packed anew after it."""
+
+_REMOVED = "removed"
+"""What a record says in place of a reason if the window was removed."""
+
+_WATCHED_CALLS = 8
+"""A window that was packed anew in half of its last calls is reported."""
+
+Pack: TypeAlias = Callable[[Mapping[str, Proposal], Limits], tuple[Context, Packing]]
+"""Packs proposals as a call without a window does, within the limits of a window's history and block."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """The checked arguments of a call that continues a window.
+
+    budget: tokens of the request. block: tokens of the block, None for a default by budget. rebase: pack it anew.
+    model: the model that it is sent to, None for one with preserved thinking.
+    Raises InvalidNameError and InvalidArgumentError.
+    """
+
+    name: str
+    budget: int
+    block: int | None = None
+    rebase: bool = False
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "window")
+        if not isinstance(self.rebase, bool):
+            raise InvalidArgumentError(f"rebase is {shown(self.rebase)}; give True or False")
+        if self.block is not None:
+            check_count(self.block, "block")
+        if self.model is not None:
+            check_text(self.model, "model")
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits of the window's history and block."""
+        block = default_block(self.budget) if self.block is None else self.block
+        return Limits(history_limit(self.budget), block)
 
 
 class Windows:
@@ -34,6 +80,7 @@ class Windows:
         self.held = {each["name"]: Window.from_dict(each) for each in stored}
         self.journal: list[dict[str, JSONValue]] = []
         self.notices: dict[str, str] = {}
+        self._reasons: dict[str, deque[str]] = {}
 
     def apply(self, turn: Mapping[str, Any]) -> None:
         """Repeat a turn from a record. Raises KeyError, TypeError, ValueError for what is no turn."""
@@ -42,6 +89,8 @@ class Windows:
             raise ValueError("a window goes on that never began")
         after = self.held.get(name, Window(name)).after(turn)
         self.held = {other: window.beside(turn) for other, window in self.held.items()} | {name: after}
+        if after.ended == _REMOVED:
+            del self.held[name]
 
     def go_back(self, stored: Windows) -> None:
         """Go on from the windows that the log holds, without the unsaved turns."""
@@ -58,10 +107,10 @@ class Windows:
         left = _MAX_STORED_CHARS
         for window in self.held.values():
             left -= len(window.text or "") + sum(map(len, window.messages))
-            if left < 0 or _is_changed(window, sections):
-                window = Window(
-                    window.name, window.epoch, window.ended or (Rebased.FULL if left < 0 else Rebased.CHANGED)
-                )
+            if not window.is_stored:
+                window = window.over(Rebased.UNSTORED)
+            elif left < 0 or _is_changed(window, sections):
+                window = window.over(Rebased.FULL if left < 0 else Rebased.CHANGED)
             stored.append(window.to_dict())
         return stored
 
@@ -71,33 +120,86 @@ class Windows:
             if any(item_id in window.shown for item_id in item_ids):
                 self.held[name] = Window(name, window.epoch, Rebased.FORGOTTEN)
 
+    @property
+    def used(self) -> dict[str, int]:
+        """Return the tokens of each window's last request, by its name; 0 if the next call packs it anew."""
+        return {name: window.used for name, window in self.held.items()}
+
+    def remove(self, name: str) -> None:
+        """Drop a window. Raises InvalidArgumentError for a name that no window has."""
+        if (window := self.held.get(name)) is None:
+            there = f"there are {', '.join(map(shown, self.held))}" if self.held else "there is none"
+            raise InvalidArgumentError(f"no window {shown(name)}; {there}")
+        self._take({"window": name, "epoch": window.epoch, "ended": _REMOVED})
+        self.notices.pop(name, None)
+        self._reasons.pop(name, None)
+
     def turn(
-        self, name: str, request: Request, sections: Mapping[str, Section], *, rebase: bool, block: int
+        self,
+        call: WindowCall,
+        specs: Sequence[SectionSpec],
+        proposals: Mapping[str, Proposal],
+        pack: Pack,
+        *,
+        sections: Mapping[str, Section],
+        format: Format,  # noqa: A002
+        counter: TokenCounter,
     ) -> Context:
-        """Continue a window by one turn, or pack it anew, and return its context."""
-        window = self.held.get(name, Window(name))
+        """Continue a window by one turn, or pack it anew, and return its context.
+
+        specs, proposals: of all that may be shown. sections: the session's own.
+        """
+        keeps_open_loop = call.model is not None and not preserves_thinking(call.model)
+        context, packing = pack(without_thinking(specs, proposals, keeps_open_loop=keeps_open_loop), call.limits)
+        window = self.held.get(call.name, Window(call.name))
+        request = Request(specs, proposals, sections.keys(), format, counter, call.model, context, packing)
         request = replace(request, corrections=_corrections(window, request, sections))
-        reason = Rebased.ASKED if rebase and window.epoch else _reason(window, request, sections)
+        reason = Rebased.ASKED if call.rebase and window.epoch else _reason(window, request, sections)
         growth: Growth | None = None
         if not reason:
             new = gained(window, request)
             growth = None if new is None else Growth(window, request, new)
             reason = Rebased.HISTORY if growth is None else "" if growth.fits else Rebased.FULL
-        if thrashes(block, request.budget):
-            self.notices[name] = (
-                f"window {shown(name)} has a block of {block:,} tokens in a budget of {request.budget:,}, and is "
-                f"packed anew every few turns; use a block of at most {request.budget // 8:,}, an eighth"
-            )
+        self._watch(call, reason)
         if growth is None or reason:
             turn, context = begin(window, request, reason)
-            self._take(turn)
+            self._take(turn, specs)
             return context
         visible = _live(window, sections)
-        self._take(growth.turn())  # even if it appends nothing: a reply may follow
-        return growth.context(self.held[name], visible)
+        self._take(growth.turn(), specs)  # even if it appends nothing: a reply may follow
+        return growth.context(self.held[call.name], visible)
 
-    def _take(self, turn: dict[str, JSONValue]) -> None:
+    def _watch(self, call: WindowCall, reason: str) -> None:
+        """Give advice on a window that is, or will be, packed anew too often; else take the advice back."""
+        reasons = self._reasons.setdefault(call.name, deque(maxlen=_WATCHED_CALLS))
+        reasons.append(str(reason))
+        rebased = Counter(each for each in reasons if each not in ("", Rebased.NEW, Rebased.ASKED))
+        block = call.limits.block
+        self.notices.pop(call.name, None)
+        if thrashes(block, call.budget):
+            self.notices[call.name] = (
+                f"window {shown(call.name)} has a block of {block:,} tokens in a budget of {call.budget:,}, and is "
+                f"packed anew every few turns; use a block of at most {call.budget // 8:,}, an eighth"
+            )
+        elif 2 * rebased.total() >= _WATCHED_CALLS:
+            why = ", ".join(f"{each} {times}" for each, times in rebased.most_common())
+            self.notices[call.name] = (
+                f"window {shown(call.name)} was packed anew in {rebased.total()} of its last {len(reasons)} calls "
+                f"({why}), and loses its thinking each time; raise its budget, or change visible items less often"
+            )
+
+    def _take(self, turn: dict[str, JSONValue], specs: Iterable[SectionSpec] = ()) -> None:
+        """Apply a turn, and note it for the log. If the window shows items that no file may hold, its texts stay here.
+
+        specs: of all that may be shown.
+        """
+        uses: Mapping[str, Any] = turn.get("uses", {})
+        unstored = {spec.name for spec in specs if spec.persistence == "none"}
+        if any(items for name, (_, items) in uses.items() if name in unstored):
+            turn["is_stored"] = False
         self.apply(turn)
+        if (window := self.held.get(turn["window"])) is not None and not window.is_stored:
+            turn = {"ended": Rebased.UNSTORED.value, **{name: turn[name] for name in ("window", "epoch", "marks")}}
         self.journal.append(turn)
 
     def follow(
@@ -116,18 +218,21 @@ class Windows:
         replies, which may belong to a request that others went on from.
         """
         mine = {turn["window"]: dict(turn) for turn in ours}
+        removed = {name for name, turn in mine.items() if turn.get("ended") == _REMOVED}
         others = {turn["window"] for turn in theirs}
         if stored is not None:
             others |= {name for name, window in stored.held.items() if self.held.get(name) != window} - mine.keys()
         ended = {name for name in mine if is_history_changed or name in others}
-        ended |= others if has_replies else set()
+        ended = (ended | others if has_replies else ended) - removed
         if stored is not None:
             self.held = dict(stored.held)
         for turn in theirs if stored is None else ():
             if turn["window"] not in mine:
                 self.apply(turn)
-        self.journal = [dict(turn) for turn in ours if turn["window"] not in ended]
-        for turn in self.journal if stored is not None else ():
+        kept = [turn for turn in mine.values() if turn["window"] in removed]
+        kept += [dict(turn) for turn in ours if turn["window"] not in ended | removed]
+        self.journal = kept
+        for turn in kept if stored is not None else ():
             self.apply(turn)
         for name in sorted(ended):
             epoch = max(self.held.get(name, Window(name)).epoch, mine[name]["epoch"] if name in mine else 0)
