@@ -822,7 +822,7 @@ class SessionMemory:
         >>> item = memory.add("messages", "Who owns the deal?")
         >>> context = await memory.assemble_context(budget=1_000, window="main")
         >>> memory.windows
-        {'main': 9}
+        {'main': 10}
         >>> memory.remove_window("main")
         >>> memory.windows
         {}
@@ -834,7 +834,6 @@ class SessionMemory:
 
         A later call with the same name begins a new window. Raises InvalidArgumentError for an unknown name.
         """
-        self._check_loop()
         self._check_writable()
         self._saver.windows.remove(name)
 

@@ -43,9 +43,10 @@ class PrefixBinding:
     ) -> int:
         """Return the number of thinking blocks in a request. Raises MessageRuleError if one is bound to another one."""
         found = 0
+        prefixes = _prefixes(messages, system, tools)
         for position, message in enumerate(messages):
             thinking = [block for block in _blocks(message) if block.get("type") == "thinking"]
-            prefix = _prefix(messages[:position], system, tools) if thinking else ""
+            prefix = prefixes[position]
             for place, block in enumerate(thinking):
                 bound = prefix, place, block["thinking"]
                 if self._issued.get(str(block.get("signature"))) != bound:
@@ -70,7 +71,7 @@ class PrefixBinding:
         """Return the content of a reply: signed thinking, then the given blocks. Raises as `check`."""
         self.check(messages, system, tools=tools)
         self.requests += 1
-        prefix = _prefix(messages, system, tools)
+        prefix = _prefixes(messages, system, tools)[-1]
         signed: list[_Block] = []
         for place, thought in enumerate(thinking):
             signature = sha256(f"{self.requests} {place} {prefix}".encode()).hexdigest()
@@ -79,10 +80,14 @@ class PrefixBinding:
         return signed + [dict(block) for block in content]
 
 
-def _prefix(messages: Sequence[Mapping[str, JSONValue]], system: JSONValue, tools: Sequence[JSONValue]) -> str:
-    """Return a digest of a request, without its cache markers."""
-    said = [[message["role"], list(_blocks(message))] for message in messages]
-    return sha256(json_text(_unmarked([system, list(tools), said])).encode()).hexdigest()
+def _prefixes(messages: Sequence[Mapping[str, JSONValue]], system: JSONValue, tools: Sequence[JSONValue]) -> list[str]:
+    """Return digests of what stands before each message, and of the whole request, without cache markers."""
+    said = sha256(json_text(_unmarked([system, list(tools)])).encode())
+    digests = [said.hexdigest()]
+    for message in messages:
+        said.update(json_text(_unmarked([message["role"], list(_blocks(message))])).encode())
+        digests.append(said.hexdigest())
+    return digests
 
 
 def _blocks(message: Mapping[str, JSONValue]) -> Iterator[Mapping[str, JSONValue]]:
