@@ -1,16 +1,18 @@
-"""Strategies that shorten a list of messages, one file each."""
+"""Ways to shorten a list of messages: strategies, summaries, and the parts of a history that they keep."""
 
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import MessageSizes, Outline
-from kaosmem.compaction.pipeline import CompactionPipeline
-from kaosmem.compaction.sliding_window import SlidingWindowCompaction
-from kaosmem.compaction.strategy import CompactionStrategy
+from kaosmem.compaction.strategies import (
+    CompactionPipeline,
+    CompactionStrategy,
+    SelectiveToolCallCompactionStrategy,
+    SlidingWindowCompaction,
+    TokenBudgetComposedStrategy,
+    ToolResultCompactionStrategy,
+    TruncationStrategy,
+)
 from kaosmem.compaction.summarization import SummarizationCompaction
 from kaosmem.compaction.summarizer import SUMMARY_TEMPLATE, Summarizer
-from kaosmem.compaction.token_budget import TokenBudgetComposedStrategy
-from kaosmem.compaction.tool_calls import SelectiveToolCallCompactionStrategy
-from kaosmem.compaction.tool_results import ToolResultCompactionStrategy
-from kaosmem.compaction.truncation import TruncationStrategy
 from kaosmem.rules import RULE_CUES
 
 __all__ = [

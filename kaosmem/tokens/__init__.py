@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kaosmem.errors import UnknownEncodingError
-from kaosmem.tokens.counter import CallableCounter, TokenCounter, check_tokens
-from kaosmem.tokens.encodings import DEFAULT_ENCODING, RECIPES
-from kaosmem.tokens.estimate import ESTIMATE, EstimateCounter
+from kaosmem.tokens.counters import (
+    CallableCounter,
+    EstimateCounter,
+    TiktokenCounter,
+    TokenCounter,
+    ToktokCounter,
+    check_tokens,
+    has_toktok,
+)
+from kaosmem.tokens.encodings import DEFAULT_ENCODING, ESTIMATE, RECIPES
 from kaosmem.tokens.models import context_length, encoding_of, preserves_thinking
-from kaosmem.tokens.tiktoken_counter import TiktokenCounter
-from kaosmem.tokens.toktok_counter import ToktokCounter, has_toktok
 from kaosmem.types import Content, ContentBlock, ImageBlock, ToolResultBlock, check_text, content_text
 
 __all__ = [

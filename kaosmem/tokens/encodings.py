@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import CorruptionError, UnknownEncodingError
 from kaosmem.names import shown
-from kaosmem.tokens.estimate import ESTIMATE
 
 if TYPE_CHECKING:
     import tiktoken
 
 DEFAULT_ENCODING = "o200k_base"
+ESTIMATE = "estimate"
+"""Name of the counter that estimates."""
 
 _O200K_PATTERN = "|".join(
     (

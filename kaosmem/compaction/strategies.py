@@ -1,0 +1,336 @@
+"""Strategies that shorten a list of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+from kaosmem.arguments import check_count, check_listed
+from kaosmem.compaction.outline import MessageSizes, Outline
+from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
+from kaosmem.formats.openai import REPLY_TOKENS
+from kaosmem.names import shown_name
+from kaosmem.tokens import TokenCounter, context_length, get_counter
+from kaosmem.types import ChatMessage, ImageBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+
+
+@runtime_checkable
+class CompactionStrategy(Protocol):
+    """Makes a history shorter. `kaosmem.testing.CompactionContract` tests the promises of each strategy.
+
+    The result never takes more tokens than the history. Only whole units are left out: an assistant's answer with its
+    thinking, its calls and their results. The messages of `Outline.protected` stay: system and pinned messages, the
+    first and the newest user message, the newest unit, and calls whose results are awaited. The same history gives the
+    same list. A strategy leaves its own result as it is, unless it says otherwise.
+    """
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the shorter history, oldest first. The given history stays as it is."""
+        ...
+
+
+_GIVING_WAY = ("system messages", "the newest user message", "the first user message")
+"""Reasons for which a message is kept only where it has room, the most important first."""
+
+
+class SlidingWindowCompaction:
+    """Keeps the newest messages, at most `max_messages` with the protected ones.
+
+    The newest unit and pinned messages always stay. Where the other protected messages have no room, they give way: the
+    first user message, then the newest one, then system messages, of which the first stay longest.
+    Raises InvalidArgumentError. `compact` raises WindowTooSmallError, with the sums, if the newest unit and the pinned
+    messages alone are more than `max_messages`.
+
+    >>> from kaosmem import ChatMessage
+    >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
+    >>> [message.text for message in await SlidingWindowCompaction(3).compact(history)]
+    ['Question 0', 'Question 8', 'Question 9']
+    """
+
+    def __init__(self, max_messages: int = 100) -> None:
+        self.max_messages = check_count(max_messages, "max_messages", least=1)
+
+    def __repr__(self) -> str:
+        return f"SlidingWindowCompaction({self.max_messages})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the protected messages and the tail. Raises WindowTooSmallError."""
+        history = check_listed(history, ChatMessage, "messages")
+        if len(history) <= self.max_messages:
+            return history
+        outline = Outline(history)
+        reasons = outline.protected
+        units = sorted((unit for unit in outline.units if unit[0] in reasons), key=lambda unit: _place(outline, unit))
+        kept: dict[int, str] = {}
+        for unit in units:
+            if not _place(outline, unit) or len(kept) + len(unit) <= self.max_messages:
+                kept |= {place: reasons[place] for place in unit}
+        return outline.at(outline.tail_within([1] * len(history), self.max_messages, limit="max_messages", kept=kept))
+
+
+def _place(outline: Outline, unit: Sequence[int]) -> int:
+    """Return how soon a protected unit gives way: 0 if it stays, else from 1 on, the higher the sooner."""
+    reasons = {outline.protected[place] for place in unit}
+    if outline.newest in unit or not reasons.issubset(_GIVING_WAY):
+        return 0
+    return 1 + min(map(_GIVING_WAY.index, reasons))
+
+
+class TruncationStrategy:
+    """Keeps the longest tail that is within all given limits, together with the protected messages before it.
+
+    max_chars: characters of all texts.
+    Raises InvalidArgumentError. `compact` raises WindowTooSmallError, with the sums, if the protected messages alone
+    exceed a limit.
+
+    >>> from kaosmem import ChatMessage
+    >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
+    >>> [message.text for message in await TruncationStrategy(max_chars=30).compact(history)]
+    ['Question 0', 'Question 8', 'Question 9']
+    """
+
+    def __init__(self, max_messages: int | None = None, max_chars: int | None = None) -> None:
+        if max_messages is None and max_chars is None:
+            raise InvalidArgumentError("nothing limits a truncation; give max_messages, max_chars or both")
+        self.max_messages = None if max_messages is None else check_count(max_messages, "max_messages")
+        self.max_chars = None if max_chars is None else check_count(max_chars, "max_chars")
+
+    def __repr__(self) -> str:
+        return f"TruncationStrategy(max_messages={self.max_messages}, max_chars={self.max_chars})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the protected messages and the tail. Raises WindowTooSmallError."""
+        outline = Outline(check_listed(history, ChatMessage, "messages"))
+        tails = []
+        if self.max_messages is not None:
+            tails.append(outline.tail_within([1] * len(history), self.max_messages, limit="max_messages"))
+        if self.max_chars is not None:
+            chars = [len(message.text) for message in outline.messages]
+            tails.append(outline.tail_within(chars, self.max_chars, limit="max_chars"))
+        return min(map(outline.at, tails), key=len)
+
+
+class SelectiveToolCallCompactionStrategy:
+    """Leaves out tool calls with their results and their thinking, except the newest groups of them.
+
+    A group is a unit with a call: a call and its results, or a parallel batch. Protected groups stay. The assistant's
+        texts
+    beside the calls stay too.
+    Raises InvalidArgumentError.
+    """
+
+    def __init__(self, keep_recent_groups: int = 5) -> None:
+        self.keep_recent_groups = check_count(keep_recent_groups, "keep_recent_groups")
+
+    def __repr__(self) -> str:
+        return f"SelectiveToolCallCompactionStrategy({self.keep_recent_groups})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the history without old groups of calls. The other texts of a group take its place."""
+        outline = Outline(check_listed(history, ChatMessage, "messages"))
+        groups = [unit for unit in outline.units if any(outline.links[place].calls for place in unit)]
+        groups.sort(key=lambda unit: unit[-1])
+        old = groups[: max(0, len(groups) - self.keep_recent_groups)]
+        left_out = {place for unit in old if unit[0] not in outline.protected for place in unit}
+        if not left_out:
+            return list(history)
+        second_results = outline.orphans - outline.protected.keys()  # maybe of calls that are left out
+        kept: list[ChatMessage] = []
+        for place, message in enumerate(outline.messages):
+            if place in left_out:
+                kept += _said(message)
+            elif place not in second_results:
+                kept.append(message)
+        return kept
+
+
+def _said(message: ChatMessage) -> list[ChatMessage]:
+    """Return a message without its calls, results and thinking. Its trust stays."""
+    if isinstance(message.content, str):
+        return [] if message.role == "tool" else [message]
+    said = tuple(
+        block for block in message.content if not isinstance(block, ToolUseBlock | ToolResultBlock | ThinkingBlock)
+    )
+    if said == message.content:
+        return [message]
+    has_calls = any(isinstance(block, ToolUseBlock) for block in message.content)
+    # Whoever calls is shown as the assistant.
+    role = "assistant" if has_calls else message.role
+    alone = replace(message, role=role, content=said, trust=message.authority)
+    return [alone] if alone.text.strip() else []
+
+
+_ELLIPSIS = "…"
+
+
+class ToolResultCompactionStrategy:
+    """Cuts the text of each tool result to its beginning and a marker, together at most `max_chars` long.
+
+    Errors, images and pinned messages stay as they are, and so does a text that takes fewer tokens than a marker.
+    Raises InvalidArgumentError.
+    """
+
+    def __init__(self, max_chars: int = 500) -> None:
+        self.max_chars = check_count(max_chars, "max_chars", least=1)
+
+    def __repr__(self) -> str:
+        return f"ToolResultCompactionStrategy({self.max_chars})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the history with its long results cut."""
+        messages, sizes = check_listed(history, ChatMessage, "messages"), MessageSizes()
+        return [message if message.pinned else self._cut(message, sizes) for message in messages]
+
+    def _cut(self, message: ChatMessage, sizes: MessageSizes) -> ChatMessage:
+        if isinstance(message.content, str):
+            return self._cut_text(message, sizes) if message.role == "tool" else message
+        blocks = tuple(
+            self._cut_result(block, sizes) if isinstance(block, ToolResultBlock) and not block.is_error else block
+            for block in message.content
+        )
+        return message if blocks == message.content else replace(message, content=blocks)
+
+    def _cut_text(self, message: ChatMessage, sizes: MessageSizes) -> ChatMessage:
+        shorter = (replace(message, content=cut) for cut in self._cuts(message.text))
+        return next((each for each in shorter if sizes(each) <= sizes(message)), message)
+
+    def _cut_result(self, result: ToolResultBlock, sizes: MessageSizes) -> ToolResultBlock:
+        alone = ChatMessage("tool", (result,))
+        for cut in self._cuts(_text_of(result.content)):
+            shorter = replace(result, content=_with_text(result.content, cut))
+            if sizes(ChatMessage("tool", (shorter,))) <= sizes(alone):
+                return shorter
+        return result
+
+    def _cuts(self, text: str) -> Iterator[str]:
+        """Yield shorter forms of a text that is too long: its beginning and a marker, then ever less of it.
+
+        Where no whole marker has room, an ellipsis stands for the rest.
+        """
+        room = self.max_chars - len(_marker(len(text)))
+        has_marker = room >= 0
+        room = room if has_marker else self.max_chars - len(_ELLIPSIS)
+        while len(text) > self.max_chars:
+            yield text[:room] + (_marker(len(text) - room) if has_marker else _ELLIPSIS)
+            if room <= 0:
+                return
+            room //= 2
+
+
+def _marker(truncated: int) -> str:
+    return f"[{truncated} chars truncated]"
+
+
+def _text_of(content: str | tuple[TextBlock | ImageBlock, ...]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, TextBlock))
+
+
+def _with_text(
+    content: str | tuple[TextBlock | ImageBlock, ...], text: str
+) -> str | tuple[TextBlock | ImageBlock, ...]:
+    if isinstance(content, str):
+        return text
+    return (TextBlock(text), *(block for block in content if isinstance(block, ImageBlock)))
+
+
+class CompactionPipeline:
+    """Gives a history to each strategy in turn. Without strategies, it returns the whole history.
+
+    strategies: several, one, or another pipeline. Pipelines of the same strategies are equal.
+    Raises InvalidArgumentError.
+    """
+
+    def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
+        self.strategies: tuple[CompactionStrategy, ...]
+        if isinstance(strategies, CompactionPipeline):
+            self.strategies = strategies.strategies
+        elif isinstance(strategies, CompactionStrategy) or not isinstance(strategies, Iterable):
+            self.strategies = (strategies,)
+        else:
+            self.strategies = tuple(strategies)
+        for each in self.strategies:
+            if isinstance(each, type) or not isinstance(each, CompactionStrategy):
+                raise InvalidArgumentError(f"a strategy is a {type(each).__name__}; give a CompactionStrategy")
+
+    def __eq__(self, other: object) -> bool:
+        return self.strategies == other.strategies if isinstance(other, CompactionPipeline) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.strategies)
+
+    def __repr__(self) -> str:
+        return f"CompactionPipeline({list(self.strategies)})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the history that the last strategy leaves."""
+        left = check_listed(history, ChatMessage, "messages")
+        for strategy in self.strategies:
+            left = await strategy.compact(left)
+        return left
+
+
+class TokenBudgetComposedStrategy:
+    """Runs strategies in turn until the history is within a budget. If none brings it there, it is cut to a tail.
+
+    A strategy that raises is passed over, and the next one gets the history as it was. A history is measured as
+    `count_messages` counts it rendered for OpenAI. The tail is the longest that is within the budget with the protected
+    messages before it.
+    strategies: several, one, or a pipeline, whose strategies are run one by one. counter: None is the default one.
+    Raises InvalidArgumentError; `compact` raises WindowTooSmallError, with the sums, where the protected messages alone
+    are beyond the budget.
+    """
+
+    def __init__(
+        self,
+        strategies: Iterable[CompactionStrategy] | CompactionStrategy,
+        token_budget: int,
+        *,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+    ) -> None:
+        self.strategies = CompactionPipeline(strategies).strategies
+        self.token_budget = check_count(token_budget, "token_budget")
+        self._counter = get_counter(counter)
+
+    @classmethod
+    def from_model(
+        cls,
+        name: str,
+        strategies: Iterable[CompactionStrategy] | CompactionStrategy,
+        trigger_ratio: float = 0.80,
+        *,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+    ) -> TokenBudgetComposedStrategy:
+        """Return a strategy whose budget is a share of a model's context length. Raises UnknownModelError."""
+        is_number = isinstance(trigger_ratio, int | float) and not isinstance(trigger_ratio, bool)
+        if not is_number or not 0 < trigger_ratio <= 1:
+            raise InvalidArgumentError(
+                f"trigger_ratio is {shown_name(trigger_ratio)}; give a share of the model's window, above 0 and up to 1"
+            )
+        return cls(strategies, int(context_length(name) * trigger_ratio), counter=counter)
+
+    def __repr__(self) -> str:
+        return f"TokenBudgetComposedStrategy({list(self.strategies)}, {self.token_budget})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the history that the strategies leave, within the budget. Raises WindowTooSmallError."""
+        sizes = MessageSizes(self._counter)
+        left = check_listed(history, ChatMessage, "messages")
+        failure: Exception | None = None
+        for strategy in self.strategies:
+            if sizes.total(left) <= self.token_budget:
+                return left
+            try:
+                left = await strategy.compact(left)
+            except Exception as error:  # whatever a model raises: the next strategy needs none
+                failure = error
+        outline = Outline(left, sizes=sizes)
+        if outline.tokens <= self.token_budget:
+            return left
+        try:
+            kept = outline.tail_within(outline.sizes, self.token_budget, limit="token_budget", frame=REPLY_TOKENS)
+        except WindowTooSmallError as error:
+            raise error from failure
+        return outline.at(kept)
