@@ -23,7 +23,7 @@ from kaosmem.tokens import (
     TokenCounter,
     ToktokCounter,
     count_content,
-    tiktoken_counter,
+    counters,
 )
 from kaosmem.types import ImageBlock, ToolUseBlock
 
@@ -159,10 +159,10 @@ def test_a_million_characters_of_any_kind_are_estimated(run: str) -> None:
 @settings(max_examples=1_000)
 def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: int) -> None:
     """Counting runs of blanks apart gives the encoding's own count, wherever the runs stand."""
-    blank = tiktoken_counter._BLANK
+    blank = counters._BLANK
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiktoken_counter, "_LONG", 0)
-        patch.setattr(tiktoken_counter, "_LONG_BLANK", re.compile(rf"(?<!{blank}){blank}{{{shortest},}}"))
+        patch.setattr(counters, "_LONG", 0)
+        patch.setattr(counters, "_LONG_BLANK", re.compile(rf"(?<!{blank}){blank}{{{shortest},}}"))
         assert TiktokenCounter(name)(text) == len(reference(name).encode_ordinary(text))
 
 
