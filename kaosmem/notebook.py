@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from kaosmem.display import fitted, visible
@@ -11,10 +12,11 @@ _CELL_CHARS = 120
 _BAR = "display:inline-block;width:9em;height:.7em;border:1px solid currentColor;opacity:.6;vertical-align:middle"
 
 
-class Markup(str):
-    """HTML that is made already, and is not escaped again."""
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """HTML that is escaped already."""
 
-    __slots__ = ()
+    html: str
 
 
 def bar(used: int, budget: int | None) -> Markup:
@@ -37,10 +39,10 @@ def prose(text: str, *, max_chars: int) -> Markup:
 def table(
     title: str,
     columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[str | Markup]],
     *,
     numbers: Iterable[str] = (),
-    after: Iterable[str] = (),
+    after: Iterable[str | Markup] = (),
 ) -> str:
     """Return a table under a title.
 
@@ -48,7 +50,7 @@ def table(
     """
     right = {columns.index(name) for name in numbers}
 
-    def cells(tag: str, texts: Sequence[str]) -> str:
+    def cells(tag: str, texts: Sequence[str | Markup]) -> str:
         return "".join(
             f'<{tag} style="text-align:{"right" if place in right else "left"}">{_html(text)}</{tag}>'
             for place, text in enumerate(texts)
@@ -60,5 +62,5 @@ def table(
     return f"<div><p><b>{_html(title)}</b></p><table>{head}<tbody>{body}</tbody></table>{below}</div>"
 
 
-def _html(text: str) -> str:
-    return text if isinstance(text, Markup) else escape(fitted(text, _CELL_CHARS, tail=_CELL_CHARS // 3))
+def _html(text: str | Markup) -> str:
+    return text.html if isinstance(text, Markup) else escape(fitted(text, _CELL_CHARS, tail=_CELL_CHARS // 3))
