@@ -25,18 +25,19 @@ import json
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from rich.progress import Progress
+import pytest
+from rich.progress import track
 
 from benchmarks.bench_prefix import agent_framework_window, langchain_window
 from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory, count_messages
-from kaosmem.evaluation import Corpus, Question, read_corpora
+from kaosmem.evaluation import Corpus, EvidenceItem, Question, read_corpora
 from kaosmem.testing import PrefixBinding
 
 WINDOWS = {8_000: (512, 2_000), 32_000: (2_000, 4_000), 128_000: (4_000, 8_000)}
@@ -77,50 +78,34 @@ def evidence(turns: Sequence[Turn]) -> float:
 # runs
 
 
-def windowed(corpus: Corpus, asked: Sequence[Question], budget: int, block: int) -> list[Turn]:
-    """Ask the questions in a window that grows."""
+def windowed(corpus: Corpus, asked: Sequence[Question], budget: int, block: int, *, anew: bool = False) -> list[Turn]:
+    """Ask the questions in a window, and check each request. anew: pack each request anew."""
     memory, provider, turns = loaded(corpus), PrefixBinding(), list[Turn]()
     previous: Context | None = None
     with asyncio.Runner() as runner:
         for number, question in enumerate(asked):
             memory.add("messages", question.query)
-            context = runner.run(
-                memory.assemble_context(question.query, budget=budget, format="anthropic", window="main", block=block)
-            )
+            call = partial(memory.assemble_context, question.query, budget=budget, format="anthropic")
+            context = runner.run(call(window="main", block=block, rebase=anew))
             reply = provider.reply(context.messages, context.system, content=[{"type": "text", "text": REPLY}])
-            said = [each["content"] for each in context.messages if isinstance(each["content"], list)]
-            valid = sum(block["type"] == "thinking" for blocks in said for block in blocks)
-            assert context.used <= budget
-            if previous is not None and context.rebased is None:
-                assert context.system == previous.system
-                assert context.messages[: len(previous.messages)] == previous.messages
-                assert context.prefix_tokens == previous.used
-            thinking = valid / number if number else None
-            read, written, rebased = context.prefix_tokens, context.appended, bool(number and context.rebased)
-            turns.append(Turn(found(question, context), read, written, rebased, thinking))
             memory.add_message({"role": "assistant", "content": reply}, format="anthropic")
+            assert context.used <= budget
+            read = context.prefix_tokens
+            if previous is not None and anew:
+                read = context.shared_prefix(previous)
+            elif previous is not None and context.rebased is None:
+                assert (context.system, read) == (previous.system, previous.used)
+                assert context.messages[: len(previous.messages)] == previous.messages
+            rebased, valid = bool(number and context.rebased), thoughts(context) / number if number else None
+            turns.append(Turn(found(question, context), read, context.used - read, rebased, valid))
             previous = context
     return turns
 
 
-def packed(corpus: Corpus, asked: Sequence[Question], budget: int, blocks: Sequence[int]) -> dict[int, list[Turn]]:
-    """Ask the questions with each block, every request packed anew: its thinking would not be valid."""
-    memory = loaded(corpus)
-    turns: dict[int, list[Turn]] = {block: [] for block in blocks}
-    previous: dict[int, Context] = {}
-    with asyncio.Runner() as runner:
-        for question in asked:
-            memory.add("messages", question.query)
-            for block in blocks:
-                call = partial(memory.assemble_context, question.query, budget=budget, format="anthropic")
-                context = runner.run(call(window=str(block), block=block, rebase=True))
-                assert context.used <= budget
-                before = previous.get(block)
-                read = 0 if before is None else context.shared_prefix(before)
-                turns[block].append(Turn(found(question, context), read, context.used - read, before is not None, 0.0))
-                previous[block] = context
-            memory.add("messages", REPLY, role="assistant")
-    return turns
+def thoughts(context: Context) -> int:
+    """Return the number of thinking blocks that a request sends back."""
+    said = [each["content"] for each in context.messages if isinstance(each["content"], list)]
+    return sum(block["type"] == "thinking" for blocks in said for block in blocks)
 
 
 def cut_by_others(corpus: Corpus, asked: Sequence[Question], make: Callable[[], Cut], block: int) -> list[Turn]:
@@ -171,41 +156,38 @@ def cuts(loop: asyncio.AbstractEventLoop, budget: int) -> dict[str, Callable[[],
     return installed
 
 
-# comparison
-
-Runs = Mapping[str, list[Turn]]
-"""The turns of each run over one corpus, by the run's name."""
-
-
-def runs_over(
-    corpus: Corpus, questions: int, budget: int, *, kept: Runs, others: bool, advance: Callable[[], None]
-) -> Iterator[tuple[str, list[Turn]]]:
-    """Yield each run over a corpus that is not kept already, checked."""
+def runs_of(
+    corpus: Corpus, questions: int, budget: int, others: Mapping[str, Callable[[], Cut]]
+) -> dict[str, Callable[[], list[Turn]]]:
+    """Return the runs over a corpus, each by its kind, its budget and its block."""
     asked = [question for question in corpus.questions if question.evidence_ids][:questions]
-    done = dict(kept)
     within = packed_budget(budget)
-    if any(f"packed {within} {block}" not in done for block in PACKED[within]):
-        for block, turns in packed(corpus, asked, within, PACKED[within]).items():
-            done[f"packed {within} {block}"] = turns
-            yield f"packed {within} {block}", turns
-    advance()
+    runs: dict[str, Callable[[], list[Turn]]] = {}
+    for block in PACKED[within]:
+        runs[f"packing anew {within} {block}"] = partial(windowed, corpus, asked, within, block, anew=True)
     for block in WINDOWS[budget]:
-        if (name := f"window {budget} {block}") not in done:
-            yield name, (grown := windowed(corpus, asked, budget, block))
-            anew = done[f"packed {within} {block}"]
-            assert all(mine.evidence >= theirs.evidence for mine, theirs in zip(grown, anew, strict=True))
-        advance()
-    with closing(asyncio.new_event_loop()) as loop:
-        for other, make in cuts(loop, budget).items() if others else ():
-            block = WINDOWS[budget][len(WINDOWS[budget]) // 2]
-            if (name := f"{other} {budget} {block}") not in done:
-                yield name, cut_by_others(corpus, asked, make, block)
-            advance()
+        runs[f"growing window {budget} {block}"] = partial(windowed, corpus, asked, budget, block)
+    for name, make in others.items():
+        block = WINDOWS[budget][0]
+        runs[f"{name} {budget} {block}"] = partial(cut_by_others, corpus, asked, make, block)
+    return runs
 
 
 def packed_budget(budget: int) -> int:
     """Return the budget in which packing anew is measured beside windows of a budget."""
     return min(budget, max(PACKED))
+
+
+# comparison
+
+Runs = Mapping[str, list[Turn]]
+"""The turns of each run over one corpus."""
+
+
+def check(runs: Runs, budget: int, block: int) -> None:
+    """Raise AssertionError if a window shows less evidence in a turn than packing anew with the same block."""
+    grown, anew = runs[f"growing window {budget} {block}"], runs[f"packing anew {packed_budget(budget)} {block}"]
+    assert all(mine.evidence >= theirs.evidence for mine, theirs in zip(grown, anew, strict=True))
 
 
 def at_equal_evidence(turns: Sequence[Turn], anew: Sequence[Sequence[Turn]], prices: Prices) -> float | None:
@@ -221,38 +203,51 @@ def at_equal_evidence(turns: Sequence[Turn], anew: Sequence[Sequence[Turn]], pri
 
 
 HEADER = (
-    f"{'':<36}{'evidence':>9}{'written':>9}{'read':>9}{'cost':>9}{'equal':>8}{'thinking':>10}{'rebases':>9}{'turns':>7}"
+    f"{'':<40}{'evidence':>9}{'written':>9}{'read':>9}{'cost':>9}{'equal':>8}{'thinking':>10}{'rebases':>9}{'turns':>7}"
 )
 
 
 def table(over: Sequence[Runs], budget: int, prices: Prices) -> Iterator[str]:
     """Yield the lines of a table with the means over all turns of some corpora."""
-    parts = f" {budget} ", f"packed {packed_budget(budget)} "
+    parts = f" {budget} ", f"packing anew {packed_budget(budget)} "
     names = dict.fromkeys(name for runs in over for name in runs if any(part in name for part in parts))
     merged = {name: [turn for runs in over for turn in runs.get(name, ())] for name in names}
-    anew = [turns for name, turns in merged.items() if name.startswith("packed")]
+    anew = [turns for name, turns in merged.items() if name.startswith("packing anew")]
+    yield HEADER
     for name, turns in merged.items():
         kind, _, block = name.rsplit(" ", 2)
-        equal = None if kind == "packed" else at_equal_evidence(turns, anew, prices)
-        kind = {"window": "growing window", "packed": "packing anew"}.get(kind, kind)
+        equal = None if turns in anew else at_equal_evidence(turns, anew, prices)
         valid = [turn.thinking for turn in turns if turn.thinking is not None]
         yield (
-            f"{f'{kind}, block {int(block):,}':<36}{evidence(turns):>9.3f}{mean(turn.written for turn in turns):>9,.0f}"
+            f"{f'{kind}, block {int(block):,}':<40}{evidence(turns):>9.3f}{mean(turn.written for turn in turns):>9,.0f}"
             f"{mean(turn.read for turn in turns):>9,.0f}{prices.of(turns):>9,.0f}"
             f"{'' if equal is None else f'{equal:.2f}':>8}{mean(valid):>10.2f}"
             f"{100 * mean(turn.rebased for turn in turns):>9.1f}{len(turns):>7,}"
         )
 
 
-def is_conversation(corpus: Corpus) -> bool:
-    """Return whether someone speaks in a corpus."""
-    return any(item.role for item in corpus.items)
+def tables(corpora: Sequence[Corpus], kept: Mapping[str, Runs], budget: int, prices: Prices) -> Iterator[str]:
+    """Yield the lines of a table over all corpora, one over conversations and one over documents."""
+    speaks = {corpus.name: any(item.role for item in corpus.items) for corpus in corpora}
+    for group, wanted in (("all corpora", (True, False)), ("conversations", (True,)), ("documents", (False,))):
+        if over := [kept[name] for name, is_conversation in speaks.items() if is_conversation in wanted]:
+            yield f"\nbudget {budget:,}, {group}: {len(over)}"
+            yield from table(over, budget, prices)
 
 
-def main() -> None:
-    """Compare all budgets and blocks over the corpora of a folder."""
+def read_kept(path: Path | None) -> dict[str, dict[str, list[Turn]]]:
+    """Return the runs that a file keeps, by corpus."""
+    kept: dict[str, dict[str, list[Turn]]] = {}
+    for line in path.read_text().splitlines() if path and path.exists() else ():
+        stored = json.loads(line)
+        kept.setdefault(stored["corpus"], {})[stored["run"]] = [Turn(*each) for each in stored["turns"]]
+    return kept
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_windows", description=__doc__.split("\n")[0])
-    parser.add_argument("--data", default=os.environ.get("KAOSMEM_DATA"), help="by default KAOSMEM_DATA")
+    data = os.environ.get("KAOSMEM_DATA")
+    parser.add_argument("--data", default=data, required=not data, help="by default KAOSMEM_DATA")
     parser.add_argument("--sets", type=lambda text: text.split(","), default=(), help="only these data sets")
     parser.add_argument("--corpora", type=int, help="of each data set, by default all")
     parser.add_argument("--questions", type=int, default=60, help="of each corpus, by default 60")
@@ -261,52 +256,78 @@ def main() -> None:
     parser.add_argument("--write", type=float, default=Prices().written, help="price of a token that is written")
     parser.add_argument("--no-others", action="store_true", help="leave out the other libraries, which take long")
     parser.add_argument("--keep", type=Path, help="a file that keeps each run; a run that it has is not repeated")
-    options = parser.parse_args()
-    if not options.data:
-        parser.error("no data: give --data FOLDER, or set KAOSMEM_DATA")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Compare all budgets and blocks over the corpora of a folder."""
+    options, loop = arguments(), asyncio.new_event_loop()
     by_set: dict[str, list[Corpus]] = {}
     for corpus in read_corpora(Path(options.data), datasets=options.sets):
         by_set.setdefault(corpus.dataset, []).append(corpus)
-    chosen = {corpus.name: corpus for each in by_set.values() for corpus in each[: options.corpora]}
-    kept: dict[str, dict[str, list[Turn]]] = {name: {} for name in chosen}
-    for line in options.keep.read_text().splitlines() if options.keep and options.keep.exists() else ():
-        stored = json.loads(line)
-        kept.setdefault(stored["corpus"], {})[stored["run"]] = [Turn(*each) for each in stored["turns"]]
-    for missing in {"langchain_core", "agent_framework"}:
-        if not find_spec(missing):
-            print(f"{missing} is not installed, and is left out")
-    with Progress() as progress:
-        with closing(asyncio.new_event_loop()) as loop:
-            steps = sum(1 + len(WINDOWS[budget]) + len(cuts(loop, budget)) for budget in options.budgets)
-        task = progress.add_task("corpora", total=steps * len(chosen))
-        for name, corpus in chosen.items():
-            progress.update(task, description=name)
-            for budget in options.budgets:
-                advance = partial(progress.advance, task)
-                runs = runs_over(
-                    corpus,
-                    options.questions,
-                    budget,
-                    kept=kept[name],
-                    others=not options.no_others,
-                    advance=advance,
-                )
-                for run, turns in runs:
-                    kept[name][run] = turns
-                    if options.keep:
-                        with options.keep.open("a") as file:
-                            file.write(json.dumps({"corpus": name, "run": run, "turns": turns}) + "\n")
-    prices = Prices(options.read, options.write)
+    chosen = [corpus for each in by_set.values() for corpus in each[: options.corpora]]
+    kept = read_kept(options.keep)
+    todo: list[tuple[str, str, Callable[[], list[Turn]]]] = []
+    for budget, corpus in product(options.budgets, chosen):
+        others = {} if options.no_others else cuts(loop, budget)
+        runs = runs_of(corpus, options.questions, budget, others)
+        held = kept.setdefault(corpus.name, {})
+        todo += [(corpus.name, name, run) for name, run in runs.items() if name not in held]
+    for library in ("langchain_core", "agent_framework"):
+        if not options.no_others and not find_spec(library):
+            print(f"{library} is not installed and is left out")
+    for name, run, turns_of in track(todo, "turns", transient=True):
+        kept[name][run] = turns_of()
+        if options.keep:
+            with options.keep.open("a") as file:
+                file.write(json.dumps({"corpus": name, "run": run, "turns": kept[name][run]}) + "\n")
     for budget in options.budgets:
-        groups = {
-            "all corpora": list(chosen),
-            "conversations": [name for name, corpus in chosen.items() if is_conversation(corpus)],
-            "documents": [name for name, corpus in chosen.items() if not is_conversation(corpus)],
-        }
-        for group, names in groups.items():
-            if names:
-                print(f"\nbudget {budget:,}, {group}: {len(names)}\n{HEADER}")
-                print(*table([kept[name] for name in names], budget, prices), sep="\n")
+        for corpus, block in product(chosen, WINDOWS[budget]):
+            check(kept[corpus.name], budget, block)
+        print(*tables(chosen, kept, budget, Prices(options.read, options.write)), sep="\n")
+    loop.close()
+
+
+# a small sample
+
+
+def sample() -> Corpus:
+    """Return a conversation on twelve rooms, and questions on six of them."""
+    facts = ("rent", "fee")
+    items = tuple(
+        EvidenceItem(f"{fact}-{room}", f"The {fact} of room {room} is number {len(fact) * room}.", "talk", role="user")
+        for fact in facts
+        for room in range(12)
+    )
+    asked = tuple(
+        Question(f"{fact}-{room}", f"What is the {fact} of room {room}?", (f"{fact}-{room}",))
+        for fact in facts
+        for room in range(0, 12, 2)
+    )
+    return Corpus("rooms", items, asked)
+
+
+def test_a_window_shows_no_less_than_packing_anew_and_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request of a window extends the one before, within its budget; at equal evidence it is cheaper."""
+    monkeypatch.setitem(WINDOWS, 1_000, (60, 120))
+    monkeypatch.setitem(PACKED, 1_000, (60, 120))
+    monkeypatch.setattr("benchmarks.bench_windows.packed_budget", lambda budget: budget)
+    runs = {name: run() for name, run in runs_of(sample(), 60, 1_000, {}).items()}
+    for block in WINDOWS[1_000]:
+        check(runs, 1_000, block)
+        grown, anew = runs[f"growing window 1000 {block}"], runs[f"packing anew 1000 {block}"]
+        assert sum(turn.written for turn in grown) < sum(turn.written for turn in anew)
+        assert mean(turn.thinking or 0 for turn in grown) > mean(turn.thinking or 0 for turn in anew) == 0
+    assert any(turn.rebased for turn in runs["growing window 1000 120"])
+    assert len(list(table([runs], 1_000, Prices()))) == 1 + len(runs)
+
+
+def test_cost_at_equal_evidence_is_interpolated() -> None:
+    """It lies between the two nearest sizes of the block, and outside of all sizes there is none."""
+    anew = [[Turn(0.4, 0, 1_000, True)], [Turn(0.6, 0, 2_000, True)]]
+    assert at_equal_evidence([Turn(0.5, 0, 750, False)], anew, Prices()) == pytest.approx(0.5)
+    assert at_equal_evidence([Turn(0.3, 0, 750, False)], anew, Prices()) is None
+    assert at_equal_evidence([Turn(0.7, 0, 750, False)], anew, Prices()) is None
 
 
 if __name__ == "__main__":
