@@ -432,3 +432,21 @@ async def test_a_window_that_is_packed_anew_again_and_again_is_reported() -> Non
         if step == 7:
             assert "packed anew in 7 of its last 8 calls (changed 7)" in memory.notices[-1]
     assert memory.notices == ()
+
+
+@pytest.mark.parametrize("change", ["update", "remove"])
+async def test_a_changed_message_of_an_attached_history_ends_an_epoch(change: str) -> None:
+    """A message of another session that was updated or removed is no longer shown as it was."""
+    other = SessionMemory.test_mode()
+    said = [other.add("messages", text) for text in ("The fee is 100 euros.", "Thank you.")]
+    memory = SessionMemory.test_mode()
+    name = await memory.attach(other["messages"])
+    await memory.assemble_context("", budget=2_000, format="openai", window="main", sections=[name])
+    if change == "update":
+        other.update(said[0].id, "The fee is 200 euros.")
+    else:
+        other.remove(said[0].id)
+    other.add("messages", "And now?")
+    context = await memory.assemble_context("", budget=2_000, format="openai", window="main", sections=[name])
+    assert context.rebased == "changed"
+    assert "100" not in str(context.messages)

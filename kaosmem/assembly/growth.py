@@ -309,15 +309,15 @@ def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | Non
 
 
 def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
-    """Return items as they are stored, which are not always shown whole."""
+    """Return items as they are stored, which are not always shown whole, under the names of their sources."""
     proposed = {
-        item.id: item
-        for proposal in request.proposals.values()
+        item.id: (name, item)
+        for name, proposal in request.proposals.items()
         for unit in chain(proposal.candidates, proposal.earlier)
         for item in unit.items
     }
-    stored = (proposed.get(item.id, item) for item in items)
-    return {item.id: Visible(item.section, digest(item), item.key) for item in stored}
+    stored = (proposed.get(item.id, (item.section, item)) for item in items)
+    return {item.id: Visible(name, digest(item), item.key) for name, item in stored}
 
 
 def _marks(window: Window, request: Request) -> dict[str, JSONValue]:

@@ -761,13 +761,7 @@ class SessionMemory:
         specs = self._roster.shown(sections)
         as_of = None if as_of is None else check_time(as_of, "as_of")
         known_at = None if known_at is None else check_time(known_at, "known_at")
-        roster = self._roster
-        await self._expire()
-        if as_of or known_at:
-            roster = roster.over(await self._timeline.sections_at(as_of=as_of, known_at=known_at))
-        else:
-            await asyncio.gather(*(each.run() for each in self._compactions))
-            await self._read_back([self._sections[name] for name in specs if name in self._sections])
+        roster = await self._roster_at(specs, as_of, known_at)
         query = roster.newest_question() if query is None else check_text(query, "query")
         asked = Query.read(query, self._clock, self._past_cues, as_of=as_of, known_at=known_at)
         limit = None if call is None else call.limits.block
@@ -798,8 +792,24 @@ class SessionMemory:
         if call is None:
             return pack(proposals)[0]
         return self._saver.windows.turn(
-            call, shown_specs, proposals, pack, sections=self._sections, format=shape, counter=self.counter
+            call,
+            shown_specs,
+            proposals,
+            pack,
+            sections=self._sections,
+            attached=roster.attached_sections,
+            format=shape,
+            counter=self.counter,
         )
+
+    async def _roster_at(self, names: Iterable[str], as_of: datetime | None, known_at: datetime | None) -> Roster:
+        """Return the roster of the sections as they are now, compacted and read, or as they were at a time."""
+        await self._expire()
+        if as_of or known_at:
+            return self._roster.over(await self._timeline.sections_at(as_of=as_of, known_at=known_at))
+        await asyncio.gather(*(each.run() for each in self._compactions))
+        await self._read_back([self._sections[name] for name in names if name in self._sections])
+        return self._roster
 
     def _window_call(
         self, window: str, budget: int, block: int | None, rebase: bool, model: str | None, past: object

@@ -212,11 +212,15 @@ class Roster:
                 unable.append(name)
         return unable
 
+    @property
+    def attached_sections(self) -> dict[str, Section]:
+        """Return the attached sections of other sessions, by name."""
+        sources = ((name, attached.source) for name, attached in self._attached.items())
+        return {name: source.section for name, source in sources if isinstance(source, AttachedSection)}
+
     def _all_sections(self) -> Iterator[tuple[str, Section]]:
         yield from self.sections.items()
-        for name, attached in self._attached.items():
-            if isinstance(attached.source, AttachedSection):
-                yield name, attached.source.section
+        yield from self.attached_sections.items()
 
     def _taken_in(self, name: str, proposal: Proposal, known: _KnownItems) -> Proposal:
         """Return what a source proposes without what is known already, counted as the session counts."""

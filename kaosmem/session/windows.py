@@ -142,19 +142,20 @@ class Windows:
         pack: Pack,
         *,
         sections: Mapping[str, Section],
+        attached: Mapping[str, Section],
         format: Format,  # noqa: A002
         counter: TokenCounter,
     ) -> Context:
         """Continue a window by one turn, or pack it anew, and return its context.
 
-        specs, proposals: of all that may be shown. sections: the session's own.
+        specs, proposals: of all that may be shown. sections: the session's own. attached: those of other sessions.
         """
         keeps_open_loop = call.model is not None and not preserves_thinking(call.model)
         context, packing = pack(without_thinking(specs, proposals, keeps_open_loop=keeps_open_loop), call.limits)
         window = self.held.get(call.name, Window(call.name))
         request = Request(specs, proposals, sections.keys(), format, counter, call.model, context, packing)
         request = replace(request, corrections=_corrections(window, request, sections))
-        reason = Rebased.ASKED if call.rebase and window.epoch else _reason(window, request, sections)
+        reason = Rebased.ASKED if call.rebase and window.epoch else _reason(window, request, {**attached, **sections})
         growth: Growth | None = None
         if not reason:
             new = gained(window, request)
