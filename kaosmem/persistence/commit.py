@@ -221,6 +221,7 @@ def check_last(head: Head, sight: Sight) -> None:
     """Raise ConflictError if the log goes on after `head`, CorruptionError if it ends in damage."""
     check_unmoved(head, sight)
     _cut_tail(head, sight.tail[head.size - head.last :], "")
+    _cut_tail(replace(head, segment=head.seq + 1, size=0, last=0, whole=True), sight.following, "")
 
 
 def conflict(head: Head) -> ConflictError:

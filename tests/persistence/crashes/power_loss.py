@@ -20,6 +20,7 @@ Locks are free after it. What is not on the menu: stale bytes instead of NULs, a
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, product
 from math import prod
@@ -183,3 +184,19 @@ def _cuts(change: Written) -> list[int]:
 def _ends(values: list[Any]) -> list[Any]:
     """Return the first and last few of many."""
     return values if len(values) <= 2 * EDGE else values[:EDGE] + values[-EDGE:]
+
+
+def sample(disk: SimulatedDisk, rng: random.Random) -> Image:
+    """Return one of the states that a disk may be in after a power loss now."""
+    entries: dict[Folder, dict[str, Node]] = {}
+    keeps = rng.choice([0.0, 0.5, 0.9, 1.0])
+    for folder in _all_folders(disk.root):
+        for change in folder.unsynced:
+            steps = rng.randint(1, len(change)) if rng.random() < keeps else 0
+            set_entries(entries.setdefault(folder, dict(folder.durable)), change[:steps])
+    files: dict[str, File] = {}
+    image: dict[str, bytes | None] = {}
+    _collect(disk.root, "", entries, files, image)  # type: ignore[arg-type]
+    menus = {file: _contents(file) for file in files.values()}
+    chosen = {file: rng.choice([menu[0], menu[-1], rng.choice(menu)]) for file, menu in menus.items()}
+    return image | {path: chosen[file] for path, file in files.items()}

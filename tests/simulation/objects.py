@@ -1,0 +1,127 @@
+"""A simulated object store: whole objects, put if absent, and answers that are lost, late or doubled."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from fsspec import AbstractFileSystem
+
+from tests.simulation.schedule import KilledError, Process
+
+
+@dataclass
+class Store:
+    """The objects of all clients, by path, each with the time when it was stored.
+
+    late: requests whose clients wait no longer; each may still take effect.
+    """
+
+    objects: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    late: list[Callable[[], Any]] = field(default_factory=list)
+
+
+class Client(AbstractFileSystem):  # type: ignore[misc]
+    """One process's filesystem over a store. process: None for one whom nothing disturbs."""
+
+    cachable = False
+    protocol = "simulated"
+
+    def __init__(self, world: Any, process: Process | None = None) -> None:
+        super().__init__()
+        self.world, self.store, self.process = world, world.store, process
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        def put() -> None:
+            if mode == "create" and path in self.store.objects:
+                raise OSError(errno.EINVAL, "PreconditionFailed")
+            self.store.objects[path] = bytes(value), self.world.clock
+
+        self._ask("put", path, put, changes=True)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        def get() -> bytes:
+            if path not in self.store.objects:
+                raise FileNotFoundError(errno.ENOENT, "no such object", path)
+            return self.store.objects[path][0][start:end]
+
+        return self._ask("get", path, get)
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        return self._ask("list", path, lambda: self._listed(path.strip("/")))
+
+    def rm_file(self, path: str) -> None:
+        def delete() -> None:
+            if self.store.objects.pop(path, None) is None:
+                raise FileNotFoundError(errno.ENOENT, "no such object", path)
+
+        self._ask("delete", path, delete, changes=True)
+
+    def modified(self, path: str) -> Any:
+        def get() -> datetime:
+            if path not in self.store.objects:
+                raise FileNotFoundError(errno.ENOENT, "no such object", path)
+            return datetime.fromtimestamp(self.store.objects[path][1], UTC)
+
+        return self._ask("head", path, get)
+
+    def _listed(self, folder: str) -> list[dict[str, Any]]:
+        within = f"{folder}/" if folder else ""
+        found: dict[str, dict[str, Any]] = {}
+        for path, (data, _) in self.store.objects.items():
+            if path.startswith(within):
+                name, is_below, _ = path.removeprefix(within).partition("/")
+                size, kind = (0, "directory") if is_below else (len(data), "file")
+                found[name] = {"name": within + name, "size": size, "type": kind}
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, "no such prefix", folder)
+        return list(found.values())
+
+    def _ask(self, kind: str, path: str, effect: Callable[[], Any], *, changes: bool = False) -> Any:
+        """Do a request, with what may become of it on the way there and back."""
+        process, rng = self.process, self.world.rng
+        if process is None:
+            return effect()
+        if process.is_killed or process.is_over:
+            raise KilledError
+        self.world.called(process, kind, path)
+        match self.world.network_fault(process, kind, path, changes=changes):
+            case "error":
+                raise ConnectionError(errno.ECONNRESET, "connection reset", path)
+            case "late":
+                self.store.late.append(effect)
+                raise TimeoutError(errno.ETIMEDOUT, "no answer came", path)
+            case "lost":
+                _done(effect)
+                raise TimeoutError(errno.ETIMEDOUT, "the answer was lost", path)
+            case "doubled":
+                _done(effect)
+                return effect()
+        answer = effect()
+        if rng.random() < 0.1:  # others are served before the answer arrives
+            process.schedule.step(process)
+        return answer
+
+
+def arrive(store: Store, rng: random.Random) -> None:
+    """Let one of the late requests take effect, or get lost."""
+    request = store.late.pop(rng.randrange(len(store.late)))
+    if rng.random() < 0.7:
+        _done(request)
+
+
+def _done(effect: Callable[[], Any]) -> None:
+    try:
+        effect()
+    except OSError:
+        pass

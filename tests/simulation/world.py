@@ -1,0 +1,420 @@
+"""One simulated world: a disk or an object store, a clock, processes, faults, and what must hold at every moment."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import secrets
+import zlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kaosmem import SectionSpec, SessionMemory, SummarizationCompaction
+from kaosmem.errors import CorruptionError, DurabilityError, KaosmemError, UnknownItemError, UnknownSessionError
+from kaosmem.persistence import blobs, checkpoint, local, log, objects, records, sessions, storage
+from kaosmem.persistence.local import LocalStorage
+from kaosmem.sections import lazy_index
+from kaosmem.session import memory as session_memory
+from kaosmem.session.opening import SharedSessions
+from kaosmem.testing import ScriptedLLM
+from tests.persistence.crashes import power_loss
+from tests.persistence.crashes.failing_disk import CALLS, CHANGING, FILLING
+from tests.persistence.crashes.simulated_disk import File, Folder, SimulatedDisk
+from tests.simulation.account import Account, Value, ViolationError
+from tests.simulation.objects import Client, Store, arrive
+from tests.simulation.schedule import KilledError, Process, Schedule, current
+
+SECTIONS = (
+    SectionSpec("role", 200_000, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("messages", 150, placement="history", recall=0.0),
+    SectionSpec("findings", 100, eviction="lru"),
+    SectionSpec("documents", retrieval_threshold=3),
+    SectionSpec(
+        "talk",
+        300,
+        placement="history",
+        recall=0.0,
+        compaction=SummarizationCompaction(ScriptedLLM(lambda _: "They spoke."), 100, 20, max_summary_tokens=90),
+    ),
+)
+BOUND = 2_000
+"""No operation makes more calls to its disk or network."""
+
+START = 1_767_225_600.0
+ROOT = "/disk"
+_QUIET = frozenset("is_link is_folder size is_at age_s close".split())
+
+
+class _DiscardError(Exception):
+    """Leave a session without saving it."""
+
+
+@dataclass
+class Faults:
+    """What goes wrong for one process.
+
+    rate: of calls that fail. lasting: from which of its calls on all fail, and how many. kill: at which of its calls.
+    """
+
+    rate: float = 0.0
+    lasting: tuple[int, int] | None = None
+    kill: int | None = None
+    made: int = 0
+
+
+@dataclass
+class World:
+    """seed: decides everything. is_local: a disk, else an object store."""
+
+    seed: int
+    is_local: bool
+    account: Account = field(default_factory=Account)
+    store: Store = field(default_factory=Store)
+    clock: float = START
+    session: str = "s"
+    steps: int = 0
+    checks: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.disk = SimulatedDisk()
+        self.said: list[str] = []
+        self.io: deque[str] = deque(maxlen=60)
+        self.schedule: Schedule | None = None
+        self.power_at: int | None = None
+        self.looks = 0.0
+        self.numbers = count(1)
+
+    def say(self, line: str) -> None:
+        """Note what happened, for who reads a failure."""
+        process = current()
+        self.said.append(f"{process.name if process else '--'}: {line}")
+        self.io.append(self.said[-1])
+
+    # what processes see
+
+    def location(self, process: Process | None = None) -> Any:
+        """Return where the sessions are."""
+        return ROOT if self.is_local else Client(self, process)
+
+    def called(self, process: Process, name: str, path: object) -> None:
+        """Let time pass at a call, and all that may happen meanwhile."""
+        self.io.append(f"    {process.name} {name} {path}")
+        assert process.schedule is not None
+        process.schedule.step(process)
+
+    def each_step(self, process: Process) -> None:
+        """Do what the world does at a call of a process."""
+        self.clock += 0.01
+        faults: Faults = process.state["faults"]
+        faults.made += 1
+        if process.calls > BOUND:
+            raise ViolationError(f"{process.state['doing']} makes more than {BOUND} calls")
+        if faults.kill == faults.made:
+            self.kill(process)
+            raise KilledError
+        if self.power_at is not None and process.schedule.steps >= self.power_at:
+            self.say("the power fails")
+            process.schedule.kill_all()
+            raise KilledError
+        if self.store.late and self.rng.random() < 0.1:
+            arrive(self.store, self.rng)
+        if self.rng.random() < self.looks:
+            process.schedule.apart(process, self.look)
+
+    def kill(self, process: Process) -> None:
+        """End a process: the system closes its files, and the page cache stays."""
+        self.say("is killed")
+        process.is_killed = True
+        for descriptor in process.descriptors:
+            self.disk.close(descriptor)
+        process.descriptors.clear()
+
+    def disk_fault(self, process: Process, name: str) -> str:
+        """Return what becomes of a call to the disk."""
+        faults: Faults = process.state["faults"]
+        if name not in CALLS:
+            return ""
+        is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
+        if not is_lasting and self.rng.random() >= faults.rate:
+            return ""
+        kinds = ["error"]
+        kinds += ["late"] * (name in CHANGING and name != "open")
+        kinds += ["full"] * (name in FILLING)
+        kinds += ["short"] * (name == "write") * 2
+        kinds += ["lost pages"] * (name == "sync")
+        kinds += ["missing"] * (name in ("open", "make_folder"))
+        kind = self.rng.choice(kinds)
+        self.say(f"{name} fails: {kind}")
+        return kind
+
+    def network_fault(self, process: Process, name: str, path: str, *, changes: bool) -> str:
+        """Return what becomes of a request."""
+        faults: Faults = process.state["faults"]
+        is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
+        if not is_lasting and self.rng.random() >= faults.rate:
+            return ""
+        kinds = ["error", "late", "lost", "doubled"] if changes else ["error"]
+        kind = self.rng.choice(kinds[: 1 if is_lasting else None])
+        self.say(f"{name} {path}: {kind}")
+        return kind
+
+    # what is stored
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What is stored now, by path."""
+        if self.is_local:
+            return {path: data for path, data in self.disk.image.items() if data is not None}
+        return {path: data for path, (data, _) in self.store.objects.items()}
+
+    def sampled(self) -> dict[str, bytes | None]:
+        """Return what a disk may hold after a power loss now."""
+        return dict(power_loss.sample(self.disk, self.rng))
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether a power loss now would take nothing that is seen, half-written files apart."""
+        return not self.is_local or _is_synced(self.disk.root)
+
+    @contextmanager
+    def holding(self, image: Mapping[str, bytes | None]) -> Iterator[None]:
+        """Let the world hold other files."""
+        disk, before = self.disk, self.store.objects
+        if self.is_local:
+            self.disk = SimulatedDisk(image)
+        else:
+            self.store.objects = {path: (data, self.clock) for path, data in image.items() if data is not None}
+        try:
+            yield
+        finally:
+            self.disk, self.store.objects = disk, before
+
+    # oracles
+
+    def look(self) -> None:
+        """Check what a power loss, or the death of all processes, would leave now."""
+        self.checks += 1
+        image = self.sampled() if self.is_local else dict(self.files)
+        with self.holding(image):
+            self.check()
+            self.check_erased()
+
+    def check(self) -> dict[str, Value]:
+        """Check what is stored against the account. Nobody may be at work. Return what was seen."""
+        calls = self.disk.calls
+        seen = self.seen()
+        if self.is_local and self.disk.calls != calls:
+            raise ViolationError("reading wrote something")
+        for held in self.account.items.values():
+            self.account.check(held, seen[held.id])
+        return seen
+
+    def seen(self) -> dict[str, Value]:
+        """Return the values of all items, as one who opens the session sees them."""
+        with asyncio.Runner() as runner:
+            return runner.run(self._seen())
+
+    async def _seen(self) -> dict[str, Value]:
+        seen: dict[str, Value] = {}
+        try:
+            with suppress(_DiscardError):
+                async with self.opened() as memory:
+                    if damage := [each for each in memory.damage if "unfinished commit" not in str(each)]:
+                        raise ViolationError(f"there is damage: {damage}")
+                    seen = await self.values(memory)
+                    self.account.check_order(item.id for item in memory["documents"])
+                    await self._check_keys(memory, seen)
+                    raise _DiscardError
+        except (KaosmemError, OSError) as error:
+            raise ViolationError(f"the session cannot be opened: {error!r}") from error
+        return seen
+
+    def opened(self, process: Process | None = None, **options: Any) -> Any:
+        """Return the session, not yet opened."""
+        skew = process.state["skew"] if process else 0.0
+        return SessionMemory.open(
+            self.location(process),
+            self.session,
+            sections=SECTIONS,
+            counter="estimate",
+            clock=lambda: datetime.fromtimestamp(self.clock + skew, UTC),
+            **options,
+        )
+
+    async def values(self, memory: SessionMemory) -> dict[str, Value]:
+        """Return the value of each item of the account in a session."""
+        seen: dict[str, Value] = {}
+        for held in self.account.items.values():
+            try:
+                item = await memory.fetch(held.id)
+            except UnknownItemError:
+                seen[held.id] = None
+                continue
+            seen[held.id] = str(item.content), held.id in memory if held.section == "documents" else None
+        live = [each for each, value in seen.items() if value is not None and value[1]]
+        for item_id in live[-2:]:
+            value = seen[item_id]
+            assert value is not None
+            found = memory.search(value[0].partition(" ")[0], "documents")
+            if not found or found[0][0].id != item_id:
+                raise ViolationError(f"{item_id} is live, and not found by its words")
+        return seen
+
+    async def _check_keys(self, memory: SessionMemory, seen: Mapping[str, Value]) -> None:
+        keys = {held.key for held in self.account.items.values() if held.key and seen[held.id] is not None}
+        for key in sorted(keys):
+            found = {version.item.id for version in await memory.versions(key)}
+            stored = {each.id for each in self.account.items.values() if each.key == key and seen[each.id] is not None}
+            if stored - found:
+                raise ViolationError(f"versions of {key!r} lack {sorted(stored - found)}")
+            texts = {mark for each in self.account.items.values() if each.erasing == "done" for mark in each.marks}
+            if any(str(v.item.content).partition(" ")[0] in texts for v in await memory.versions(key)):
+                raise ViolationError(f"a forgotten version of {key!r} is shown")
+
+    def check_erased(self, files: Mapping[str, bytes | None] | None = None) -> None:
+        """Raise ViolationError if a file holds a text that was forgotten."""
+        for path, data in (self.files if files is None else files).items():
+            for held in self.account.items.values():
+                if held.erasing == "done" and data:
+                    self._check_without(path, data, held.marks, is_clean=held.is_clean)
+
+    def _check_without(self, path: str, data: bytes, marks: list[str], *, is_clean: bool) -> None:
+        name = path.rpartition("/")[2]
+        if not is_clean:  # another was at work meanwhile, and may have left what it was writing
+            return
+        with suppress(zlib.error):
+            data += zlib.decompress(data)
+        for mark in marks:
+            if mark.encode() in data:
+                raise ViolationError(f"{path} ({name}) holds {mark}, which was forgotten")
+
+
+class DiskView:
+    """The calls of one process to the disk."""
+
+    def __init__(self, world: World, process: Process | None) -> None:
+        self._world, self._process, self._disk = world, process, world.disk
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return partial(self._call, name, getattr(self._disk, name))
+
+    def _call(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
+        world, process = self._world, self._process
+        if process is None:
+            return call(*given)
+        if process.is_killed or process.is_over:
+            if name in ("close", "unlock"):
+                return None
+            raise KilledError
+        if name not in _QUIET:
+            world.called(process, name, given[0])
+        if name == "lock":
+            file = self._disk._files[given[0]][0]
+            process.schedule.wait(process, lambda: file.locked_by in (None, given[0]))
+        fault = world.disk_fault(process, name) if name != "unlock" else ""
+        if fault == "short" and len(given[1]) > 1:
+            given = (given[0], given[1][: len(given[1]) // 2])
+            fault = ""
+        if fault == "late" or (fault and name == "close"):
+            self._do(process, name, call, *given)
+        if fault == "lost pages":
+            self._disk.lose_pages(given[0])
+        if fault:
+            number = {"full": errno.ENOSPC, "missing": errno.ENOENT}.get(fault, errno.EIO)
+            raise OSError(number, os.strerror(number), str(given[0]))
+        return self._do(process, name, call, *given)
+
+    @staticmethod
+    def _do(process: Process, name: str, call: Callable[..., Any], *given: Any) -> Any:
+        result = call(*given)
+        if name == "open":
+            process.descriptors.add(result)
+        elif name == "close":
+            process.descriptors.discard(given[0])
+        return result
+
+
+class _SharedByProcess:
+    """The sessions opened read-only of the process that asks."""
+
+    def _mine(self) -> SharedSessions:
+        process = current()
+        return SharedSessions() if process is None else process.state.setdefault("shared", SharedSessions())
+
+    def read(self, opening: Any) -> Any:
+        return self._mine().read(opening)
+
+    def drop(self, opening: Any) -> None:
+        self._mine().drop(opening)
+
+
+@contextmanager
+def simulated(world: World) -> Iterator[None]:
+    """Put the world in the place of the disk, the network, the clock, chance and threads."""
+    numbers, own_rng = count(1), random.Random(world.seed + 1)
+    time = SimpleNamespace(time=lambda: world.clock, sleep=lambda seconds: _sleep(world, seconds))
+    open_folder = storage.folder_storage
+    list_folders = sessions.session_folders
+
+    def folder_storage(location: Any, parent: str, name: str, **options: Any) -> Any:
+        if isinstance(location, str):
+            return LocalStorage(Path(ROOT), parent, name, disk=DiskView(world, current()))  # type: ignore[arg-type]
+        return open_folder(location, parent, name, **options)
+
+    def session_folders(location: Any, namespace: str) -> list[str]:
+        if not isinstance(location, str):
+            return list_folders(location, namespace)
+        return sorted({path.split("/")[3] for path in world.files if "/log/" in path or "/snap/" in path})
+
+    async def to_thread(call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        if own_rng.random() < 0.5:
+            await asyncio.sleep(0)
+        return call(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage, "folder_storage", folder_storage)
+        patch.setattr(sessions, "session_folders", session_folders)
+        patch.setattr(asyncio, "to_thread", to_thread)
+        patch.setattr(secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :])
+        patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))
+        patch.setattr(session_memory, "_SHARED", _SharedByProcess())
+        for module in (local, log, objects):
+            patch.setattr(module, "time", time)
+        for function in (log.SessionLog.__init__, log.SessionLog.open.__func__, log.SessionLog.over.__func__):
+            patch.setitem(function.__kwdefaults__, "clock", time.time)
+        patch.setitem(objects.ObjectStorage.__init__.__kwdefaults__, "clock", time.time)
+        patch.setattr(log, "MIN_LOG_BYTES", world.rng.choice([1_000, 3_000, 10_000]))
+        patch.setattr(checkpoint, "ROLL_UP", 2)
+        for module in (blobs, records):
+            patch.setattr(module, "MAX_TEXT_BYTES", 1_000)
+        patch.setattr(lazy_index, "MIN_STORED", 4)
+        yield
+
+
+def _is_synced(node: File | Folder) -> bool:
+    if isinstance(node, File):
+        return not node.unsynced
+    changed = {name for change in node.unsynced for name, _ in change}
+    return all(name.startswith(".") for name in changed) and all(
+        _is_synced(each) for name, each in node.entries.items() if not name.startswith(".")
+    )
+
+
+def _sleep(world: World, seconds: float) -> None:
+    world.clock += seconds
+    process = current()
+    if process is not None and not process.is_killed:
+        process.schedule.step(process)
