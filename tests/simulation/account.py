@@ -11,7 +11,9 @@ Value = tuple[str, bool | None] | None
 
 
 class ViolationError(AssertionError):
-    """Something that was promised is not so."""
+    """Something that was promised is not so. acts: how many acts of processes there were until it showed."""
+
+    acts = 0
 
 
 @dataclass(eq=False)

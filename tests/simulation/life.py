@@ -22,9 +22,11 @@ from kaosmem.errors import (
 )
 from tests.persistence.crashes.simulated_disk import SimulatedDisk
 from tests.simulation.account import Attempt, Held, ViolationError
+from tests.simulation.loss import befall
 from tests.simulation.schedule import Process, Schedule
 from tests.simulation.world import Faults, World, simulated
 
+LOSES_FILES = False
 REFUSALS = ItemTooLargeError, SectionFullError, InvalidContentError, UnknownItemError, WindowTooSmallError
 ACTS = (
     *("add",) * 6,
@@ -58,6 +60,10 @@ class Writer:
         if not await self.did("open", self.enter(manager)):
             return
         for act in self.acts:
+            number = next(self.world.acts)
+            if number in self.world.skipped:
+                continue
+            self.rng = random.Random(f"{self.world.seed} {number}")
             if not await self.act(act):
                 return
         if self.rng.random() < 0.2:
@@ -292,9 +298,12 @@ class Reader:
         self.account.check_order(ids["documents"])
 
 
-def lived(seed: int, *, is_local: bool, steps: int) -> World:
-    """Live until so many steps are made, and return the world. Raises ViolationError with what happened."""
-    world = World(seed, is_local)
+def lived(seed: int, *, is_local: bool, steps: int, skipped: frozenset[int] = frozenset()) -> World:
+    """Live until so many steps are made, and return the world. Raises ViolationError with what happened.
+
+    skipped: numbers of acts of processes that are left out.
+    """
+    world = World(seed, is_local, skipped=skipped)
     with simulated(world):
         try:
             while world.steps < steps:
@@ -303,7 +312,9 @@ def lived(seed: int, *, is_local: bool, steps: int) -> World:
             story = "\n".join(world.said[-150:])
             calls = "\n".join(world.io)
             where = "disk" if is_local else "objects"
-            raise ViolationError(f"seed {seed}, {where}: {error}\n{story}\nthe last calls:\n{calls}") from error
+            violation = ViolationError(f"seed {seed}, {where}: {error}\n{story}\nthe last calls:\n{calls}")
+            violation.acts = next(world.acts)
+            raise violation from error
     return world
 
 
@@ -335,6 +346,10 @@ def episode(world: World) -> None:
     if world.is_durable:  # else what a killed process left may yet be lost
         world.account.settle(seen)
     world.check_erased()
+    if world.is_durable and not world.store.late:
+        world.copies = [*world.copies[-4:], world.files]
+        if LOSES_FILES and rng.random() < 0.5:
+            befall(world)
     world.clock += rng.choice([0.0, 1.0, 100.0, 100_000.0, -1_000.0])
 
 

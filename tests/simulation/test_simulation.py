@@ -12,7 +12,7 @@ from tests.tables import add_table
 
 Table = dict[str, tuple[int, int]]
 PLACES = "disk", "objects"
-STEPS, SOAK_STEPS = 800, 20_000
+STEPS = 600
 
 
 @pytest.fixture(scope="module")

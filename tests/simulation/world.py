@@ -7,7 +7,6 @@ import errno
 import os
 import random
 import secrets
-import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,7 +27,8 @@ from kaosmem.persistence.local import LocalStorage
 from kaosmem.sections import lazy_index
 from kaosmem.session import memory as session_memory
 from kaosmem.session.opening import SharedSessions
-from kaosmem.testing import ScriptedLLM
+from kaosmem.retrieval import BM25Ranker
+from kaosmem.testing import ScriptedLLM, paths_holding
 from tests.persistence.crashes import power_loss
 from tests.persistence.crashes.failing_disk import CALLS, CHANGING, FILLING
 from tests.persistence.crashes.simulated_disk import File, Folder, SimulatedDisk
@@ -57,7 +57,7 @@ ROOT = "/disk"
 _QUIET = frozenset("is_link is_folder size is_at age_s close".split())
 
 
-class _DiscardError(Exception):
+class DiscardError(Exception):
     """Leave a session without saving it."""
 
 
@@ -76,16 +76,19 @@ class Faults:
 
 @dataclass
 class World:
-    """seed: decides everything. is_local: a disk, else an object store."""
+    """seed: decides everything. is_local: a disk, else an object store. skipped: numbers of acts that are left out."""
 
     seed: int
     is_local: bool
+    skipped: frozenset[int] = frozenset()
     account: Account = field(default_factory=Account)
     store: Store = field(default_factory=Store)
     clock: float = START
     session: str = "s"
     steps: int = 0
     checks: int = 0
+
+    copies: list[dict[str, bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -95,7 +98,7 @@ class World:
         self.schedule: Schedule | None = None
         self.power_at: int | None = None
         self.looks = 0.0
-        self.numbers = count(1)
+        self.numbers, self.acts = count(1), count()
 
     def say(self, line: str) -> None:
         """Note what happened, for who reads a failure."""
@@ -230,14 +233,14 @@ class World:
     async def _seen(self) -> dict[str, Value]:
         seen: dict[str, Value] = {}
         try:
-            with suppress(_DiscardError):
+            with suppress(DiscardError):
                 async with self.opened() as memory:
                     if damage := [each for each in memory.damage if "unfinished commit" not in str(each)]:
                         raise ViolationError(f"there is damage: {damage}")
                     seen = await self.values(memory)
                     self.account.check_order(item.id for item in memory["documents"])
                     await self._check_keys(memory, seen)
-                    raise _DiscardError
+                    raise DiscardError
         except (KaosmemError, OSError) as error:
             raise ViolationError(f"the session cannot be opened: {error!r}") from error
         return seen
@@ -250,6 +253,7 @@ class World:
             self.session,
             sections=SECTIONS,
             counter="estimate",
+            ranker=BM25Ranker(),
             clock=lambda: datetime.fromtimestamp(self.clock + skew, UTC),
             **options,
         )
@@ -284,22 +288,11 @@ class World:
             if any(str(v.item.content).partition(" ")[0] in texts for v in await memory.versions(key)):
                 raise ViolationError(f"a forgotten version of {key!r} is shown")
 
-    def check_erased(self, files: Mapping[str, bytes | None] | None = None) -> None:
-        """Raise ViolationError if a file holds a text that was forgotten."""
-        for path, data in (self.files if files is None else files).items():
-            for held in self.account.items.values():
-                if held.erasing == "done" and data:
-                    self._check_without(path, data, held.marks, is_clean=held.is_clean)
-
-    def _check_without(self, path: str, data: bytes, marks: list[str], *, is_clean: bool) -> None:
-        name = path.rpartition("/")[2]
-        if not is_clean:  # another was at work meanwhile, and may have left what it was writing
-            return
-        with suppress(zlib.error):
-            data += zlib.decompress(data)
-        for mark in marks:
-            if mark.encode() in data:
-                raise ViolationError(f"{path} ({name}) holds {mark}, which was forgotten")
+    def check_erased(self) -> None:
+        """Raise ViolationError if a file holds a text that was forgotten, and that nobody was beside who could write it."""
+        marks = [mark for held in self.account.items.values() if held.is_clean for mark in held.marks]
+        if marks and (found := paths_holding(self.files, *marks)):
+            raise ViolationError(f"{found[0]} holds a text that was forgotten")
 
 
 class DiskView:

@@ -1,0 +1,34 @@
+"""Prints the shortest list of steps that still fails: python -m tests.simulation SEED PLACE [STEPS]."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.simulation.account import ViolationError
+from tests.simulation.life import lived
+
+
+def failure(seed: int, place: str, steps: int, skipped: frozenset[int]) -> ViolationError | None:
+    """Return the failure of a life without some of its acts."""
+    try:
+        lived(seed, is_local=place == "disk", steps=steps, skipped=skipped)
+    except ViolationError as error:
+        return error
+    return None
+
+
+def shortest(seed: int, place: str, steps: int) -> ViolationError | None:
+    """Leave out acts, in halves, quarters and so on, as long as the life still fails."""
+    found, skipped = failure(seed, place, steps, frozenset()), frozenset[int]()
+    size = (found.acts if found else 0) // 2
+    while found and size:
+        for start in range(0, found.acts, size):
+            fewer = skipped | {*range(start, start + size)}
+            if fewer != skipped and (shorter := failure(seed, place, steps, fewer)):
+                found, skipped = shorter, fewer
+        size //= 2
+    return found
+
+
+if __name__ == "__main__":
+    print(shortest(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 600) or "it passes")

@@ -1,0 +1,144 @@
+"""What befalls the files of a session while nobody is at work: they are deleted, swapped, or old copies come back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kaosmem import repair_session
+from kaosmem.errors import CorruptionError, KaosmemError, UnknownItemError, UnknownSessionError
+from kaosmem.persistence import delete_session
+from tests.persistence.crashes.simulated_disk import SimulatedDisk
+from tests.simulation.account import Value, ViolationError
+from tests.simulation.world import DiscardError, World
+
+Files = dict[str, bytes]
+
+
+def befall(world: World) -> None:
+    """Damage some files, and check that nothing is lost or wrong without a word. Then bring them back, or repair."""
+    before = world.files
+    done, files = _damaged(world, before)
+    if files == before:
+        return
+    world.say(f"between the processes, {done}")
+    _put(world, files)
+    wrong = _check_told(world, read_only=True) | _check_told(world, read_only=False)
+    if wrong and world.rng.random() < 0.5 and _repaired(world):
+        return
+    _put(world, before)
+
+
+def _damaged(world: World, files: Files) -> tuple[str, Files]:
+    rng = world.rng
+    paths = sorted(path for path in files if f"/{world.session}/" in path and not path.endswith("/lock"))
+    if not paths:
+        return "", files
+    path = rng.choice(paths)
+    short = path.partition(f"/{world.session}/")[2]
+    match rng.choice(["delete", "swap", "old"]):
+        case "delete":
+            return f"{short} is deleted", {each: data for each, data in files.items() if each != path}
+        case "swap":
+            folder = path.rpartition("/")[0]
+            other = rng.choice([each for each in paths if each.rpartition("/")[0] == folder])
+            return f"{short} and {other.rpartition('/')[2]} are swapped", files | {
+                path: files[other],
+                other: files[path],
+            }
+    copies = [copy for copy in world.copies if copy.get(path) not in (None, files[path])]
+    if copies:
+        return f"{short} is an old copy", files | {path: rng.choice(copies)[path]}
+    gone = sorted({each for copy in world.copies for each in copy if each not in files and f"/{world.session}/" in each})
+    if not gone:
+        return "", files
+    path = rng.choice(gone)
+    return f"{path.partition(f'/{world.session}/')[2]} is there again", files | {
+        path: next(copy[path] for copy in world.copies if path in copy)
+    }
+
+
+def _put(world: World, files: Files) -> None:
+    """Let these be the files, whole and durable."""
+    if world.is_local:
+        folders = {path: None for path, data in world.disk.image.items() if data is None}
+        world.disk = SimulatedDisk({**folders, **files})
+    else:
+        known = world.store.objects
+        world.store.objects = {
+            path: known[path] if path in known and known[path][0] == data else (data, world.clock)
+            for path, data in files.items()
+        }
+
+
+def _check_told(world: World, *, read_only: bool) -> bool:
+    """Return whether something is missing or wrong. Raises ViolationError if the session does not say so."""
+    wrong, told = asyncio.run(_looked(world, read_only=read_only))
+    if wrong and not told:
+        how = "read-only" if read_only else "for writing"
+        raise ViolationError(f"opened {how}, and not told: {wrong}")
+    return bool(wrong)
+
+
+async def _looked(world: World, *, read_only: bool) -> tuple[str, bool]:
+    """Return what is missing or wrong in a session, and whether opening it says that there is damage."""
+    wrong, is_told = "", False
+    try:
+        async with world.opened(read_only=read_only) as memory:
+            is_told = bool(memory.damage)
+            for held in world.account.items.values():
+                value, is_told_now = await _value(memory, held)
+                is_told |= is_told_now
+                try:
+                    world.account.check(held, value)
+                except ViolationError as error:
+                    wrong = wrong or str(error)
+            raise DiscardError
+    except DiscardError:
+        return wrong, is_told
+    except (CorruptionError, UnknownSessionError) as error:
+        return f"it is not opened: {error}", True
+    except (KaosmemError, OSError) as error:
+        raise ViolationError(f"opening raises {error!r}") from error
+
+
+async def _value(memory: Any, held: Any) -> tuple[Value, bool]:
+    """Return the value of an item, and whether its reading says that there is damage."""
+    try:
+        item = await memory.fetch(held.id)
+    except UnknownItemError as error:
+        return None, "damage" in str(error)
+    except CorruptionError:
+        return None, True
+    return (str(item.content), held.id in memory if held.section == "documents" else None), False
+
+
+def _repaired(world: World) -> bool:
+    """Go on in a repaired session, with what is intact; return whether there is one."""
+    try:
+        report = asyncio.run(repair_session(world.location(), world.session))
+    except CorruptionError:
+        return False
+    except UnknownSessionError:
+        return False
+    if report.into is None:
+        raise ViolationError("something is lost, and repair finds nothing")
+    if not report.damage:
+        raise ViolationError("a repair names no damage")
+    old, world.session = world.session, report.into
+    world.say(f"the session is repaired into {report.into}")
+    seen = world.seen()
+    for held in world.account.items.values():
+        value = seen[held.id]
+        if value is not None and value[0] not in held.texts:
+            raise ViolationError(f"a repair made up {value[0][:20]!r}")
+        if value is not None and held.is_clean and not any("old copy" in each or "again" in each for each in world.said[-3:]):
+            raise ViolationError(f"a repair brings back {held.id}, which was forgotten")
+    delete_session(world.location(), old)
+    for held in [*world.account.items.values()]:
+        if held.is_clean and seen[held.id] is None:
+            continue
+        held.attempts, held.erasing, held.is_clean = [], "", False
+    world.account.settle({held.id: seen[held.id] for held in world.account.items.values() if not held.is_clean})
+    world.copies.clear()
+    return True
