@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,18 +24,23 @@ class Mutant:
     """A fault. tests: arguments of pytest, of which one test or more fails."""
 
     name: str
-    changes: Sequence[Change]
     tests: Sequence[str]
+    changes: Sequence[Change]
 
     def put(self, package: Path) -> None:
         """Change a copy of the package."""
         for file, old, new in self.changes:
             path = package / file
             source = path.read_text()
-            assert source.count(old) == 1, f"{self.name}: {file} has {source.count(old)} times {old!r}"
+            assert source.count(old) == 1, f"{self.name}: {file} has changed"
             path.write_text(source.replace(old, new))
 
 
-def mutant(name: str, file: str, old: str, new: str, *tests: str) -> Mutant:
-    """Return a fault of one change."""
-    return Mutant(name, (Change(file, old, new),), tests)
+def mutants() -> list[Mutant]:
+    """Return the faults of all tables beside this file."""
+    tables = [tomllib.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.toml"))]
+    return [
+        Mutant(each["name"], each["tests"], [Change(**change) for change in each["changes"]])
+        for table in tables
+        for each in table["mutants"]
+    ]

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import persistence
-from tests.mutants.mutant import PACKAGE, Mutant
+from tests.mutants.mutant import PACKAGE, Mutant, mutants
 
-MUTANTS = (*persistence.MUTANTS,)
+MUTANTS = mutants()
 _LIMIT_S = 300
 
 

@@ -49,7 +49,9 @@ def _damaged(world: World, files: Files) -> tuple[str, Files]:
     copies = [copy for copy in world.copies if copy.get(path) not in (None, files[path])]
     if copies:
         return f"{short} is an old copy", files | {path: rng.choice(copies)[path]}
-    gone = sorted({each for copy in world.copies for each in copy if each not in files and f"/{world.session}/" in each})
+    gone = sorted(
+        {each for copy in world.copies for each in copy if each not in files and f"/{world.session}/" in each}
+    )
     if not gone:
         return "", files
     path = rng.choice(gone)
@@ -132,7 +134,11 @@ def _repaired(world: World) -> bool:
         value = seen[held.id]
         if value is not None and value[0] not in held.texts:
             raise ViolationError(f"a repair made up {value[0][:20]!r}")
-        if value is not None and held.is_clean and not any("old copy" in each or "again" in each for each in world.said[-3:]):
+        if (
+            value is not None
+            and held.is_clean
+            and not any("old copy" in each or "again" in each for each in world.said[-3:])
+        ):
             raise ViolationError(f"a repair brings back {held.id}, which was forgotten")
     delete_session(world.location(), old)
     for held in [*world.account.items.values()]:

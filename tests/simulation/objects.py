@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -121,7 +122,5 @@ def arrive(store: Store, rng: random.Random) -> None:
 
 
 def _done(effect: Callable[[], Any]) -> None:
-    try:
+    with suppress(OSError):
         effect()
-    except OSError:
-        pass

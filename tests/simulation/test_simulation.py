@@ -1,5 +1,4 @@
-"""Whatever befalls the processes, the disk and the network of a session: nothing acknowledged is lost, nothing forgotten
-is found, and every operation ends."""
+"""Whatever befalls its processes, disk and network, a session loses nothing, shows nothing forgotten and ends."""
 
 from __future__ import annotations
 

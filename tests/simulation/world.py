@@ -8,7 +8,7 @@ import os
 import random
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory, SummarizationCompaction
-from kaosmem.errors import CorruptionError, DurabilityError, KaosmemError, UnknownItemError, UnknownSessionError
+from kaosmem.errors import KaosmemError, UnknownItemError
 from kaosmem.persistence import blobs, checkpoint, local, log, objects, records, sessions, storage
 from kaosmem.persistence.local import LocalStorage
+from kaosmem.retrieval import BM25Ranker
 from kaosmem.sections import lazy_index
 from kaosmem.session import memory as session_memory
 from kaosmem.session.opening import SharedSessions
-from kaosmem.retrieval import BM25Ranker
 from kaosmem.testing import ScriptedLLM, paths_holding
 from tests.persistence.crashes import power_loss
 from tests.persistence.crashes.failing_disk import CALLS, CHANGING, FILLING
@@ -289,7 +289,7 @@ class World:
                 raise ViolationError(f"a forgotten version of {key!r} is shown")
 
     def check_erased(self) -> None:
-        """Raise ViolationError if a file holds a text that was forgotten, and that nobody was beside who could write it."""
+        """Raise ViolationError if a file holds a text that was forgotten while nobody else was at work."""
         marks = [mark for held in self.account.items.values() if held.is_clean for mark in held.marks]
         if marks and (found := paths_holding(self.files, *marks)):
             raise ViolationError(f"{found[0]} holds a text that was forgotten")
