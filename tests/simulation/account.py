@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 
 Value = tuple[str, bool | None] | None
 """The text of an item and whether it is live, None where eviction decides that; None for an item that is nowhere."""
@@ -67,11 +66,12 @@ class Account:
 
     def __init__(self) -> None:
         self.items: dict[str, Held] = {}
-        self._ticks = count(1)
+        self.ticks = 0
 
     def tick(self) -> int:
         """Return the next moment."""
-        return next(self._ticks)
+        self.ticks += 1
+        return self.ticks
 
     def began(self, unsaved: Iterable[tuple[Held, Attempt]]) -> None:
         """Note that a process begins to save."""

@@ -322,8 +322,8 @@ def episode(world: World) -> None:
     """Let some processes work at once, to the end of each; then check what they leave."""
     rng = world.rng
     schedule = Schedule(rng, world.each_step)
-    world.looks = rng.choice([0.0, 0.01, 0.03])
-    world.power_at = rng.randint(1, 300) if rng.random() < 0.3 and world.is_local else None
+    world.looks = rng.choice([0.0, 0.02, 0.1])
+    world.changing, world.power_at = 0, rng.randint(1, 60) if rng.random() < 0.4 and world.is_local else None
     processes = [process(world, number) for number in range(rng.choice([1, 1, 2, 2, 3]))]
     world.say(f"{len(processes)} processes begin")
     try:
@@ -334,7 +334,7 @@ def episode(world: World) -> None:
         world.account.dropped(each.state["unsaved"])
         for descriptor in each.descriptors & world.disk.descriptors:
             world.disk.close(descriptor)
-    has_failed = world.power_at is not None and schedule.steps >= world.power_at
+    has_failed = world.power_at is not None and world.changing >= world.power_at
     if has_failed or (not world.is_durable and rng.random() < 0.5):
         world.say("the power is back")
         world.disk = SimulatedDisk(world.sampled())
@@ -370,6 +370,6 @@ def process(world: World, number: int) -> Process:
         case 1:
             faults.lasting = rng.randint(1, 100), rng.choice([5, 1_000_000])
         case 2:
-            faults.kill = rng.randint(1, 200)
+            faults.kill = rng.randint(1, 40)
     made.state.update(faults=faults, skew=rng.choice([0.0, 0.0, 3_600.0, -100_000.0]), doing="", unsaved=[])
     return made

@@ -54,6 +54,10 @@ BOUND = 2_000
 
 START = 1_767_225_600.0
 ROOT = "/disk"
+SAMPLES = 3
+"""How many states that a power loss may leave are looked at in one moment, as far as they differ."""
+
+CRITICAL = frozenset("sync sync_folder replace unlink truncate write put delete".split())
 _QUIET = frozenset("is_link is_folder size is_at age_s close".split())
 
 
@@ -65,13 +69,21 @@ class DiscardError(Exception):
 class Faults:
     """What goes wrong for one process.
 
-    rate: of calls that fail. lasting: from which of its calls on all fail, and how many. kill: at which of its calls.
+    rate: of calls that fail. lasting: from which of its calls on all fail, and how many. kill: at which of its calls
+    that change something it is killed. made, changing: how many calls there were so far.
     """
 
     rate: float = 0.0
     lasting: tuple[int, int] | None = None
     kill: int | None = None
     made: int = 0
+    changing: int = 0
+
+    def count(self, name: str) -> bool:
+        """Count a call, and return whether it changes something."""
+        self.made += 1
+        self.changing += name in CRITICAL
+        return name in CRITICAL
 
 
 @dataclass
@@ -97,7 +109,9 @@ class World:
         self.io: deque[str] = deque(maxlen=60)
         self.schedule: Schedule | None = None
         self.power_at: int | None = None
+        self.changing = 0
         self.looks = 0.0
+        self._looked: set[int] = set()
         self.numbers, self.acts = count(1), count()
 
     def say(self, line: str) -> None:
@@ -115,26 +129,27 @@ class World:
     def called(self, process: Process, name: str, path: object) -> None:
         """Let time pass at a call, and all that may happen meanwhile."""
         self.io.append(f"    {process.name} {name} {path}")
-        assert process.schedule is not None
+        process.state["call"] = name
         process.schedule.step(process)
 
     def each_step(self, process: Process) -> None:
         """Do what the world does at a call of a process."""
         self.clock += 0.01
         faults: Faults = process.state["faults"]
-        faults.made += 1
+        is_critical = faults.count(process.state["call"])
         if process.calls > BOUND:
             raise ViolationError(f"{process.state['doing']} makes more than {BOUND} calls")
-        if faults.kill == faults.made:
+        if is_critical and faults.kill == faults.changing:
             self.kill(process)
             raise KilledError
-        if self.power_at is not None and process.schedule.steps >= self.power_at:
+        self.changing += is_critical
+        if is_critical and self.changing == self.power_at:
             self.say("the power fails")
             process.schedule.kill_all()
             raise KilledError
         if self.store.late and self.rng.random() < 0.1:
             arrive(self.store, self.rng)
-        if self.rng.random() < self.looks:
+        if is_critical and self.rng.random() < self.looks:
             process.schedule.apart(process, self.look)
 
     def kill(self, process: Process) -> None:
@@ -145,7 +160,7 @@ class World:
             self.disk.close(descriptor)
         process.descriptors.clear()
 
-    def disk_fault(self, process: Process, name: str) -> str:
+    def disk_fault(self, process: Process, name: str, given: tuple[Any, ...]) -> str:
         """Return what becomes of a call to the disk."""
         faults: Faults = process.state["faults"]
         if name not in CALLS:
@@ -158,7 +173,7 @@ class World:
         kinds += ["full"] * (name in FILLING)
         kinds += ["short"] * (name == "write") * 2
         kinds += ["lost pages"] * (name == "sync")
-        kinds += ["missing"] * (name in ("open", "make_folder"))
+        kinds += ["missing"] * (name == "make_folder" or (name == "open" and bool(given[1] & os.O_CREAT)))
         kind = self.rng.choice(kinds)
         self.say(f"{name} fails: {kind}")
         return kind
@@ -209,11 +224,14 @@ class World:
 
     def look(self) -> None:
         """Check what a power loss, or the death of all processes, would leave now."""
-        self.checks += 1
-        image = self.sampled() if self.is_local else dict(self.files)
-        with self.holding(image):
-            self.check()
-            self.check_erased()
+        for image in [self.sampled() for _ in range(SAMPLES)] if self.is_local else [dict(self.files)]:
+            state = hash((frozenset(image.items()), self.account.ticks))
+            if state not in self._looked:
+                self._looked.add(state)
+                self.checks += 1
+                with self.holding(image):
+                    self.check()
+                    self.check_erased()
 
     def check(self) -> dict[str, Value]:
         """Check what is stored against the account. Nobody may be at work. Return what was seen."""
@@ -317,7 +335,7 @@ class DiskView:
         if name == "lock":
             file = self._disk._files[given[0]][0]
             process.schedule.wait(process, lambda: file.locked_by in (None, given[0]))
-        fault = world.disk_fault(process, name) if name != "unlock" else ""
+        fault = world.disk_fault(process, name, given) if name != "unlock" else ""
         if fault == "short" and len(given[1]) > 1:
             given = (given[0], given[1][: len(given[1]) // 2])
             fault = ""
