@@ -1,7 +1,7 @@
 """How many examples the properties are tried on, tables, and where a run keeps bytecode.
 
 The default examples are the same in every run; `--hypothesis-profile random` draws others each time, and `soak` many,
-which takes minutes.
+which takes minutes. `mutants` is the default without the search for smaller examples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.tables import TABLES
 
@@ -23,6 +23,7 @@ settings.register_profile(
 )
 settings.register_profile("default", settings.get_profile("random"), derandomize=True)
 settings.register_profile("soak", settings.get_profile("random"), max_examples=2_000)
+settings.register_profile("mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("default")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import SectionSpec, WindowTooSmallError
+from kaosmem import SectionSpec, SessionMemory, WindowTooSmallError, assembly
 from kaosmem.assembly import Need, allocate
 from kaosmem.assembly.allocation import held_by_floor, scaled_floors
 
@@ -123,3 +123,26 @@ def test_floors_that_sum_above_the_window_are_scaled_to_it(floors: list[float]) 
     else:
         assert sum(spec.floor for spec in scaled) == pytest.approx(1)
         assert [spec.floor * sum(floors) for spec in scaled] == pytest.approx(floors)
+
+
+@pytest.mark.parametrize("format_", ["text", "openai", "anthropic"])
+async def test_tokens_that_add_up_are_packed_once(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a counter that is additive, what is chosen fits at once: nothing is packed again with less."""
+    memory = SessionMemory.test_mode(counter="estimate")
+    memory.add("messages", "How long is the notice?", role="user")
+    memory.add("documents", "Notice is thirty days.")
+    memory.add("findings", "Rent is due.")
+    made: list[int] = []
+    packing = assembly.Packing
+    monkeypatch.setattr(assembly, "Packing", lambda *given, **named: made.append(1) or packing(*given, **named))
+    assembled = 0
+    for budget in range(1, 90):
+        try:
+            await memory.assemble_context(budget=budget, format=format_)
+        except WindowTooSmallError:
+            made.clear()
+            continue
+        assembled += 1
+        assert len(made) == 1, budget
+        made.clear()
+    assert assembled > 30

@@ -266,7 +266,10 @@ class Saver:
             self.forgotten.update(stored.forgotten)
         elif described:
             self._description = described[-1]
-        if forgotten := _forgotten(theirs):  # who said so deletes it from the files
+        if stored is not None:
+            self._to_purge |= stored.unpurged
+        if forgotten := _forgotten(theirs):  # who said so deletes it from the files, and nobody may store it anew
+            self._to_purge |= forgotten
             self.forgotten.add(forgotten)
             self.windows.forget(forgotten)
             clear_memos()

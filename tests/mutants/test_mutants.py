@@ -44,7 +44,8 @@ def test_the_mutants_are_many_and_named() -> None:
 def test_each_fault_is_caught(mutant: Mutant, copied: Path) -> None:
     """A test fails with the fault in the package."""
     saved = {file: (copied / "kaosmem" / file).read_text() for file, _, _ in mutant.changes}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", *mutant.tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider"]
+    command += ["--hypothesis-profile", "mutants", *mutant.tests]
     try:
         mutant.put(copied / "kaosmem")
         environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copied)}
