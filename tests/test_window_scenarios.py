@@ -92,7 +92,26 @@ def marked_by_the_caller(world: World) -> None:
             context.messages[place]["cache_control"] = {"type": "ephemeral"}
 
 
-SCENARIOS = [long_conversation, changing_facts, loops_of_tools, several_windows, marked_by_the_caller]
+def notes_of_one_process(world: World) -> None:
+    """Visible items are of a section that is not kept on disk, and another process goes on."""
+    world.add("working")
+    for _ in range(2):
+        world.say()
+        world.call()
+    world.reopen()
+    world.say()
+    world.call()
+    assert world.rebased == ["new", "", "unstored"]
+
+
+SCENARIOS = [
+    long_conversation,
+    changing_facts,
+    loops_of_tools,
+    several_windows,
+    marked_by_the_caller,
+    notes_of_one_process,
+]
 
 
 def played(scenario: Callable[[World], None]) -> None:
