@@ -9,7 +9,8 @@ The other libraries get the block of packing anew in the user's message, and cut
 evidence    share of a question's evidence that its request shows
 written     tokens a turn that do not begin the previous request; read: the others
 cost        a turn in token-equivalents, with the prices of a token that is read and of one that is written
-equal       cost beside packing anew at the same evidence, interpolated between sizes of its block
+equal       cost beside packing anew at the same evidence, interpolated between sizes of its block; "<" if the largest
+            shows less
 thinking    valid thinking blocks of all that were replied so far
 rebases     of 100 turns
 
@@ -190,16 +191,21 @@ def check(runs: Runs, budget: int, block: int) -> None:
     assert all(mine.evidence >= theirs.evidence for mine, theirs in zip(grown, anew, strict=True))
 
 
-def at_equal_evidence(turns: Sequence[Turn], anew: Sequence[Sequence[Turn]], prices: Prices) -> float | None:
-    """Return the cost of a run beside packing anew at the same evidence; None if that always shows more, or less."""
+def at_equal_evidence(turns: Sequence[Turn], anew: Sequence[Sequence[Turn]], prices: Prices) -> str:
+    """Return the cost of a run beside packing anew at the same evidence.
+
+    It is "<0.32" if the run shows more than packing anew with its largest block, and "" if it shows less than with the
+    smallest.
+    """
     points = sorted((evidence(each), prices.of(each)) for each in anew)
-    shown = evidence(turns)
+    shown, cost = evidence(turns), prices.of(turns)
     place = bisect_left([each for each, _ in points], shown)
-    if place in (0, len(points)):
-        return None
-    (low, cheap), (high, dear) = points[max(0, place - 1)], points[place]
-    share = (shown - low) / (high - low) if high > low else 1.0
-    return prices.of(turns) / (cheap + share * (dear - cheap))
+    if place == 0:
+        return ""
+    if place == len(points):
+        return f"<{cost / points[-1][1]:.2f}"
+    (low, cheap), (high, dear) = points[place - 1], points[place]
+    return f"{cost / (cheap + (shown - low) / (high - low) * (dear - cheap)):.2f}"
 
 
 HEADER = (
@@ -216,12 +222,12 @@ def table(over: Sequence[Runs], budget: int, prices: Prices) -> Iterator[str]:
     yield HEADER
     for name, turns in merged.items():
         kind, _, block = name.rsplit(" ", 2)
-        equal = None if turns in anew else at_equal_evidence(turns, anew, prices)
+        equal = "" if turns in anew else at_equal_evidence(turns, anew, prices)
         valid = [turn.thinking for turn in turns if turn.thinking is not None]
         yield (
             f"{f'{kind}, block {int(block):,}':<40}{evidence(turns):>9.3f}{mean(turn.written for turn in turns):>9,.0f}"
             f"{mean(turn.read for turn in turns):>9,.0f}{prices.of(turns):>9,.0f}"
-            f"{'' if equal is None else f'{equal:.2f}':>8}{mean(valid):>10.2f}"
+            f"{equal:>8}{mean(valid):>10.2f}"
             f"{100 * mean(turn.rebased for turn in turns):>9.1f}{len(turns):>7,}"
         )
 
@@ -267,17 +273,17 @@ def main() -> None:
         by_set.setdefault(corpus.dataset, []).append(corpus)
     chosen = [corpus for each in by_set.values() for corpus in each[: options.corpora]]
     kept = read_kept(options.keep)
-    todo: list[tuple[str, str, Callable[[], list[Turn]]]] = []
+    todo: dict[tuple[str, str], Callable[[], list[Turn]]] = {}
     for budget, corpus in product(options.budgets, chosen):
         others = {} if options.no_others else cuts(loop, budget)
         runs = runs_of(corpus, options.questions, budget, others)
         held = kept.setdefault(corpus.name, {})
-        todo += [(corpus.name, name, run) for name, run in runs.items() if name not in held]
+        todo |= {(corpus.name, name): run for name, run in runs.items() if name not in held}
     for library in ("langchain_core", "agent_framework"):
         if not options.no_others and not find_spec(library):
             print(f"{library} is not installed and is left out")
-    for name, run, turns_of in track(todo, "turns", transient=True):
-        kept[name][run] = turns_of()
+    for name, run in track(todo, "runs", transient=True):
+        kept[name][run] = todo[name, run]()
         if options.keep:
             with options.keep.open("a") as file:
                 file.write(json.dumps({"corpus": name, "run": run, "turns": kept[name][run]}) + "\n")
@@ -323,11 +329,11 @@ def test_a_window_shows_no_less_than_packing_anew_and_costs_less(monkeypatch: py
 
 
 def test_cost_at_equal_evidence_is_interpolated() -> None:
-    """It lies between the two nearest sizes of the block, and outside of all sizes there is none."""
+    """It lies between the two nearest sizes of the block. Above all sizes it is a bound, below them there is none."""
     anew = [[Turn(0.4, 0, 1_000, True)], [Turn(0.6, 0, 2_000, True)]]
-    assert at_equal_evidence([Turn(0.5, 0, 750, False)], anew, Prices()) == pytest.approx(0.5)
-    assert at_equal_evidence([Turn(0.3, 0, 750, False)], anew, Prices()) is None
-    assert at_equal_evidence([Turn(0.7, 0, 750, False)], anew, Prices()) is None
+    assert at_equal_evidence([Turn(0.5, 0, 750, False)], anew, Prices()) == "0.50"
+    assert at_equal_evidence([Turn(0.3, 0, 750, False)], anew, Prices()) == ""
+    assert at_equal_evidence([Turn(0.7, 0, 750, False)], anew, Prices()) == "<0.38"
 
 
 if __name__ == "__main__":
