@@ -68,6 +68,10 @@ class WindowMachine(RuleBasedStateMachine):
         if live := [item_id for item_id in self.world.texts if item_id in memory]:
             getattr(self.world, change)(data.draw(st.sampled_from(live)))
 
+    @rule(window=_windows)
+    def remove_window(self, window: str) -> None:
+        self.world.remove_window(window)
+
     @rule()
     def reopen(self) -> None:
         self.world.reopen()

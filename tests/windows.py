@@ -113,6 +113,12 @@ class World:
         self.runner.run(self.memory.forget(item_id))
         self.gone.add(self.texts.pop(item_id))
 
+    def remove_window(self, name: str) -> None:
+        """Remove a window if there is one of this name."""
+        if name in self.memory.windows:
+            self.memory.remove_window(name)
+            self.sent.pop(name, None)
+
     def save(self) -> None:
         self.runner.run(self.memory.save())
 
