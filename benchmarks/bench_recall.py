@@ -24,7 +24,7 @@ from kaosmem.evaluation import SessionAssembler, evaluate, read_corpora
 
 DATA = os.environ.get("KAOSMEM_DATA", "")
 LONG = "beam-100k", "beam-500k", "beam-1m"
-SPEC = SectionSpec("messages", 4_000, placement="history", low_water=0.5, recall=0.25)
+SPEC = SectionSpec("messages", 4_000, placement="history", recall=0.25)
 MESSAGES = next(spec for spec in DEFAULT_SECTIONS if spec.name == "messages")
 FACT = "The zebrafish licence QX-7741 expires in March."
 QUESTIONS = "When does the zebrafish licence expire?", "zzyzx"

@@ -41,7 +41,7 @@ from tests.telling import CONTENT, SECRET, URLS, refusal, told
 
 SPECS = (
     SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
-    SectionSpec("messages", 1_000, placement="history", low_water=0.5),
+    SectionSpec("messages", 1_000, placement="history"),
     SectionSpec("findings", 60, eviction="priority"),
     SectionSpec("small", 5, eviction="refuse"),
 )

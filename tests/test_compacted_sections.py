@@ -58,7 +58,7 @@ def summarizing(llm: object = None) -> SummarizationCompaction:
 
 def messages(compaction: CompactionStrategy | None, budget: int = BUDGET, **fields: Any) -> tuple[SectionSpec, ...]:
     """Return the spec of a history with a compaction, the only section."""
-    given = {"placement": "history", "low_water": 0.5, "eviction": "fifo", **fields}
+    given = {"placement": "history", "eviction": "fifo", **fields}
     return (SectionSpec("messages", budget, compaction=compaction, **given),)
 
 
@@ -533,8 +533,8 @@ async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(name
         assert again.notices == ()
 
 
-async def test_nothing_comes_back_beyond_low_water() -> None:
-    """Where the originals would fill the section beyond its low water, what stands for them stays."""
+async def test_nothing_comes_back_beyond_half_of_the_budget() -> None:
+    """If the originals would take more than half of the section's budget, their summary stays."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(memory, range(20))
     await shown(memory)
@@ -549,15 +549,15 @@ async def test_nothing_comes_back_beyond_low_water() -> None:
 
 async def test_under_one_budget_nothing_comes_back() -> None:
     """What was compacted for its number of items, or has room since others were removed, stays as it is."""
-    roomy = SessionMemory.test_mode(sections=messages(summarizing(), low_water=1.0))
+    roomy = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(roomy, range(18))
     await shown(roomy)
     (summary,) = summaries(roomy)
     for item_id in ids(roomy)[2:-1]:
         roomy.remove(item_id)
     await roomy.save()
-    for budget, comes_back in ((BUDGET, False), (BUDGET + 1, True)):
-        specs = messages(summarizing(), budget, low_water=1.0)
+    for budget, comes_back in ((BUDGET, False), (3 * BUDGET, True)):
+        specs = messages(summarizing(), budget)
         async with SessionMemory.open(roomy.fs, "test", sections=specs) as again:
             await shown(again)
             assert (summary.id not in again["messages"]) == comes_back

@@ -285,7 +285,7 @@ async def test_a_correction_without_a_subject_is_found_in_a_large_section() -> N
 
 async def test_recalled_messages_of_a_history_come_with_their_corrections() -> None:
     """A recalled message is followed by the one that corrects it, if that is not among the newest messages."""
-    spec = SectionSpec("messages", 600, placement="history", low_water=0.5, recall=0.4, eviction="none")
+    spec = SectionSpec("messages", 600, placement="history", recall=0.4, eviction="none")
     memory = SessionMemory.test_mode(sections=(spec,))
     memory.add("messages", "The launch of Apollo from Oslo is planned for day 12.", role="user", id="old")
     memory.add("messages", "Fine.", role="assistant")

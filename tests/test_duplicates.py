@@ -118,7 +118,7 @@ def test_duplicates_change_places_with_one_another_alone(statements: list[int]) 
         for at, each in enumerate(statements)
     ]
     units = [
-        Candidate((item,), at, offset=0, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1)
+        Candidate((item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1)
         for at, item in enumerate(items)
     ]
     ordered = newest_first(units)
@@ -144,7 +144,7 @@ def test_units_with_images_keep_their_places() -> None:
     memory = SessionMemory.test_mode()
     items = [memory.add("documents", [ImageBlock(f"https://x/{number}.png")]) for number in range(3)]
     units = [
-        Candidate((item,), at, offset=0, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1)
+        Candidate((item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1)
         for at, item in enumerate(items)
     ]
     assert newest_first(units) == tuple(units)
@@ -231,9 +231,7 @@ async def talk_till_recalled(memory: SessionMemory, item_id: str) -> Context:
 @pytest.mark.parametrize("eviction", ["none", "fifo"])
 async def test_what_the_tail_says_is_not_recalled(eviction: str) -> None:
     """An earlier message that is said again in the tail stays out, and its decision names the later one."""
-    spec = SectionSpec(
-        "messages", 300, placement="history", eviction=eviction, low_water=0.5, recall=0.5, retrieval_threshold=0
-    )
+    spec = SectionSpec("messages", 300, placement="history", eviction=eviction, recall=0.5, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
     fact = "The vault code of the Zurich office is 4711."
     first = memory.add("messages", fact)
@@ -250,7 +248,6 @@ async def test_calls_in_a_history_are_recalled_with_new_results() -> None:
         400,
         placement="history",
         eviction="none",
-        low_water=0.4,
         recall=0.6,
         retrieval_threshold=0,
         ranker=BM25Ranker(),

@@ -36,7 +36,6 @@ SPECS = (
         "talk",
         budget=80,
         placement="history",
-        low_water=0.8,
         compaction=SummarizationCompaction(ScriptedLLM(quoting), 40, 10, max_summary_tokens=40),
     ),
 )

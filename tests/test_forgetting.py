@@ -61,7 +61,7 @@ FORMATS = ("text", "openai", "anthropic")
 SPECS = (
     SectionSpec("role", priority=100, placement="static", eviction="none", persistence="snapshot"),
     SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"),
-    SectionSpec("messages", 2_600, 90, 0.3, placement="history", recent=4, low_water=0.5),
+    SectionSpec("messages", 2_600, 90, 0.3, placement="history", recent=4),
     SectionSpec("side", 2_600, 20, placement="history", persistence="none"),
     SectionSpec("documents", None, 50, 0.2, eviction="none", retrieval_threshold=0),
     SectionSpec("okapi", None, 50, eviction="none", retrieval_threshold=0, ranker=BM25Ranker("okapi")),
@@ -432,17 +432,17 @@ def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive
     assert earlier(again) == earlier(section)
 
 
-def test_offsets_of_others_do_not_move_and_counts_are_right() -> None:
-    """What was taken stays taken, so that a history is cut where it was; what is held and archived is less."""
+def test_places_of_others_do_not_move_and_counts_are_right() -> None:
+    """What was taken stays taken; what is held and archived is less."""
     section = history(*map(item, "abcdefg"))
-    before = {entry["id"]: entry["offset"] for entry in section.entries()}
-    total, taken = section.state()["total"], section.state()["taken"]
+    before = {entry["id"]: entry["position"] for entry in section.entries()}
+    taken = section.state()["taken"]
     tombstone = section.forget(["a", "e", "nowhere"])
     assert tombstone == {"ids": ["a", "e"], "archived": 1, "evicted": 1}
-    assert {entry["id"]: entry["offset"] for entry in section.entries()} == {
-        each: offset for each, offset in before.items() if each != "e"
+    assert {entry["id"]: entry["position"] for entry in section.entries()} == {
+        each: position for each, position in before.items() if each != "e"
     }
-    assert section.state() | {"total": total, "taken": taken} == section.state()
+    assert section.state()["taken"] == taken
     assert (section.used, len(section), len(section.archive)) == (30, 3, 2)
     assert section.forget(["a", "e"]) == {"ids": [], "archived": 0, "evicted": 0}
 

@@ -312,7 +312,7 @@ def check_index(memory: SessionMemory) -> None:
 SPECS = (
     SectionSpec("documents", eviction="none", retrieval_threshold=0),
     SectionSpec("notes", 120, retrieval_threshold=0, ranker=BM25Ranker()),
-    SectionSpec("messages", 120, placement="history", recall=0.5, low_water=0.5),
+    SectionSpec("messages", 120, placement="history", recall=0.5),
 )
 
 

@@ -26,7 +26,7 @@ from kaosmem.session.remains import Remains
 
 PERSISTENCES = ("stream", "snapshot", "none")
 SPECS = (
-    SectionSpec("messages", 400, placement="history", low_water=0.5, recall=0.5, retrieval_threshold=0),
+    SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=0),
     SectionSpec("findings", eviction="none"),
     SectionSpec("full", 20, eviction="refuse"),
     SectionSpec("ranked", 40, eviction="priority"),

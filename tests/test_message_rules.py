@@ -39,7 +39,7 @@ BLOCK_TAG = re.compile("</?context>")
 
 SECTIONS = (
     SectionSpec("role", placement="static", eviction="none"),
-    SectionSpec("messages", placement="history", eviction="none", low_water=0.5),
+    SectionSpec("messages", placement="history", eviction="none"),
     SectionSpec("asides", 300, placement="history", eviction="fifo"),
     SectionSpec("documents", eviction="none", retrieval_threshold=2),
 )

@@ -107,7 +107,6 @@ async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(tmp_path: Pa
         ("tokens", "1"),
         ("trust", 9),
         ("position", 7),
-        ("offset", 1),
         ("content", 5),
     ],
 )
@@ -197,14 +196,14 @@ async def test_opening_decodes_the_items_evicted_since_the_snapshot(
 
 def line_of(stored: Mapping[str, Any]) -> StoredItem:
     """Return an item of STORED that is still a line."""
-    return StoredItem("a", "documents", "user", 1, 5, 7, b"line", lambda _: stored)
+    return StoredItem("a", "documents", "user", 1, 5, b"line", lambda _: stored)
 
 
 def test_a_stored_item_decodes_to_the_item() -> None:
     """It gives the same Item and the same JSON values, and the fields that a section needs before decoding."""
     plain = {name: STORED[name] for name in (*LEAST, "metadata")}
     expected = Item.from_dict(plain, "documents")
-    stored = line_of({**plain, "position": 5, "offset": 7})
+    stored = line_of({**plain, "position": 5})
     assert decoded(stored) == stored.item() == expected == decoded(expected)
     assert stored.to_dict() == plain
     for name in ("id", "section", "role", "tokens", "priority", "pinned", "key"):
@@ -214,7 +213,7 @@ def test_a_stored_item_decodes_to_the_item() -> None:
 @pytest.mark.parametrize("name", ["id", "role", "tokens", "position", "offset"])
 def test_a_line_of_another_item_is_damage(name: str) -> None:
     """A line that differs from the list at the file's end raises CorruptionError, whatever is asked of it."""
-    plain = {name: STORED[name] for name in LEAST} | {"position": 5, "offset": 7}
+    plain = {name: STORED[name] for name in LEAST} | {"position": 5}
     stored = line_of({**plain, name: 8 if isinstance(plain[name], int) else "other"})
     for ask in (stored.item, stored.entry, stored.to_dict):
         with pytest.raises(CorruptionError, match="another one"):

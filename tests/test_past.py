@@ -22,7 +22,7 @@ from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.sections import EvictedItem, lazy_index
 
-SPEC = SectionSpec("messages", 400, placement="history", low_water=0.5, recall=0.5, retrieval_threshold=5)
+SPEC = SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5)
 FACT = "The vault code of the Zurich office is 4711."
 QUESTION = "What is the vault code in Zurich?"
 TURNS = 400
@@ -302,7 +302,7 @@ def test_a_session_recalls_as_one_that_holds_all_in_memory(placement: str, steps
 
 
 async def _alike(placement: str, steps: list[tuple[str, int]]) -> None:
-    specs = (SectionSpec("messages", 120, placement=placement, low_water=0.5, recall=0.5, retrieval_threshold=3),)
+    specs = (SectionSpec("messages", 120, placement=placement, recall=0.5, retrieval_threshold=3),)
     plain = SessionMemory.test_mode(sections=specs)  # never saved: all is in its memory
     fs = IsolatedMemoryFileSystem()
     texts = seeded_texts(300, words=8)

@@ -313,7 +313,7 @@ def test_p7_a_query_without_a_known_word_gives_the_newest(world, budget, format)
 
 UNCUT = (
     SectionSpec("role", placement="static", eviction="none"),
-    SectionSpec("messages", placement="history", eviction="none", low_water=0.5),
+    SectionSpec("messages", placement="history", eviction="none"),
     SectionSpec("documents", eviction="none", retrieval_threshold=2),
 )
 
@@ -381,22 +381,3 @@ def before_block(context: Context) -> list[object]:
             message = {**message, "content": rest[0]["text"] if len(rest) == 1 else rest}
         messages.append(message)
     return messages
-
-
-def test_p8_a_long_history_keeps_its_prefix_for_many_turns():
-    """With low_water 0.5 a growing history moves its cut rarely: most turns share what the turn before showed."""
-    memory = SessionMemory.test_mode(
-        sections=(SectionSpec("messages", placement="history", low_water=0.5, recall=0.0),)
-    )
-    previous, shared, moved = None, [], 0
-    for turn in range(120):
-        memory.add("messages", f"question {turn}: " + "what about the notice period " * 5)
-        memory.add("messages", f"answer {turn}: " + "it ends at the close of the month " * 5, role="assistant")
-        context = asyncio.run(memory.assemble_context(budget=2_000, format="openai"))
-        if previous is not None and len(memory["messages"]) > 60:
-            share = context.shared_prefix(previous) / previous.used
-            shared.append(share)
-            moved += share < 0.5
-        previous = context
-    assert 0 < moved < len(shared) / 5
-    assert sum(shared) / len(shared) > 0.75

@@ -28,7 +28,7 @@ SPECS = (
     SectionSpec("few", budget=20, eviction="refuse"),
     SectionSpec("documents", eviction="none"),
     SectionSpec("scratch", persistence="none"),
-    SectionSpec("talk", budget=80, placement="history", low_water=0.8, compaction=COMPACTION),
+    SectionSpec("talk", budget=80, placement="history", compaction=COMPACTION),
 )
 
 

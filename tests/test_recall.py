@@ -14,11 +14,7 @@ from benchmarks.corpus import seeded_texts
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
 from kaosmem.persistence import log as session_log
 
-SPECS = (
-    SectionSpec(
-        "messages", 400, placement="history", low_water=0.5, recall=0.5, retrieval_threshold=5, eviction="fifo"
-    ),
-)
+SPECS = (SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5, eviction="fifo"),)
 FACT = "The vault code of the Zurich office is 4711."
 QUESTION = "What is the vault code in Zurich?"
 

@@ -17,7 +17,7 @@ QUESTION = "When does licence QX-7741 expire?"
 
 def session(*, ranker: Ranker | None = None, priority: int = 0, **fields: float | str | None) -> SessionMemory:
     """Return a session with a history, a role and, with a priority, notes that would fill any window."""
-    history = SectionSpec("messages", placement="history", ranker=ranker, **{"low_water": 0.5, "recall": 0.25} | fields)
+    history = SectionSpec("messages", placement="history", ranker=ranker, **{"recall": 0.25} | fields)
     notes = SectionSpec("notes", priority=priority, eviction="none")
     memory = SessionMemory.test_mode(sections=(SectionSpec("role", placement="static"), history, notes))
     memory.add("role", "You are a clerk of the harbour.")

@@ -99,7 +99,6 @@ fields = {
     "eviction": st.sampled_from(["fifo", "lru", "priority", "none", "refuse", Name.FIFO, None, ["fifo"]]),
     "retrieval_threshold": numbers,
     "recent": numbers,
-    "low_water": shares,
     "recall": shares,
     "persistence": st.sampled_from(["stream", "snapshot"]),
     "max_items": numbers,

@@ -51,7 +51,6 @@ class Row:
 
     item: Item
     position: int
-    offset: int
     group: int
     uses: int = 0
     last_use: int = 0
@@ -179,7 +178,6 @@ class PlainSection:
             groups = self.partners(item, row.position) if changed else set()
             row.item = item
             self.join(row, groups | {row.group})
-        self.begin_anew()
 
     def bring_back(self, rows: list[Row], firsts: list[int]) -> None:
         """Let rows come back, each to the unit that began at a position then."""
@@ -189,13 +187,6 @@ class PlainSection:
             row.uses, row.last_use = 0, self.clock
             self.rows.append(row)
         self.rows.sort(key=lambda row: row.position)
-        self.begin_anew()
-
-    def begin_anew(self) -> None:
-        self.total = 0
-        for row in self.rows:
-            row.offset = self.total
-            self.total += row.item.tokens
 
     def forget(self, item_ids: list[str]) -> int:
         """Erase items and return how many versions of them there were."""
@@ -207,14 +198,13 @@ class PlainSection:
         return erased
 
     def add(self, item: Item) -> None:
-        row = Row(item, self.taken, self.total, group=self.taken, last_use=self.clock)
+        row = Row(item, self.taken, group=self.taken, last_use=self.clock)
         groups = self.partners(item, row.position)
         self.rows.append(row)
         self.join(row, groups)
         if speaks(item):
             self.asking = row.position if calls_of(item) else None
         self.taken += 1
-        self.total += item.tokens
 
     def update(self, item: Item) -> None:
         row = self.row(item.id)
@@ -551,7 +541,6 @@ class SectionMachine(RuleBasedStateMachine):
         for entry, row in zip(section.entries(), plain.rows, strict=True):
             first = plain.unit(row.group)[0].position
             assert entry["position"] == row.position
-            assert entry["offset"] == row.offset
             assert entry.get("unit", row.position) == first
             assert (entry.get("uses", 0), entry.get("last_use", 0)) == (row.uses, row.last_use)
 

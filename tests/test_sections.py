@@ -71,7 +71,7 @@ def ids(candidates: tuple[Candidate, ...]) -> list[str]:
         ({"priority": "high"}, ValueError, "a whole number"),
         ({"floor": 1.1}, ValueError, "from 0 to 1"),
         ({"floor": float("nan")}, ValueError, "from 0 to 1"),
-        ({"low_water": -0.1}, ValueError, "from 0 to 1"),
+        ({"recall": -0.1}, ValueError, "from 0 to 1"),
         ({"recall": "some"}, ValueError, "from 0 to 1"),
         ({"placement": "footer"}, ValueError, "static, history, query"),
         ({"eviction": "random"}, ValueError, "fifo"),
@@ -136,7 +136,7 @@ def test_the_default_sections_are_those_of_the_design() -> None:
     }
     named = {spec.name: spec for spec in DEFAULT_SECTIONS}
     messages = named["messages"]
-    assert (messages.recent, messages.low_water, messages.recall) == (4, 0.5, 0.25)
+    assert (messages.recent, messages.recall) == (4, 0.25)
     assert [name for name, spec in named.items() if spec.is_verbatim] == ["role"]
     assert [name for name, spec in named.items() if not spec.in_context] == ["audit"]
     assert [name for name, spec in named.items() if spec.max_items] == ["last_intent"]
@@ -179,13 +179,13 @@ def test_a_full_section_gives_advice_for_its_policy(policy: str, advice: str) ->
     assert ("choose a policy" in str(raised.value)) == (policy == "refuse")
 
 
-def test_an_update_keeps_place_and_offset_and_archives_what_was() -> None:
+def test_an_update_keeps_its_place_and_archives_the_old_content() -> None:
     """The new content stands where the old one stood; others make room for it."""
     section = section_of(item("a"), item("b"), item("c"), budget=30)
     section.update(item("b", "changed", 15))
     assert [(each.id, each.tokens) for each in section] == [("b", 15), ("c", 10)]
     assert [each.item.id for each in section.archive.in_memory()] == ["a", "b"]
-    assert [(entry["position"], entry["offset"]) for entry in section.entries()] == [(1, 10), (2, 20)]
+    assert [entry["position"] for entry in section.entries()] == [1, 2]
 
 
 def test_an_update_that_shrinks_never_needs_room() -> None:
@@ -194,15 +194,6 @@ def test_an_update_that_shrinks_never_needs_room() -> None:
     section = Section.restore(SectionSpec("s", 12, eviction="refuse"), wide.state(), wide.entries())
     section.update(item("a", "less", 5))
     assert section.used == 15
-
-
-def test_a_recount_starts_offsets_over_with_the_live_items() -> None:
-    """With another counter, what was evicted long ago no longer counts."""
-    section = section_of(*(item(name) for name in "abcd"), budget=30)
-    section.recount(lambda each: 7)
-    assert section.used == 21
-    assert [(entry["position"], entry["offset"]) for entry in section.entries()] == [(1, 0), (2, 7), (3, 14)]
-    assert section.propose(Query(""), cap=100).total == 21
 
 
 def test_entries_are_those_of_the_moment_they_were_asked_for() -> None:
@@ -275,7 +266,7 @@ def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query() ->
     assert ids(proposal.candidates) == ["i1", "i8", "i7", "i6", "i5"]
     assert [each.rank for each in proposal.candidates] == [1, 2, 3, 4, 5]
     assert {each.score for each in proposal.candidates} == {None}
-    assert (proposal.total, proposal.taken, proposal.earlier) == (90, 9, ())
+    assert (proposal.taken, proposal.earlier) == (9, ())
 
 
 def test_a_small_section_that_may_not_fit_is_ranked() -> None:
@@ -429,7 +420,7 @@ def test_a_proposal_is_whole_units_in_order_of_want(
     proposed = [each.id for candidate in candidates for each in candidate.items]
     assert len(set(proposed)) == len(proposed)
     assert [candidate.rank for candidate in candidates] == list(range(1, len(candidates) + 1))
-    assert (proposal.total, proposal.taken) == (section.used, len(section))
+    assert proposal.taken == len(section)
     musts = [candidate.must for candidate in candidates]
     assert musts == sorted(musts, reverse=True)
     pinned = {each.id for each in section if each.pinned or (spec.placement == "static" and each.role == "system")}
@@ -441,7 +432,6 @@ def test_a_proposal_is_whole_units_in_order_of_want(
     for candidate in candidates:
         place = [each.id for each in section].index(candidate.items[0].id)
         assert candidate.position == place
-        assert candidate.offset == sum(each.tokens for each in list(section)[:place])
 
 
 @given(ITEMS, st.integers(0, 200), st.sampled_from(["merger", ""]))

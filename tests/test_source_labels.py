@@ -109,9 +109,7 @@ def test_a_section_names_the_source_that_the_one_before_it_ended_with() -> None:
 @pytest.mark.parametrize("evicted", [False, True])
 def test_recalled_messages_name_speaker_and_day(format: str, evicted: bool) -> None:
     """Earlier messages in the block stand under their source and day, a line for each speaker."""
-    spec = SectionSpec(
-        "messages", 900 if evicted else None, placement="history", recall=0.5, low_water=0.3, retrieval_threshold=5
-    )
+    spec = SectionSpec("messages", 900 if evicted else None, placement="history", recall=0.5, retrieval_threshold=5)
     memory = SessionMemory.test_mode(sections=[spec])
     said = {"source": "session_5", "timestamp": "2023-05-08T13:56:00"}
     memory.add("messages", "The vault code of the Zurich office is 4711.", role="Emi", metadata=said)
@@ -133,7 +131,7 @@ def test_recalled_messages_name_speaker_and_day(format: str, evicted: bool) -> N
 
 def test_recalled_messages_name_a_source_once() -> None:
     """Earlier messages stand in the block, and are labelled like all that does."""
-    spec = SectionSpec("messages", placement="history", eviction="none", recall=0.5, low_water=0.3)
+    spec = SectionSpec("messages", placement="history", eviction="none", recall=0.5)
     memory = SessionMemory.test_mode(sections=(spec,))
     for number in range(80):
         memory.add("messages", f"fee {number} of the supplier", metadata={"source": LONG})

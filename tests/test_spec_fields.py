@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
@@ -107,35 +107,10 @@ def test_a_reserve_is_a_smaller_budget(budget: int, reserve: int, words: list[in
     assert context.used <= context.budget == budget - reserve
 
 
-@settings(max_examples=12)
-@given(st.sampled_from([0.2, 0.5, 0.8]), st.lists(st.integers(3, 12), min_size=40, max_size=60))
-def test_a_lower_low_water_cuts_farther_and_so_less_often(low_water: float, words: list[int]) -> None:
-    """Each cut leaves the low water of the cap, or half a step more for a user's turn; a full history moves oftener."""
-    moves = {}
-    for water in (low_water, 1.0):
-        spec = SectionSpec("messages", placement="history", low_water=water, recall=0.0, eviction="none")
-        memory, starts, kept = SessionMemory.test_mode(sections=(spec,)), [], []
-        for number, count in enumerate(words):
-            memory.add("messages", text(number, count))
-            context = assembled(memory, 250, format="openai")
-            starts.append(context.items[0].id)
-            kept.append(sum(item.tokens for item in context.items))
-        moves[water] = len(set(starts)) - 1
-        if water < 1.0:
-            most = (water + min(water, 1 - water) / 2) * 250 + max(item.tokens for item in memory["messages"])
-            assert all(
-                tokens <= most
-                for tokens, before, start in zip(kept[1:], starts, starts[1:], strict=False)
-                if before != start
-            )
-    assert moves[low_water] <= moves[1.0]
-    assert moves[1.0] > 0
-
-
 @given(st.floats(0, 1), st.integers(0, 60), st.integers(200, 1_200))
 def test_recall_takes_at_most_its_share(share: float, turns: int, budget: int) -> None:
     """Recalled messages stay within their share of the history's cap, and within what its tail leaves of it."""
-    spec = SectionSpec("messages", placement="history", low_water=0.3, recall=share, eviction="none")
+    spec = SectionSpec("messages", placement="history", recall=share, eviction="none")
     memory = SessionMemory.test_mode(sections=(spec,))
     for number in range(turns):
         memory.add("messages", text(number, 12))

@@ -34,7 +34,7 @@ from tests.canary import modules_of, traces
 CANARY = "quetzalcoatl"
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 SPECS = (
-    SectionSpec("messages", 60, placement="history", recall=0.5, retrieval_threshold=0, low_water=0.5),
+    SectionSpec("messages", 60, placement="history", recall=0.5, retrieval_threshold=0),
     SectionSpec("documents", eviction="none", retrieval_threshold=0),
     SectionSpec("notes", 60, retrieval_threshold=0, persistence="snapshot"),
     SectionSpec("scratch", eviction="none", retrieval_threshold=0, persistence="none"),

@@ -16,7 +16,7 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 WHOLE = (
     SectionSpec("findings", max_items=2, recall=1.0),
     SectionSpec("kept", eviction="none", recall=0.0),
-    SectionSpec("messages", max_items=3, placement="history", recall=0.5, low_water=0.5),
+    SectionSpec("messages", max_items=3, placement="history", recall=0.5),
     SectionSpec("snapped", max_items=2, persistence="snapshot"),
     SectionSpec("scratch", max_items=2, persistence="none"),
 )

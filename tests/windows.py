@@ -16,7 +16,7 @@ from kaosmem.types import json_text
 
 SECTIONS = (
     SectionSpec("role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", header=""),
-    SectionSpec("messages", 1_200, 90, placement="history", low_water=0.5),
+    SectionSpec("messages", 1_200, 90, placement="history"),
     SectionSpec("intent", 200, 85, recall=0.0, max_items=1),
     SectionSpec("findings", 600, 70, floor=0.1),
     SectionSpec("working", 200, 60, persistence="none"),

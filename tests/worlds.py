@@ -102,7 +102,6 @@ _EVICTIONS = st.sampled_from(sorted(POLICIES))
 _BUDGETS = st.sampled_from([None, None, 40, 90, 200, 400])
 _HEADERS = st.sampled_from([None, ""])
 _THRESHOLDS = st.sampled_from([0, 0, 3, 20])
-_LOW_WATERS = st.sampled_from([0.0, 0.3, 0.5, 1.0])
 _RECALLS = st.sampled_from([0.0, 0.25, 1.0])
 _MAX_ITEMS = st.sampled_from([None] * 6 + [1, 4])
 _IN_CONTEXT = st.sampled_from([True] * 7 + [False])
@@ -132,7 +131,6 @@ def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
                 eviction=eviction,
                 retrieval_threshold=draw(_THRESHOLDS),
                 recent=draw(st.integers(0, 2)),
-                low_water=draw(_LOW_WATERS),
                 recall=draw(_RECALLS),
                 max_items=draw(_MAX_ITEMS) if bounded else None,
                 in_context=draw(_IN_CONTEXT),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
@@ -12,18 +11,15 @@ from kaosmem.arguments import check_instance
 from kaosmem.compaction.fallback import failed_model
 from kaosmem.conversation import Condensation, Condenser, Event, EventLog, Summary, View
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
-from kaosmem.conversation.offsets import Offsets
 from kaosmem.errors import InvalidArgumentError, UnknownItemError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
-from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.tokens import TokenCounter, count_content, get_counter
 from kaosmem.types import Item, Trust
 
-CONVERSATION = SectionSpec(
-    "conversation", 32_000, 90, 0.35, placement="history", eviction="none", low_water=0.5, recall=0.0
-)
+CONVERSATION = SectionSpec("conversation", 32_000, 90, 0.35, placement="history", eviction="none", recall=0.0)
 
 
 class ConversationSource(StoreSource):
@@ -33,8 +29,8 @@ class ConversationSource(StoreSource):
     instructions, the task list, and calls without a result.
     An event is the item `<name>/<event id>`. A summary has the id of its condensation and names its sources.
     `memory.fetch(id)` returns any event of the log in full. The source cannot forget: a log deletes nothing.
-    The first context counts the whole view. A later one costs the same for a view of any length, unless its condenser
-    reads the whole view each time, as condensers without records do.
+    A context costs the same for a view of any length, unless its condenser reads the whole view each time, as
+    condensers without records do.
     condenser: if it is None, or fails, the window shows the newest events; the context names a failure.
     share: the part of its cap that the view is condensed to; the rest of the window is for other sections.
     counter: the default is the session's.
@@ -57,7 +53,7 @@ class ConversationSource(StoreSource):
             raise InvalidArgumentError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
         self._log, self._share = check_instance(log, EventLog, "log"), share
         self._condenser = None if condenser is None else check_instance(condenser, Condenser, "condenser")
-        self._offsets = Offsets(get_counter(counter))
+        self._counter = get_counter(counter)
         self._shown: dict[int, tuple[Event, Item]] = {}
 
     def named(self, name: str) -> ConversationSource:
@@ -72,19 +68,22 @@ class ConversationSource(StoreSource):
         If it can't be condensed, the window shows the units that fit.
         """
         view, error = await self._view(cap)
-        offsets = self._offsets.of(view)
         candidates: list[Candidate] = []
         known, self._shown = self._shown, {}
+        start, left = len(view), 2 * cap
+        while start and left > 0:
+            start -= 1
+            left -= self._shown_item(view[start], known).tokens
         left = 2 * cap
-        for unit, must, cut in _newest_first(view, bisect_right(offsets, offsets[-1] - left) - 1):
+        for unit, must, cut in _newest_first(view, start):
             if left <= 0 and not must:
                 break
-            its, first = tuple(self._shown_item(view[place], known) for place in unit), unit[0]
+            its = tuple(self._shown_item(view[place], known) for place in unit)
             tokens = sum(item.tokens for item in its)
             left -= max(1, tokens)
-            candidate = Candidate(its, first, offsets[first], cut, must, False, len(candidates) + 1, None, tokens)
-            candidates.append(candidate)
-        return Proposal(tuple(candidates), total=offsets[-1], taken=len(view), error=error)
+            candidates.append(Candidate(its, unit[0], cut, must, False, len(candidates) + 1, None, tokens))
+        is_all = sum(len(unit.items) for unit in candidates) == len(view)
+        return Proposal(tuple(candidates), taken=len(view), is_all=is_all, error=error)
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, or a summary; None for events that no model sees."""
@@ -112,7 +111,7 @@ class ConversationSource(StoreSource):
 
     def _shown_item(self, event: Event, known: Mapping[int, tuple[Event, Item]]) -> Item:
         """Return the item of an entry: the same object as long as the entry is shown unchanged."""
-        was = known.get(event.id)
+        was = self._shown.get(event.id) or known.get(event.id)
         item = was[1] if was and was[0] is event else self._event_item(event)
         self._shown[event.id] = event, item
         return item
@@ -123,7 +122,7 @@ class ConversationSource(StoreSource):
         item = self._item(str(event.id), message.content, role=message.role, created_at=event.timestamp)
         return replace(
             item,
-            tokens=self._offsets.tokens(event),
+            tokens=count_content(message.content, self._counter),
             sources=tuple(f"{self.spec.name}/{source}" for source in sources),
             trust=message.authority,
         )

@@ -9,13 +9,11 @@ from itertools import accumulate
 
 from kaosmem.compaction import Outline
 from kaosmem.types import ChatMessage
-from kaosmem.units import Link, roundest_first
+from kaosmem.units import Link
 
 FRAMING_TOKENS = 4
 """The estimated tokens of a message beside its text."""
 _BYTES_A_TOKEN = 4
-# An excerpt is between so much of its limit and all of it, so that it rarely begins elsewhere.
-_LEAST_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +50,11 @@ class Excerpt:
 
     @classmethod
     def within(cls, placed: Sequence[Placed], *, room: int, taken: int) -> Excerpt:
-        """Return an excerpt of messages that is worth `room` tokens at most.
-
-        It is shown from where it may be cut, from the roundest position that leaves at least four fifths of that.
-        Units that are larger are not parted.
-        """
+        """Return the shortest excerpt of messages that is worth `room` tokens, or all of them; it begins at a cut."""
         whole = cls.of(placed, start=0, taken=taken)
         after = [*accumulate((weight(each.message) for each in reversed(placed)), initial=0)][::-1]
-        if len(placed) == taken and after[0] <= room:
-            return whole
-        cuts = whole.outline.cuts_beside(())
-        positions = [*(each.position for each in placed), taken]
-        near = (cuts[rank] for rank in roundest_first([positions[cut] for cut in cuts]))
-        enough = max((cut for cut in cuts if after[cut] >= _LEAST_SHARE * room), default=0)
-        cut = next((cut for cut in near if _LEAST_SHARE * room <= after[cut] <= room), enough)
-        return replace(whole, start=positions[cut])
+        cut = max((cut for cut in whole.outline.cuts_beside(()) if after[cut] >= room), default=0)
+        return replace(whole, start=placed[cut].position if cut < len(placed) else taken)
 
     @cached_property
     def must(self) -> frozenset[int]:

@@ -20,7 +20,7 @@ from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.stores import HistoryProvider
 from kaosmem.types import ChatMessage, Item, Trust
 
-HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none", low_water=0.5, recall=0.0)
+HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none", recall=0.0)
 
 
 class HistorySource(StoreSource):
@@ -29,8 +29,7 @@ class HistorySource(StoreSource):
     The source reads back from the end of the thread, only half as much again as fits. So a context costs the same for a
     thread of any length. Older messages are as if they were not there, even a pinned one, except the newest user
     message.
-    The history is cut by the positions of its messages: at the same place in every process, and up to twice as often as
-    a section's history. Earlier messages are not recalled. The query must be given by the caller.
+    Earlier messages are not recalled. The query must be given by the caller.
     A message is the item `<name>/<message id>`, or `<name>/#<position>` if it has no id of its own.
 
     pipeline: shortens the messages that were read; one strategy or a pipeline. The first user message is, for the
@@ -82,7 +81,7 @@ class HistorySource(StoreSource):
                 error = type(raised).__name__
             self._compacted = Compacted(read, excerpt)
         candidates = tuple(self._candidates(excerpt))
-        return Proposal(candidates, total=None, taken=excerpt.taken, evicted=excerpt.start, error=error)
+        return Proposal(candidates, taken=excerpt.taken, is_all=excerpt.start == 0, error=error)
 
     def _candidates(self, excerpt: Excerpt) -> Iterator[Candidate]:
         outline, must = excerpt.outline, excerpt.must
@@ -95,7 +94,6 @@ class HistorySource(StoreSource):
             yield Candidate(
                 tuple(items[at] for at in unit),
                 position,
-                0,
                 unit[0] in cuts and position >= excerpt.start,
                 unit[0] in must,
                 unit[0] in outline.orphans,

@@ -11,9 +11,8 @@ from kaosmem.sections import SectionSpec
 FRAME = "(frame)"
 """Stands beside the sections' names in sums, for the tokens of no section."""
 
-# A section that grows towards its floor takes it in this many steps, so that the room left for a history, and with it
-# the place where the history is cut, moves that often at the most.
-_FLOOR_STEPS = 8
+_NOISE = 1e-6
+"""Shares of tokens do not add up exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class Need:
     """A section's need of a window, in tokens as rendered: `must` of them in any case, at most `want`."""
 
     must: int
-    want: int
+    want: float
 
 
 def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, Need], budget: int) -> dict[str, int]:
@@ -29,20 +28,22 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, Need], budget: in
 
     needs: by section name; a section without one is empty and gets nothing.
     First the required items of every section; then static sections by priority, within what the floors and musts of all
-    others leave; then floors; then by priority up to want, the spec's budget and the rest. Ties go in the order of
-    `specs`. Grants sum to at most `budget`.
+    others leave; then floors; then histories, and then the others, by priority up to want, the spec's budget and the
+    rest. Ties go in the order of `specs`. Grants sum to at most `budget`. They are rounded only at the end, so that a
+    history's grant never falls as the budget grows.
     Raises WindowTooSmallError, with the sums, where the musts alone don't fit.
     """
     wanting = [spec for spec in by_priority(specs) if spec.name in needs]
-    grants = {spec.name: needs[spec.name].must for spec in wanting}
-    left = budget - sum(grants.values())
-    if left < 0:
-        raise window_too_small(grants, budget)
-    held = {spec.name: max(0, _floor(spec, needs[spec.name], budget) - grants[spec.name]) for spec in wanting}
+    musts = {spec.name: needs[spec.name].must for spec in wanting}
+    if sum(musts.values()) > budget:
+        raise window_too_small(musts, budget)
+    grants: dict[str, float] = {**musts}
+    left: float = budget - sum(musts.values())
+    held = {spec.name: max(0.0, _floor(spec, needs[spec.name], budget) - grants[spec.name]) for spec in wanting}
 
-    def give(spec: SectionSpec, room: int) -> None:
+    def give(spec: SectionSpec, room: float) -> None:
         nonlocal left
-        more = max(0, min(_most(spec, needs[spec.name]) - grants[spec.name], room, left))
+        more = max(0.0, min(_most(spec, needs[spec.name]) - grants[spec.name], room, left))
         grants[spec.name] += more
         left -= more
 
@@ -53,9 +54,9 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, Need], budget: in
         give(spec, left - sum(held.values()))
     for spec in others:
         give(spec, held[spec.name])
-    for spec in others:
+    for spec in sorted(others, key=lambda spec: spec.placement != "history"):
         give(spec, left)
-    return grants
+    return {name: int(grant + _NOISE) for name, grant in grants.items()}
 
 
 def scaled_floors(specs: Sequence[SectionSpec]) -> list[SectionSpec]:
@@ -72,13 +73,6 @@ def by_priority(specs: Iterable[SectionSpec]) -> list[SectionSpec]:
 def cap_of(spec: SectionSpec, window: int) -> int:
     """Return the most that a section may take of a window."""
     return window if spec.budget is None else min(spec.budget, window)
-
-
-def held_by_floor(spec: SectionSpec, need: Need, window: int) -> int:
-    """Return the tokens that a section's floor and musts keep from a history: its wanted floor, in coarse steps."""
-    floor = int(spec.floor * window)
-    step = max(1, floor // _FLOOR_STEPS)
-    return max(need.must, min(floor, cap_of(spec, window), -(-need.want // step) * step))
 
 
 def window_too_small(needs: Mapping[str, int], window: int, *, section: str | None = None) -> WindowTooSmallError:
@@ -98,9 +92,9 @@ def window_too_small(needs: Mapping[str, int], window: int, *, section: str | No
     )
 
 
-def _floor(spec: SectionSpec, need: Need, window: int) -> int:
-    return min(int(spec.floor * window), _most(spec, need))
+def _floor(spec: SectionSpec, need: Need, window: int) -> float:
+    return min(spec.floor * window, _most(spec, need))
 
 
-def _most(spec: SectionSpec, need: Need) -> int:
+def _most(spec: SectionSpec, need: Need) -> float:
     return need.want if spec.budget is None else min(need.want, max(spec.budget, need.must))

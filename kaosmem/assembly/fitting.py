@@ -27,7 +27,7 @@ class Run:
 
     size: Callable[[Sequence[Item], Item | None, bool], int]
     header: Callable[[int], int]
-    cap: int
+    cap: float
     used: int = 0
     count: int = 0
     kept: list[Candidate] = field(default_factory=list)
@@ -236,7 +236,7 @@ class Share:
         """Return the items taken, as they are shown."""
         return [item for run in self.runs.values() for item in run.items]
 
-    def want(self) -> int:
+    def want(self) -> float:
         """Return the tokens of all candidates, as far as caps allow."""
         wants = (
             min(run.cap, run.want(unit for unit in self.candidates if self.run_of(unit) is run))

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kaosmem.assembly.allocation import FRAME, Need, allocate, by_priority, cap_of, held_by_floor, window_too_small
+from kaosmem.assembly.allocation import FRAME, Need, allocate, by_priority, cap_of, window_too_small
 from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Run, Share, fit
@@ -54,8 +54,9 @@ class Packing:
         self._needs = {spec.name: self._need(spec) for spec in specs}
         self._check_musts()
         self._to_share = max(window - self._largest_frame, sum(need.must for need in self._needs.values()))
-        self._fill_static()
-        self._tails = self._cut_tails()
+        grants = allocate(specs, self._needs, self._to_share)
+        self._fill_static(grants)
+        self._tails = self._cut_tails(grants)
         self._recalled = {spec.name: share for spec in specs if (share := self._recall_share(spec))}
         self._fill_block()
 
@@ -65,10 +66,9 @@ class Packing:
         proposal = self._proposals[spec.name]
         units = [candidate for candidate in proposal.candidates if not candidate.orphan]
         return TailCutter(
-            spec,
             sorted(units, key=lambda unit: unit.position),
             taken=proposal.taken,
-            total=proposal.total,
+            is_whole=proposal.is_all,
             evicted=proposal.evicted,
             size=self._costs.entries,
             mark_size=self._costs.mark,
@@ -81,7 +81,7 @@ class Packing:
         live = self._run(spec, lambda _: header, cap)
         runs = {False: live}
         if spec.recalls:
-            recalled = self._run(spec, partial(self._costs.recalled_header, spec, None), int(spec.recall * cap))
+            recalled = self._run(spec, partial(self._costs.recalled_header, spec, None), spec.recall * cap)
             runs = {True: recalled, False: live}
         share = Share(spec, candidates, runs, cap, barred=self._barred_of(spec))
         for candidate in candidates:
@@ -89,12 +89,13 @@ class Packing:
                 share.take(candidate)
         return share
 
-    def _run(self, spec: SectionSpec, header: Callable[[int], int], cap: int) -> Run:
+    def _run(self, spec: SectionSpec, header: Callable[[int], int], cap: float) -> Run:
         return Run(partial(self._costs.pieces, style=spec.labels), header, cap)
 
     def _need(self, spec: SectionSpec) -> Need:
         if cutter := self._cutters.get(spec.name):
-            return Need(cutter.must, cutter.want)
+            recall = spec.recall * cap_of(spec, self._window) if self._proposals[spec.name].evicted else 0
+            return Need(cutter.must, max(cutter.must, cutter.want + recall))
         share = self._shares[spec.name]
         return Need(share.used, max(share.used, share.want()))
 
@@ -127,35 +128,31 @@ class Packing:
 
     # grant and fit
 
-    def _fill_static(self) -> None:
-        grants = allocate(self._specs, self._needs, self._to_share)
+    def _fill_static(self, grants: Mapping[str, int]) -> None:
         for share in self._placed("static"):
             share.cap = share.grant = grants[share.spec.name]
             fit([share], share.grant - share.used)
             self._needs[share.spec.name] = Need(share.used, share.used)
 
-    def _cut_tails(self) -> dict[str, Tail]:
-        """Cut each history to the room that static sections, floors and musts of the others leave: never by the query.
+    def _cut_tails(self, grants: Mapping[str, int]) -> dict[str, Tail]:
+        """Cut each history to its grant, beside its share for recall."""
+        tails: dict[str, Tail] = {}
+        for spec in self._specs:
+            if cutter := self._cutters.get(spec.name):
+                tail, recall = self._cut_tail(spec, cutter, grants[spec.name])
+                tails[spec.name] = tail
+                self._needs[spec.name] = Need(tail.used + recall, tail.used + recall)
+        return tails
+
+    def _cut_tail(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[Tail, int]:
+        """Return a history's tail, and the tokens that are reserved for recall.
 
         If messages are cut off or were evicted, the share for recall is reserved. If a summary stands for messages
         that a compaction has evicted, recall takes the tokens that the tail leaves.
         """
-        tails: dict[str, Tail] = {}
-        for spec in by_priority(self._specs):
-            if cutter := self._cutters.get(spec.name):
-                others = sum(self._held(other) for other in self._specs if other is not spec)
-                cap = max(cutter.must, min(cap_of(spec, self._window), self._to_share - others))
-                if self._limits is None:
-                    tail, recall = self._cut_beside_recall(spec, cutter, cap)
-                else:
-                    tail = cutter.cut(max(cutter.must, min(cap, self._limits.history)))
-                    recall = min(cap - tail.used, int(spec.recall * cap), self._limits.block)
-                tails[spec.name] = tail
-                self._needs[spec.name] = Need(tail.used + recall, tail.used + recall)
-        return {spec.name: tails[spec.name] for spec in self._specs if spec.name in tails}
-
-    def _cut_beside_recall(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[Tail, int]:
-        """Return a history's tail, and the share that is reserved for recall."""
+        if self._limits is not None:
+            tail = cutter.cut(max(cutter.must, min(cap, self._limits.history)))
+            return tail, min(cap - tail.used, int(spec.recall * cap), self._limits.block)
         tail, recall = cutter.cut(cap), 0
         if tail.left_out or self._proposals[spec.name].evicted:
             recall = min(cap - cutter.must, int(spec.recall * cap))
@@ -163,10 +160,6 @@ class Packing:
                 tail = cutter.cut(cap - recall)
             recall = min(recall, cap - tail.used)
         return tail, recall
-
-    def _held(self, spec: SectionSpec) -> int:
-        need = self._needs[spec.name]
-        return need.must if spec.placement == "static" else held_by_floor(spec, need, self._window)
 
     def _recall_share(self, spec: SectionSpec) -> Share | None:
         """Return the share of the messages of a history that its tail does not show, if there are any to recall."""

@@ -45,7 +45,7 @@ class View(Sequence[Event]):
         self._begin(())
         self._summaries: dict[int, Summary] = {}
         self._replaced: dict[int, Collection[int]] = {}  # by the id of a summary: ids that its condensation found
-        self._revisions: list[int] = []
+        self._revision = 0
         self._cuts: list[int] | None = None
         self._kept: list[int] | None = None
         self.unhandled_condensation_request = False
@@ -107,10 +107,10 @@ class View(Sequence[Event]):
         return self._kept
 
     @property
-    def revisions(self) -> Sequence[int]:
-        """The positions from which on the view became another one each time that it did not merely grow at its end."""
+    def revision(self) -> int:
+        """How often the view became another one, and did not merely grow at its end."""
         self._ordinals()
-        return self._revisions
+        return self._revision
 
     @property
     def protected(self) -> set[int]:
@@ -158,7 +158,7 @@ class View(Sequence[Event]):
             start = self._settle()
             same = bisect_left(self._shown, start)
             if same < len(self._shown):
-                self._revisions.append(same)
+                self._revision += 1
                 del self._shown[same:]
             self._noted = min(self._noted, start)
             entries, by_member = self._entries, self._rounds.by_member
@@ -287,7 +287,7 @@ class View(Sequence[Event]):
         entries, places, rounds, gone = self._entries, self._places, self._rounds, set(lost)
         start, stop = bisect_left(self._shown, lost[0]), bisect_right(self._shown, lost[-1])
         self._shown[start:stop] = [ordinal for ordinal in self._shown[start:stop] if ordinal not in gone]
-        self._revisions.append(start)
+        self._revision += 1
         self._landmarks.remove(gone)
         for ordinal in lost:
             its = rounds.by_member.get(ordinal)
@@ -312,11 +312,11 @@ class View(Sequence[Event]):
             self._places[summary.id] = place - 1
             if place <= self._noted:
                 self._landmarks.add(place - 1, summary)
-            self._revisions.append(offset)
+            self._revision += 1
         else:
             entries = [*self._entries[:place], summary, *self._entries[place:]]
             self._begin(event for event in entries if event is not _GONE)
-            self._revisions.append(0)
+            self._revision += 1
 
     def _whole(self, ordinals: Sequence[int], start: int, stop: int) -> tuple[int, int]:
         """Return where in `ordinals` a part of them begins and ends with all that belongs together with any of it."""

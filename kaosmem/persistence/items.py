@@ -27,7 +27,7 @@ from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_ve
 from kaosmem.types import JSONValue, StoredItem, json_text
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d
-_SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int, "offset": int}
+_SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int}
 """What every item that is summed up has, and of which type."""
 _NOT_SUMMED_UP = frozenset(("key", "expires_at", "pinned", "priority", "unit", "uses", "last_use", "updated"))
 """What none has: a session needs to know it when it opens."""
@@ -105,7 +105,7 @@ class _Summary:
     """What the last line of a file of items repeats of its plain ones.
 
     Such as follow one another in their section, none taken between them, are a run: the number of its first line, its
-    section, position and offset, and how many items it has.
+    section and position, and how many items it has.
     """
 
     def __init__(self) -> None:
@@ -113,21 +113,21 @@ class _Summary:
         self._ids: list[JSONValue] = []
         self._roles: list[JSONValue] = []
         self._tokens: list[JSONValue] = []
-        self._next: tuple[int, str, int, int] | None = None  # what would go on with the last run
+        self._next: tuple[int, str, int] | None = None  # what would go on with the last run
 
     def note(self, number: int, section: str, data: Mapping[str, JSONValue]) -> None:
         """Take in the item of a line."""
         is_plain = all(type(data.get(name)) is kind for name, kind in _SUMMED_UP.items())
         if not is_plain or not _NOT_SUMMED_UP.isdisjoint(data) or len(self._ids) >= _MAX_SUMMED_UP:
             return
-        item_id, tokens, position, offset = data["id"], data["tokens"], data["position"], data["offset"]
-        if self._next != (number, section, position, offset):
-            self._runs.append([number, section, position, offset, 0])
+        position = data["position"]
+        if self._next != (number, section, position):
+            self._runs.append([number, section, position, 0])
         self._runs[-1][-1] += 1
-        self._ids.append(item_id)
+        self._ids.append(data["id"])
         self._roles.append(data["role"])
-        self._tokens.append(tokens)
-        self._next = number + 1, section, position + 1, offset + tokens
+        self._tokens.append(data["tokens"])
+        self._next = number + 1, section, position + 1
 
     @property
     def fields(self) -> dict[str, JSONValue]:
@@ -210,16 +210,16 @@ def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[StoredItem]]]:
     number = 1
     for run in runs:
         match run:
-            case [int(first), str(section), int(position), int(offset), int(count)] if (
-                number <= first and 0 < count < len(lines) - first and min(position, offset) >= 0
+            case [int(first), str(section), int(position), int(count)] if (
+                number <= first and 0 < count < len(lines) - first and position >= 0
             ):
                 number = first + count
             case _:
                 raise CorruptionError("its last line makes no sense")
         items = []
         for line, (item_id, role, size) in zip(lines[first:number], summed_up, strict=False):
-            items.append(StoredItem(item_id, section, role, size, position, offset, line, _parse))
-            position, offset = position + 1, offset + size
+            items.append(StoredItem(item_id, section, role, size, position, line, _parse))
+            position += 1
         yield first, items
 
 

@@ -20,14 +20,14 @@ from kaosmem.units import Link, Units
 class Holdings:
     """The live items of a section, each under an ordinal: how many items the section had taken before it.
 
-    used: tokens held. taken, total: items and tokens ever taken, so that the next item's ordinal and offset.
+    used: tokens held. taken: items ever taken, so that the next item's ordinal.
     clock: ticks of use so far. An item is as fresh when it comes as if it had been used at the last tick.
     updates: how many updates there were so far.
     past: evicted units that may still be recalled; methods that take a unit's first ordinal know them too.
     """
 
     def __init__(self, policy: EvictionPolicy) -> None:
-        self.used = self.taken = self.total = self.updates = self.clock = 0
+        self.used = self.taken = self.updates = self.clock = 0
         self.past = Past()
         self.units = Units()
         self.queue = EvictionQueue(policy)
@@ -40,7 +40,6 @@ class Holdings:
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a dict of numbers, and
         # ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}
-        self._offsets: dict[int, int] = {}  # tokens that were taken before the item
         self._uses: dict[int, int] = {}  # without the items that were never used
         self._last_uses: dict[int, int] = {}  # ticks, without 0
         self._updated: dict[int, int] = {}  # ordinal, held or not -> number of its last update
@@ -134,12 +133,12 @@ class Holdings:
     def _stated_from(self, ordinal: int) -> datetime | None:
         return self.known(ordinal).stated_from
 
-    def unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
-        """Return a live unit: its items in stored order, how many tokens were taken before them, and their tokens."""
-        shared, offset = self._shared.get(first), self._offsets[first]
+    def unit(self, first: int) -> tuple[tuple[Item, ...], int]:
+        """Return a live unit: its items in stored order, and their tokens."""
+        shared = self._shared.get(first)
         if shared is None:
-            return (self[first],), offset, self._tokens[first]
-        return tuple(map(self.__getitem__, self.units.members(first))), offset, shared.tokens
+            return (self[first],), self._tokens[first]
+        return tuple(map(self.__getitem__, self.units.members(first))), shared.tokens
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
@@ -235,9 +234,8 @@ class Holdings:
         ordinal = self.taken
         asked = self.units.asking
         joined = self.units.add(ordinal, Link.of(item))
-        self._enter(item, ordinal, offset=self.total, last_use=self.clock)
+        self._enter(item, ordinal, last_use=self.clock)
         self.taken += 1
-        self.total += item.tokens
         self.used += item.tokens
         if joined:
             parts = [*map(self._standing, joined), self._alone(ordinal)]
@@ -285,13 +283,6 @@ class Holdings:
         self.units = Units.restore(places, asking=self.units.asking)
         self._reckon_all()
 
-    def begin_anew(self) -> None:
-        """Reckon offsets as if the held items were all that was ever taken."""
-        self.total = 0
-        for ordinal in self._held:
-            self._offsets[ordinal] = self.total
-            self.total += self._tokens[ordinal]
-
     def take(self, ordinals: Iterable[int]) -> list[Item]:
         """Take items out and return them; the rest of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
@@ -300,7 +291,6 @@ class Holdings:
         for ordinal, item in zip(ordinals, items, strict=True):
             del self._held[ordinal]
             self.used -= self._tokens.pop(ordinal)
-            del self._offsets[ordinal]
             self._uses.pop(ordinal, None)
             self._last_uses.pop(ordinal, None)
             del self._ordinals[item.id]
@@ -310,11 +300,10 @@ class Holdings:
             self._reckon(first)
         return items
 
-    def _enter(self, item: Item, ordinal: int, *, offset: int = 0, uses: int = 0, last_use: int = 0) -> None:
+    def _enter(self, item: Item, ordinal: int, *, uses: int = 0, last_use: int = 0) -> None:
         self._held[ordinal] = item
         self._ordinals[item.id] = ordinal
         self._tokens[ordinal] = item.tokens
-        self._offsets[ordinal] = offset
         if uses:
             self._uses[ordinal] = uses
         if last_use:
@@ -415,19 +404,18 @@ class Holdings:
             self.queue.push(first, self._evictable)
 
     def recount(self, count: Callable[[Item], int]) -> None:
-        """Measure all items anew, as if they alone had ever been taken."""
+        """Measure all items anew."""
         for ordinal in self._held:
             item = self[ordinal]
             self._held[ordinal] = item = replace(item, tokens=count(item))
             self._tokens[ordinal] = item.tokens
-        self.begin_anew()
-        self.used = self.total
+        self.used = sum(self._tokens.values())
         self.past.recount(count)
         self._reckon_all()
 
     def state(self) -> dict[str, JSONValue]:
         """Return the state to keep beside the entries, as JSON values."""
-        counts = {"taken": self.taken, "total": self.total, "updates": self.updates, "clock": self.clock}
+        counts = {"taken": self.taken, "updates": self.updates, "clock": self.clock}
         return counts | {"asking": self.units.asking}
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
@@ -439,9 +427,8 @@ class Holdings:
             "uses": self._uses.copy(),
             "last_use": self._last_uses.copy(),
         }
-        offsets = self._offsets.copy()
         return (
-            _entry(item, ordinal, first, offsets[ordinal], {name: each.get(ordinal) for name, each in fields.items()})
+            _entry(item, ordinal, first, {name: each.get(ordinal) for name, each in fields.items()})
             for ordinal, first, item in zip(ordinals, firsts, items, strict=True)
         )
 
@@ -455,28 +442,27 @@ class Holdings:
     ) -> Holdings:
         """Return holdings as they were stored."""
         holdings = cls(policy)
-        holdings.taken, holdings.total, holdings.clock = state["taken"], state["total"], state["clock"]
+        holdings.taken, holdings.clock = state["taken"], state["clock"]
         holdings.updates = state.get("updates", 0)
-        held, ordinals, tokens, offsets = holdings._held, holdings._ordinals, holdings._tokens, holdings._offsets
+        held, ordinals, tokens = holdings._held, holdings._ordinals, holdings._tokens
         last = -1
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
         are_plain = True
         for entry in entries:
             if isinstance(entry, StoredItem):
-                ordinal, offset = entry.position, entry.offset
+                ordinal = entry.position
                 if not last < ordinal < holdings.taken or entry.id in ordinals:
                     raise InvalidContentError("a stored item is out of its place")
                 held[ordinal] = entry
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
-                offsets[ordinal] = offset
                 continue
             item, ordinal = Item.from_dict(entry, section), entry["position"]
             if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
                 raise InvalidContentError("a stored item is out of its place")
             last = ordinal
             used = {"uses": entry.get("uses", 0), "last_use": entry.get("last_use", 0)}
-            holdings._enter(item, ordinal, offset=entry["offset"], **used)
+            holdings._enter(item, ordinal, **used)
             if "updated" in entry:
                 holdings._updated[ordinal] = check_updated(entry["updated"])
             if "unit" in entry:
@@ -528,9 +514,7 @@ def _standing(item: Item | StoredItem, ordinal: int, *, uses: int = 0, last_use:
     return Standing(ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned))
 
 
-def _entry(
-    item: Item | StoredItem, ordinal: int, first: int, offset: int, counts: Mapping[str, int | None]
-) -> dict[str, JSONValue]:
+def _entry(item: Item | StoredItem, ordinal: int, first: int, counts: Mapping[str, int | None]) -> dict[str, JSONValue]:
     """Return an item with its place as JSON values. A unit of its own and counts of 0 are left out."""
     unit = {} if first == ordinal else {"unit": first}
-    return {**item.to_dict(), "position": ordinal, "offset": offset, **unit, **{k: v for k, v in counts.items() if v}}
+    return {**item.to_dict(), "position": ordinal, **unit, **{k: v for k, v in counts.items() if v}}

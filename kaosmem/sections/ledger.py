@@ -24,7 +24,7 @@ from kaosmem.types import Item, JSONValue, StoredItem
 if TYPE_CHECKING:
     from kaosmem.retrieval import Ranker
 
-_COUNTS = ("taken", "total", "updates", "clock", "archived", "evicted")
+_COUNTS = ("taken", "updates", "clock", "archived", "evicted")
 """The counts in a stored state."""
 
 
@@ -234,7 +234,6 @@ class Ledger:
             self.proposer.removed(ordinal)
         for ordinal, item in taken_over.items():
             self.proposer.changed(held.replace(item, ordinal))
-        held.begin_anew()
 
     def has_places(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> bool:
         """Return whether versions can come back to their places once these items have left."""
@@ -257,7 +256,6 @@ class Ledger:
         held.bring_back(items)
         for ordinal in items:
             self.proposer.added(ordinal)
-        held.begin_anew()
 
     def forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
         """Erase all versions of items. Archive files hold the versions beyond those in memory."""

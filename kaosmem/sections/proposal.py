@@ -21,7 +21,7 @@ _FOUND = 1.5
 class Candidate(NamedTuple):
     """One unit that a source proposes: a tuple, since hundreds are made in each turn.
 
-    items: in stored order. position, offset: items and tokens the section had ever taken before the first of them.
+    items: in stored order. position: number of items that the section had ever taken before the first of them.
     cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is nothing but
     results without a call. rank: its place in the order of want, from 1. score: for the query, None
     where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier one, evicted or from
@@ -35,7 +35,6 @@ class Candidate(NamedTuple):
 
     items: tuple[Item, ...]
     position: int
-    offset: int
     cut: bool
     must: bool
     orphan: bool
@@ -72,10 +71,10 @@ class Proposal:
     """The units that a source proposes for a context.
 
     candidates: in order of want. earlier: of a history, the units that may be recalled, in order of worth.
-    total, taken: tokens and items that the section has ever taken; without a total a history is cut by the positions of
-    its units, and their offsets mean nothing. evicted: items that it holds no more, and may recall.
+    taken: items that the section has ever taken. evicted: items that it holds no more, and may recall.
     stock: all that it could propose; None if it does not know.
-    is_all: whether it proposes all its live items whatever the query: they are few, or it does not rank.
+    is_all: whether it proposes all its live items whatever the query: they are few, it does not rank, or it is a
+    history that has no more.
     signals: the parts of the score of the candidate at a position, by name; empty if the ranker does not tell them.
     unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
     error: the name of the error's type, if the proposal is incomplete.
@@ -83,7 +82,6 @@ class Proposal:
 
     candidates: tuple[Candidate, ...]
     earlier: tuple[Candidate, ...] = ()
-    total: int | None = 0
     taken: int = 0
     evicted: int = 0
     stock: Stock | None = None
@@ -102,7 +100,7 @@ class Proposal:
         listed = list(ranked)
         positions = _positions([item for item, _ in listed])
         candidates = tuple(
-            Candidate((item,), position, 0, False, False, False, place, score, item.tokens)
+            Candidate((item,), position, False, False, False, place, score, item.tokens)
             for place, (position, (item, score)) in enumerate(zip(positions, listed, strict=True), 1)
         )
         return cls(candidates, is_all=all(score is None for _, score in listed))

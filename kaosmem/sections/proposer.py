@@ -20,7 +20,7 @@ from kaosmem.sections.required import Required
 from kaosmem.sections.scores import Scores, unit_scores
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import ShownVersions
-from kaosmem.types import Item
+from kaosmem.types import Item, ThinkingBlock, UnreadItem, block_text
 
 _RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
@@ -190,10 +190,9 @@ class Proposer:
         return Proposal(
             candidates,
             (),
-            self._held.total,
-            self._held.taken,
-            len(self._held.past),
-            self._stock(query if is_ranked else None),
+            taken=self._held.taken,
+            evicted=len(self._held.past),
+            stock=self._stock(query if is_ranked else None),
             is_all=live == len(self._held) <= self._spec.retrieval_threshold,
             signals=scores.signals,
         )
@@ -217,7 +216,7 @@ class Proposer:
 
     def _propose_history(self, query: Query, cap: int, is_ranked: bool) -> Proposal:
         must = self._required.units()
-        walked, cuts = self._walk_back(must, 2 * cap)
+        walked, cuts, is_all = self._walk_back(must, 2 * cap)
         wanted = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
         near, weight = set(), 0
         for first in walked:
@@ -252,10 +251,10 @@ class Proposer:
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
             tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),
-            self._held.total,
-            self._held.taken,
-            len(self._held.past),
-            stock,
+            taken=self._held.taken,
+            evicted=len(self._held.past),
+            stock=stock,
+            is_all=is_all,
             signals=scores.signals,
         )
 
@@ -269,10 +268,10 @@ class Proposer:
         past = self._held.past
         return past.is_orphan(first) if first in past else self._held.units.is_orphan(first)
 
-    def _walk_back(self, must: set[int], weight: int) -> tuple[list[int], set[int]]:
-        """Return the units met going back from the newest until they weigh so much, and at which one may cut.
+    def _walk_back(self, must: set[int], weight: int) -> tuple[list[int], set[int], bool]:
+        """Return the newest units until they weigh so much, those with a legal cut before them, and whether it is all.
 
-        Cutting is legal where no unit but those shown anyway has items on both sides.
+        A cut is legal where no unit but those shown anyway has items on both sides.
         """
         units = self._held.units
         walked: list[int] = []
@@ -282,13 +281,13 @@ class Proposer:
             first = units.first(ordinal)
             if units.last(ordinal) == ordinal:
                 if weight <= 0 and first not in must:
-                    break
-                weight -= self._weight(first)
+                    return walked, cuts, False
+                weight -= max(1, sum(_sure_tokens(self._held.as_stored(each)) for each in units.members(first)))
                 walked.append(first)
                 reach = reach if first in must else min(reach, first)
             if first == ordinal <= reach:
                 cuts.add(first)
-        return walked, cuts
+        return walked, cuts, True
 
     def _scores(self, query: Query, cap: int, passing: set[int] | None = None) -> Scores:
         """Return the scores of units for the query, and their order."""
@@ -338,13 +337,21 @@ class Proposer:
         past, candidates = self._held.past, []
         for rank, first in enumerate(firsts, 1):
             evicted = first in past
-            items, offset, tokens = self._evicted_unit(first) if evicted else self._held.unit(first)
+            items, tokens = self._evicted_unit(first) if evicted else self._held.unit(first)
             is_orphan = past.is_orphan(first) if evicted else self._held.units.is_orphan(first)
             is_cut, is_must, score = first in cuts, first in must, scores.get(first)
-            candidates.append(Candidate(items, first, offset, is_cut, is_must, is_orphan, rank, score, tokens, evicted))
+            candidates.append(Candidate(items, first, is_cut, is_must, is_orphan, rank, score, tokens, evicted))
         return tuple(candidates)
 
-    def _evicted_unit(self, first: int) -> tuple[tuple[Item, ...], int, int]:
-        """Return an evicted unit that was read as `Holdings.unit` does, nothing taken before it."""
+    def _evicted_unit(self, first: int) -> tuple[tuple[Item, ...], int]:
+        """Return an evicted unit that was read as `Holdings.unit` does."""
         past = self._held.past
-        return tuple(item for item in past.known_unit(first) if isinstance(item, Item)), 0, past.tokens(first)
+        return tuple(item for item in past.known_unit(first) if isinstance(item, Item)), past.tokens(first)
+
+
+def _sure_tokens(item: Item) -> int:
+    """Return about how many tokens of an item every format shows: some leave thinking out."""
+    if isinstance(item, UnreadItem) or isinstance(item.content, str):
+        return item.tokens
+    thinking = sum(len(block_text(block)) for block in item.content if isinstance(block, ThinkingBlock))
+    return item.tokens - item.tokens * thinking // max(1, len(item.text))

@@ -32,7 +32,7 @@ def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int
             if POLICIES[spec.eviction].competes and _may_leave(held, item):
                 return None
             raise
-    unit, _, freed = held.unit(first)
+    unit, freed = held.unit(first)
     victims = _choose_victims(spec, held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,))
     return [*(each.id for each in unit), *victims]
 

@@ -39,14 +39,13 @@ class SectionSpec:
     retrieval_threshold: with more items than this, the query always ranks them. With fewer, it ranks them unless all
         sections surely fit the window together; then the newest come first.
     recent: number of newest units that come before the ranked ones.
-    low_water: share of its room that a history keeps when it is cut. Its room is its cap without its share for recall.
     recall: share of its cap for earlier messages and evicted items that match the query. In a history that is cut, this
         share is reserved.
     persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
     in_context: whether the section is ever shown.
     compaction: shortens the section before it is shown, once its items exceed its budget. Until then `add` evicts
         nothing. Items that still do not fit are evicted. Replaced items come back under a larger budget, if the
-        section with them takes at most `low_water` of it.
+        section with them takes at most half of it.
     header: the title in the context. The default is the name. "" makes a static section verbatim: the application's own
         texts stand there without header and label, unescaped, before all other static sections. White space around a
         text goes. A text that is trusted less, or of another role than system, keeps its label.
@@ -74,7 +73,6 @@ class SectionSpec:
     eviction: str = "fifo"
     retrieval_threshold: int = 20
     recent: int = 0
-    low_water: float = 1.0
     recall: float = 0.25
     persistence: Literal["stream", "snapshot", "none"] = "stream"
     max_items: int | None = None
@@ -101,7 +99,7 @@ class SectionSpec:
         )
         for field, known in choices:
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
-        for field in ("floor", "low_water", "recall"):
+        for field in ("floor", "recall"):
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
         for field in ("retrieval_threshold", "recent"):
             self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
@@ -254,7 +252,7 @@ DEFAULT_SECTIONS = SectionSpecs(
         SectionSpec("role", 32_000, 100, placement="static", eviction="none", persistence="snapshot", header=""),
         SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"),
         SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none", persistence="snapshot"),
-        SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, low_water=0.5, recall=0.25),
+        SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, recall=0.25),
         SectionSpec("last_intent", 2_000, 85, recall=0.0, max_items=1),
         SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
         SectionSpec("lessons", 16_000, 60),

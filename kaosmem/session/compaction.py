@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
 
 
+_EXPANDED = 0.5
+"""Originals come back if the section then takes at most this share of its budget, so that it is not compacted soon."""
+
+
 class SectionCompaction:
     """Keeps one section within its budget, counted as OpenAI's format shows it: its tail would be cut before, else.
 
@@ -184,7 +188,7 @@ class SectionCompaction:
 
     def _room(self, derived: Iterable[Item]) -> int:
         """Return what may come in the place of derived items."""
-        return int(self._section.spec.low_water * self._budget) - self._size + self._weight(derived)
+        return int(_EXPANDED * self._budget) - self._size + self._weight(derived)
 
     async def _versions(self, derived: Iterable[Item]) -> list[Archived]:
         """Return what derived items came to replace, none where not all of it can come back."""

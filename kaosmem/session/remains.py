@@ -14,7 +14,7 @@ from kaosmem.sections import Archive, Archived, Section, SectionSpec, check_time
 from kaosmem.types import Item, JSONValue
 from kaosmem.units import Link, Units
 
-_KEPT = ("position", "offset", "uses", "last_use")
+_KEPT = ("position", "uses", "last_use")
 """What an item keeps when its content is replaced."""
 
 
@@ -23,7 +23,7 @@ class Remains:
     """A section's items, where the changes that made or moved some of them are lost.
 
     entries: live ones by id, as `Section.entries` has them. archived: what has left it since the newest snapshot.
-    taken, total, clock: as Holdings has them, at least. stored, evicted: how many versions archive files hold, and how
+    taken, clock: as Holdings has them, at least. stored, evicted: how many versions archive files hold, and how
     many of them were evicted. returned: places of what was evicted and came back.
     """
 
@@ -31,7 +31,6 @@ class Remains:
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
     archived: list[Archived] = field(default_factory=list)
     taken: int = 0
-    total: int = 0
     clock: int = 0
     stored: int = 0
     evicted: int = 0
@@ -39,7 +38,7 @@ class Remains:
 
     def find(self, state: Mapping[str, JSONValue] | None, entries: Iterable[Any]) -> int:
         """Take in a state and the entries that are left of it, and return how many of these were of no use."""
-        for name, own in (("taken", "taken"), ("total", "total"), ("clock", "clock"), ("archived", "stored")):
+        for name, own in (("taken", "taken"), ("clock", "clock"), ("archived", "stored")):
             setattr(self, own, max(getattr(self, own), _count(state, name)))
         self.evicted = max(self.evicted, _count(state, "evicted"))
         returned = state.get("returned") if isinstance(state, dict) else None
@@ -101,7 +100,7 @@ class Remains:
             archive.put(version)
         archive.drain()  # the log has them
         asking = self._group(entries)
-        state: dict[str, JSONValue] = {"taken": self.taken, "total": self.total, "clock": self.clock, "asking": asking}
+        state: dict[str, JSONValue] = {"taken": self.taken, "clock": self.clock, "asking": asking}
         state |= {"archived": len(archive), "evicted": self.evicted + placed, "returned": sorted(self.returned)}
         return Section.restore(self.spec, state, entries, archive=archive, ranker=ranker)
 
@@ -112,10 +111,9 @@ class Remains:
             return None
 
     def _put(self, item: Item, place: Mapping[str, int]) -> None:
-        entry = item.to_dict() | {"position": self.taken, "offset": self.total} | dict(place)
+        entry = item.to_dict() | {"position": self.taken} | dict(place)
         self.entries[item.id] = entry
         self.taken = max(self.taken, entry["position"] + 1)
-        self.total = max(self.total, entry["offset"] + item.tokens)
 
     def _add(self, data: Mapping[str, Any]) -> int:
         item = self._item(data.get("item"))
@@ -171,7 +169,7 @@ class Remains:
             if (came_from := _position(stored)) is not None:
                 place = {"position": came_from}
                 self.returned.add(came_from)
-            self._put(item, {name: place[name] for name in ("position", "offset") if name in place})
+            self._put(item, {"position": place["position"]} if place else {})
         return useless
 
     def _use(self, item_ids: object) -> None:
@@ -211,12 +209,10 @@ class Remains:
     def _in_order(self) -> list[dict[str, Any]]:
         """Return the entries with places that ascend."""
         entries = sorted(self.entries.values(), key=lambda entry: entry["position"])
-        position, offset = -1, 0
+        position = -1
         for entry in entries:
             position = entry["position"] = max(position + 1, entry["position"])
-            entry["offset"] = max(offset, entry["offset"])
-            offset = entry["offset"] + entry["tokens"]
-        self.taken, self.total = max(self.taken, position + 1), max(self.total, offset)
+        self.taken = max(self.taken, position + 1)
         return entries
 
     def _group(self, entries: Sequence[dict[str, Any]]) -> int | None:

@@ -184,7 +184,7 @@ class StoredItem(NamedTuple):
 
     A section of stored items is read as these: opening 100,000 of them takes a fraction of the time that making Items
     takes (`benchmarks/bench_cold_turn.py`). `item` decodes one.
-    position, offset: numbers of items and of tokens that its section had taken before it.
+    position: number of items that its section had taken before it.
     parse: returns the data of its kind of line, or raises CorruptionError.
     """
 
@@ -193,7 +193,6 @@ class StoredItem(NamedTuple):
     role: str
     tokens: int
     position: int
-    offset: int
     line: bytes
     parse: Callable[[bytes], Mapping[str, JSONValue]]
 
@@ -215,7 +214,7 @@ class StoredItem(NamedTuple):
     def entry(self) -> Mapping[str, JSONValue]:
         """Return the entry in the line. Raises CorruptionError if it is another item than the file's end lists."""
         stored = self.parse(self.line)
-        if tuple(map(stored.get, ("id", "role", "tokens", "position", "offset"))) != (self.id, *self[2:6]):
+        if tuple(map(stored.get, ("id", "role", "tokens", "position"))) != (self.id, *self[2:5]):
             raise CorruptionError("a stored item is another one than its file says at its end")
         return stored
 
@@ -228,7 +227,7 @@ class StoredItem(NamedTuple):
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the item as JSON values, as `Item.to_dict` does. Raises CorruptionError."""
-        return {name: value for name, value in self.entry().items() if name not in ("position", "offset")}
+        return {name: value for name, value in self.entry().items() if name != "position"}
 
 
 def decoded(item: Item | StoredItem) -> Item:

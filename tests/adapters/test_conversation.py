@@ -93,8 +93,8 @@ def check(context: Context) -> None:
         check_anthropic_messages(context.messages, beside)
 
 
-def proposed_slowly(view: View, *, cap: int) -> tuple[list[tuple[object, ...]], set[int], int]:
-    """Return what is to be proposed of a view, by a look at all of it, and where it may be cut."""
+def proposed_slowly(view: View, *, cap: int) -> tuple[list[tuple[object, ...]], set[int], bool]:
+    """Return the proposal of a view by a look at all of it, its legal cuts, and whether it is all."""
     outline = ViewOutline(view)
     sizes = [count_content(event.message.content, get_counter()) for event in view]
     newest = next((unit for unit in outline.units if unit[-1] == len(sizes) - 1), ())
@@ -106,8 +106,8 @@ def proposed_slowly(view: View, *, cap: int) -> tuple[list[tuple[object, ...]], 
             break
         left -= max(1, sum(sizes[place] for place in unit))
         events = tuple(f"conversation/{view[place].id}" for place in unit)
-        rows.append((events, unit[0], sum(sizes[: unit[0]]), unit[0] in must))
-    return rows, {*outline.cuts_beside(must)}, sum(sizes)
+        rows.append((events, unit[0], unit[0] in must))
+    return rows, {*outline.cuts_beside(must)}, len(rows) == len(outline.units)
 
 
 steps = st.lists(st.tuples(ANY_RUNS, st.sampled_from([None, 0, 1, 4, 8, 20, 200])), max_size=12)
@@ -126,12 +126,13 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
                 log.append(event)
             if cap is not None:
                 proposal = await source.propose(Query(""), cap=cap)
-                units = [(tuple(i.id for i in c.items), c.position, c.offset, c.must) for c in proposal.candidates]
+                units = [(tuple(i.id for i in c.items), c.position, c.must) for c in proposal.candidates]
                 view = await (condenser or NoOpCondenser()).condense(View.from_events(log))
-                slow, cuts, total = proposed_slowly(view, cap=cap)
-                assert (units, proposal.total, proposal.taken) == (slow, total, len(view))
+                slow, cuts, is_all = proposed_slowly(view, cap=cap)
+                assert (units, proposal.is_all, proposal.taken) == (slow, is_all, len(view))
+                near = min((unit.position for unit in proposal.candidates if not unit.must), default=len(view))
                 for unit in proposal.candidates:
-                    assert unit.cut == (unit.position in cuts) or (not unit.cut and unit.offset <= total - 2 * cap)
+                    assert unit.cut == (unit.position in cuts) or (not unit.cut and unit.position < near)
                 anew = ConversationSource(EventLog.from_lines(log.lines()), condenser)
                 assert (await anew.propose(Query(""), cap=cap)).candidates == proposal.candidates
 
@@ -223,7 +224,7 @@ async def test_no_more_is_proposed_than_a_window_may_show() -> None:
     assert "fix TASK-17" in [item.text for unit in proposal.candidates for item in unit.items]
     assert 2_000 <= sum(unit.tokens for unit in proposal.candidates) < 2_200
     assert [unit.must for unit in rest].index(False) <= 3
-    assert proposal.total > 8_000
+    assert not proposal.is_all
 
 
 async def test_appending_leaves_the_prefix() -> None:

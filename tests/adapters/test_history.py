@@ -43,8 +43,6 @@ from tests.compaction.test_pipelines import strategies
 from tests.test_promises import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, worlds
 
-low_waters = st.sampled_from([0.0, 0.5, 0.5, 0.8, 1.0])
-
 
 def said(*texts: str, role: str = "user") -> list[ChatMessage]:
     return [ChatMessage(role, text) for text in texts]
@@ -80,17 +78,16 @@ async def window(memory: SessionMemory, budget: int = 500, format: str = "openai
     worlds(counters=COUNTERS, max_adds=8),
     conversations(),
     st.none() | strategies,
-    low_waters,
     st.sampled_from([None, 100, 400]),
     budgets,
     formats,
 )
 def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
-    world, messages, pipeline, low_water, cap, budget, format
+    world, messages, pipeline, cap, budget, format
 ) -> None:
     """Counted anew it fits, within its cap; the same comes of the same, in another source too; all that was proposed
     is decided, once; the provider takes it."""
-    spec = replace(HISTORY, low_water=low_water, budget=cap, floor=0.2)
+    spec = replace(HISTORY, budget=cap, floor=0.2)
     provider = asyncio.run(thread(messages))
     sources = [HistorySource(provider, "a", "s", pipeline, spec=spec) for _ in range(2)]
     asyncio.run(world.memory.attach(sources[0]))
@@ -121,11 +118,11 @@ def _position(item_id: str) -> int:
 
 
 @settings(max_examples=60)
-@given(conversations(), low_waters, st.integers(60, 1_500), formats)
-def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, low_water, budget, format) -> None:
+@given(conversations(), st.integers(60, 1_500), formats)
+def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, budget, format) -> None:
     """Whatever is cut off, or there is no window; a call is in with its results, or they are out, and the tail has no
     gap."""
-    source = HistorySource(asyncio.run(thread(messages)), "a", "s", spec=replace(HISTORY, low_water=low_water))
+    source = HistorySource(asyncio.run(thread(messages)), "a", "s")
     memory = asyncio.run(memory_over(source))
     try:
         context = asyncio.run(window(memory, budget, format))
@@ -151,29 +148,22 @@ def grown(turns: int, *, words: int = 20) -> list[list[ChatMessage]]:
     ]
 
 
-@pytest.mark.parametrize(("before", "pipeline"), [(0, None), (1, None), (1_999, ToolResultCompactionStrategy(60))])
-async def test_the_prefix_holds_for_many_turns_and_in_any_process(
-    before: int, pipeline: ToolResultCompactionStrategy | None
-) -> None:
-    """What is sent begins with what was sent before, but where the history is cut anew: seldom, and at the same place
-    for who has seen all turns and for who sees but the last."""
+@pytest.mark.parametrize(("before", "pipeline"), [(0, None), (1_999, ToolResultCompactionStrategy(60))])
+async def test_a_window_over_a_thread_only_grows(before: int, pipeline: ToolResultCompactionStrategy | None) -> None:
+    """Between two rebases each request begins with the one before, byte for byte."""
     provider = await thread(said(*("earlier" for _ in range(before))))
     memory = await memory_over(HistorySource(provider, "a", "s", pipeline))
     last: Context | None = None
-    sent = kept = cuts = 0
-    for number, turn in enumerate(grown(80)):
+    rebased = []
+    for turn in grown(40):
         await provider.append_many("a", turn, session_id="s")
-        context = await window(memory, 1_500)
-        if number % 8 == 7:
-            fresh = await window(await memory_over(HistorySource(provider, "a", "s", pipeline)), 1_500)
-            assert fresh.messages == context.messages
-        if last is not None:
-            shared = context.shared_prefix(last)
-            cuts += context.messages[: len(last.messages)] != last.messages
-            sent, kept = sent + last.used, kept + shared
+        context = await memory.assemble_context("", budget=3_000, format="openai", window="main", block=100)
+        if last is not None and context.rebased is None:
+            assert context.messages[: len(last.messages)] == last.messages
+        rebased.append(context.rebased)
         last = context
-    assert kept / sent > 0.7
-    assert 0 < cuts <= 20
+    assert {*rebased} == {"new", "full", None}
+    assert rebased.count(None) > 30
 
 
 class Counting(InMemoryHistoryProvider):

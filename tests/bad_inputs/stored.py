@@ -14,7 +14,7 @@ from tests.persistence.damage.forgery import encoded, seal
 
 SPECS = (
     SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
-    SectionSpec("messages", 10_000, placement="history", low_water=0.5),
+    SectionSpec("messages", 10_000, placement="history"),
     SectionSpec("documents", eviction="none"),
 )
 COUNTER = EstimateCounter()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kaosmem import Action, Condensation, CondensationRequest, Event, Observation, Summary, View, get_counter
+from kaosmem import Action, Condensation, CondensationRequest, Event, Observation, Summary, View
 from kaosmem.compaction import Outline
 from kaosmem.conversation.condensers.outline import ViewOutline
-from kaosmem.conversation.offsets import Offsets
-from kaosmem.tokens import count_content
 from kaosmem.units import cut_points
 from tests.conversation.logs import ANY_RUNS, logged
 from tests.test_units import PlainUnits, open_calls
@@ -140,7 +137,6 @@ class ViewMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.log, self.view, self.plain = logged(), View(), PlainView()
-        self.offsets = Offsets(get_counter(len))
 
     @rule(run=ANY_RUNS)
     def append(self, run: list[Event]) -> None:
@@ -171,11 +167,6 @@ class ViewMachine(RuleBasedStateMachine):
         assert self.view.unhandled_condensation_request == again.unhandled_condensation_request == self.plain.asked
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
         assert ViewOutline(self.view).kept == self.view.protected == kept_of(self.plain.shown(), self.plain.waiting())
-
-    @invariant()
-    def offsets_are_those_of_what_is_shown(self) -> None:
-        sizes = (count_content(event.message.content, get_counter(len)) for event in self.plain.shown())
-        assert self.offsets.of(self.view) == [0, *accumulate(sizes)]
 
     @invariant()
     def parts_are_whole(self) -> None:

@@ -25,7 +25,6 @@ plain_fields = {
     "content": st.text(st.characters(exclude_categories=["Cs"])) | st.just('","tokens":1,"'),
     "tokens": st.integers(0, 3),
     "position": st.integers(0, 6),
-    "offset": st.integers(0, 6),
 }
 plain_data = st.fixed_dictionaries(plain_fields)
 
@@ -190,9 +189,7 @@ def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, 
     found = decode_items(stored, "snap", unread=True).items
     assert [*decoded(found)] == items
     for (_, item), (_, stated) in zip(found, items, strict=True):
-        assert isinstance(item, StoredItem) == (
-            stated.keys() == {"id", "content", "tokens", "position", "offset", "role"}
-        )
+        assert isinstance(item, StoredItem) == (stated.keys() == {"id", "content", "tokens", "position", "role"})
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=3), max_size=6), st.data())

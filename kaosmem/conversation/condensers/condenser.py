@@ -40,7 +40,7 @@ class Condenser(ABC):
         `MAX_IN_A_ROW` of them were appended and it still has to be.
         """
         view = view_of(state)
-        revisions = len(view.revisions)
+        revision = view.revision
         condensed = await self.condense(view, limit=limit)
         if isinstance(condensed, View):
             return condensed
@@ -50,7 +50,7 @@ class Condenser(ABC):
                 f"{MAX_IN_A_ROW} condensations in a row leave {len(view)} entries, which is still too much; raise "
                 f"the limits of {type(self).__name__}, or shorten the protected entries"
             )
-        if len(view.revisions) == revisions:  # otherwise the view has lost entries while a model was thinking
+        if view.revision == revision:  # otherwise the view has lost entries while a model was thinking
             check_progress(condensed, view)
         return condensed
 

@@ -25,7 +25,7 @@ from kaosmem.tokens import EstimateCounter
 COUNTER = EstimateCounter()
 SPECS = (
     SectionSpec("role", 2_000, placement="static", eviction="none", persistence="snapshot"),
-    SectionSpec("messages", 90, 90, 0.35, placement="history", recent=2, low_water=0.5),
+    SectionSpec("messages", 90, 90, 0.35, placement="history", recent=2),
     SectionSpec("findings", 50, eviction="priority"),
     SectionSpec("actions", 40, eviction="lru"),
     SectionSpec("documents", eviction="none"),
