@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol, TypeAlias, runtime_checkable
+from itertools import takewhile
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction, fallback_reason
@@ -18,14 +19,20 @@ from kaosmem.names import check_id, shown_name
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import check_message
 from kaosmem.tokens import TokenCounter, get_counter
-from kaosmem.types import ChatMessage
+from kaosmem.tokens.models import preserves_thinking
+from kaosmem.types import ChatMessage, ThinkingBlock
+from kaosmem.units import Link, repair
 
 __all__ = ["AgentContext", "AgentContextProtocol", "ContextConfig", "HistoryRetention"]
+
+T = TypeVar("T")
 
 _Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
 """A summary, and the history left by the strategy that made it."""
 
 _MAX_ATTEMPTS = 3
+_MAX_SESSIONS = 256
+"""An AgentContext remembers the last request and the thread of so many sessions."""
 _DEFAULT_PIPELINE = CompactionPipeline(SlidingWindowCompaction())
 
 
@@ -87,12 +94,49 @@ class AgentContextProtocol(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The last request of a session that grows.
+
+    taken, newest: number of stored messages that it covers, and the newest of them. budget, model: as it was asked for.
+    replies: ids of messages that were appended here since. sizes: of its messages, each counted once.
+    """
+
+    messages: list[ChatMessage]
+    taken: int
+    newest: ChatMessage
+    budget: int
+    model: str | None
+    sizes: MessageSizes
+    replies: set[str] = field(default_factory=set)
+
+    def followed_by(self, stored: list[ChatMessage]) -> _Request | None:
+        """Return the request with the messages that were stored since; None if it cannot go on.
+
+        Only a reply to this request keeps its thinking: a message that was appended here, before anybody else spoke.
+        stored: the messages from the newest known one on.
+        """
+        if stored[:1] != [self.newest]:
+            return None
+        new = [message for message in stored[1:] if not is_record(message)]
+        replies = [*takewhile(lambda each: each.role == "assistant" and each.id in self.replies, new)]
+        messages = [*self.messages, *replies, *_without_thinking(new[len(replies) :])]
+        shown = repair(self.messages)
+        if repair(messages)[: len(shown)] != shown or self.sizes.total(messages) > self.budget:
+            return None
+        taken = self.taken + len(stored) - 1
+        return replace(self, messages=messages, taken=taken, newest=stored[-1], replies=set())
+
+
 class AgentContext:
     """The part of a conversation that one agent sees. The messages stay in a HistoryProvider.
 
     A model's summary is stored once, as one more message that names its sources. The window is computed from the
     history alone. So a message that is appended while the model answers is not lost. A summary whose sources were
     cleared or summarised meanwhile has no effect and is deleted.
+    With `grows=True` a request is the previous one plus the new messages, until it would exceed its budget. The last
+    request of a session is kept in this object, not in the history: a HistoryProvider holds messages and no requests.
+    So another process begins with a request of its own. A session's `window=` goes on in any process.
 
     counter: the default is o200k_base. rng: source of ids; the default is the system's.
     Raises InvalidNameError, UnknownEncodingError, and InvalidArgumentError if `config` is no ContextConfig.
@@ -117,6 +161,8 @@ class AgentContext:
         self._agent_id = check_id(agent_id, "agent id")
         self._counter = get_counter(counter)
         self._rng: random.Random = rng or random.SystemRandom()
+        self._requests: dict[str, _Request] = {}  # by session, of those that grow
+        self._threads: dict[str, Thread] = {}
 
     def __repr__(self) -> str:
         return f"AgentContext({self._agent_id!r}, {list(self._strategies)}, {self._retention.value})"
@@ -135,21 +181,56 @@ class AgentContext:
             raise InvalidContentError("a summary that names sources is the window's own; leave the sources out")
         if self._retention is not HistoryRetention.NONE:
             await self._history.append_many(self._agent_id, new, session_id=session_id, run_id=run_id)
+            if request := self._requests.get(session_id):
+                request.replies.update(message.id for message in new)
         return new
 
-    async def get_prompt_window(self, session_id: str, *, budget: int | None = None) -> list[ChatMessage]:
+    async def get_prompt_window(
+        self, session_id: str, *, budget: int | None = None, grows: bool = False, model: str | None = None
+    ) -> list[ChatMessage]:
         """Return the messages that the strategies leave of a session, oldest first.
 
         budget: most tokens of the messages, as `count_messages` counts them rendered for OpenAI. While there is
         room, messages take the place of the summaries that stand for them, the newest first.
+        grows: return the previous window of the session and the messages appended since, if they fit the budget. So
+        prompt caches hit, thinking stays valid, and a turn costs what was appended. If they do not fit, or earlier
+        messages changed, the strategies make a new window. It has no thinking, and originals of summaries take at most
+        half of the budget.
+        model: with `grows`, the model that gets the window. A model without preserved thinking keeps the thinking of
+        the last message in a new window, if its calls were just answered.
         If a model fails and its strategy has no fallback, a window that fits the budget is shown without its summary.
         Raises WindowTooSmallError for more than the budget, ConflictError if others clear or sum up the same messages
         again and again, and the errors of the strategies. Then nothing has changed.
         """
         if budget is not None:
             check_count(budget, "budget")
+        if not grows:
+            return (await self._packed(session_id, budget))[1]
+        if budget is None:
+            raise InvalidArgumentError("a window that grows has no budget; name one, or leave out grows")
+        last = self._requests.pop(session_id, None)
+        if last is not None and (last.budget, last.model) == (budget, model):
+            stored = await self._history.get_messages(self._agent_id, session_id=session_id, offset=last.taken - 1)
+            if request := last.followed_by(stored):
+                _keep(self._requests, session_id, request)
+                return [*request.messages]
+        thread, window = await self._packed(session_id, budget, share=0.5)
+        window = _without_thinking(window, keeps_open_loop=model is not None and not preserves_thinking(model))
+        if thread.stored:
+            sizes = MessageSizes(self._counter)
+            request = _Request(window, len(thread.stored), thread.stored[-1], budget, model, sizes)
+            _keep(self._requests, session_id, request)
+        return [*window]
+
+    async def _packed(
+        self, session_id: str, budget: int | None, *, share: float = 1.0
+    ) -> tuple[Thread, list[ChatMessage]]:
+        """Return a thread as it was read, and the window that the strategies leave of it.
+
+        share: the part of the budget up to which originals take the place of their summaries.
+        """
         for _ in range(_MAX_ATTEMPTS):
-            thread = await self._thread(session_id)
+            read = thread = await self._thread(session_id)
             window, steps = await self._compacted(thread.view, skips_summaries=budget is not None)
             if thread.has_fallbacks and _has_model(steps):
                 # The model works again: it is given the messages, not the outlines that took their place meanwhile.
@@ -162,7 +243,7 @@ class AgentContext:
                 if recorded is None:
                     continue
                 thread, window = recorded
-            return window if budget is None else self._within(budget, thread, window)
+            return read, window if budget is None else self._within(budget, thread, window, share)
         raise ConflictError(
             f"the history was changed during each of {_MAX_ATTEMPTS} compactions; ask again, or compact in one place"
         )
@@ -182,6 +263,8 @@ class AgentContext:
 
     async def clear(self, session_id: str) -> None:
         """Clear the session."""
+        self._requests.pop(session_id, None)
+        self._threads.pop(session_id, None)
         await self._history.clear(self._agent_id, session_id=session_id)
 
     async def _stored(self, session_id: str) -> list[ChatMessage]:
@@ -189,7 +272,9 @@ class AgentContext:
 
     async def _thread(self, session_id: str) -> Thread:
         """Return a session as it is stored, and delete the records in it that do not count."""
-        thread = Thread(await self._stored(session_id))
+        stored, known = await self._stored(session_id), self._threads.get(session_id)
+        thread = Thread(stored) if known is None else known.again(stored)
+        _keep(self._threads, session_id, thread)
         if self._retention is not HistoryRetention.NONE:
             for record in (each for each in thread.void if each.id):  # one without an id is somebody else's
                 await self._history.clear_run(self._agent_id, session_id=session_id, run_id=record.id)
@@ -239,14 +324,14 @@ class AgentContext:
             await self._history.append(self._agent_id, record, session_id=session_id, run_id=record.id)
         return after, [records.get(message.id, message) for message in window]
 
-    def _within(self, budget: int, thread: Thread, window: list[ChatMessage]) -> list[ChatMessage]:
+    def _within(self, budget: int, thread: Thread, window: list[ChatMessage], share: float) -> list[ChatMessage]:
         sizes = MessageSizes(self._counter)
         used = sizes.total(window)
         if used > budget:
             raise WindowTooSmallError(
                 f"the window takes {used} tokens of a budget of {budget}; raise it, or give a pipeline that leaves less"
             )
-        return thread.unfolded(window, budget - REPLY_TOKENS, sizes=sizes)
+        return thread.unfolded(window, int(share * budget) - REPLY_TOKENS, sizes=sizes)
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
@@ -255,3 +340,24 @@ class AgentContext:
 def _has_model(steps: Iterable[_Step]) -> bool:
     """Return whether a model made one of the summaries."""
     return any(fallback_reason(summary.text) is None for summary, _ in steps)
+
+
+def _keep(held: dict[str, T], session_id: str, value: T) -> None:
+    """Keep a value of a session, and drop those that were kept longest ago."""
+    held.pop(session_id, None)
+    held[session_id] = value
+    while len(held) > _MAX_SESSIONS:
+        del held[next(iter(held))]
+
+
+def _without_thinking(messages: Sequence[ChatMessage], *, keeps_open_loop: bool = False) -> list[ChatMessage]:
+    """Return messages without thinking. keeps_open_loop: keep that of the newest answer if its calls were answered."""
+    answer = next((at for at in range(len(messages) - 1, -1, -1) if not Link.of(messages[at]).is_results), -1)
+    kept = answer if keeps_open_loop and answer < len(messages) - 1 else -1
+    return [message if at == kept else _thoughtless(message) for at, message in enumerate(messages)]
+
+
+def _thoughtless(message: ChatMessage) -> ChatMessage:
+    if isinstance(message.content, str) or not any(isinstance(block, ThinkingBlock) for block in message.content):
+        return message
+    return replace(message, content=tuple(each for each in message.content if not isinstance(each, ThinkingBlock)))

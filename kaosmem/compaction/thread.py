@@ -6,6 +6,7 @@ import hashlib
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 
 from kaosmem.compaction.fallback import fallback_reason
@@ -70,7 +71,13 @@ class Thread:
         self._entries: dict[str, _Entry] = {}
         self._in_view: dict[str, _Entry] = {}
         self._unnamed: Counter[str] = Counter()
-        for number, message in enumerate(self.stored):
+        self._take(0)
+        if not with_fallbacks:
+            self._dissolve_fallbacks()
+
+    def _take(self, start: int) -> None:
+        """Take the stored messages from a place on."""
+        for number, message in enumerate(self.stored[start:], start):
             if not is_record(message):
                 self._add(_Entry(self._named(message), number))
             elif replaced := self._valid(message):
@@ -79,8 +86,6 @@ class Thread:
                 self._add(_Entry(message, number, replaced))
             elif message.id not in self._entries:  # the same record again says nothing new, and goes with the first
                 self.void.append(message)
-        if not with_fallbacks:
-            self._dissolve_fallbacks()
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._entries
@@ -96,8 +101,18 @@ class Thread:
         return any(map(_is_fallback, self._in_view.values()))
 
     def again(self, stored: Iterable[ChatMessage]) -> Thread:
-        """Return a thread of other messages, with or without fallbacks as this one."""
-        return Thread(stored, with_fallbacks=self._with_fallbacks)
+        """Return a thread of other messages, with or without fallbacks as this one.
+
+        If they begin with the messages of this thread, only the rest is looked at.
+        """
+        stored, known = tuple(stored), len(self.stored)
+        if not self._with_fallbacks or stored[:known] != self.stored:
+            return Thread(stored, with_fallbacks=self._with_fallbacks)
+        grown = copy(self)
+        grown.stored, grown.void, grown._unnamed = stored, [*self.void], self._unnamed.copy()
+        grown._entries, grown._in_view = dict(self._entries), dict(self._in_view)
+        grown._take(known)
+        return grown
 
     def _dissolve_fallbacks(self, message_ids: Container[str] | None = None) -> None:
         """Put the messages back in view that records made without a model stand for.
@@ -145,6 +160,9 @@ class Thread:
 
         room: the size of all messages together, at most.
         """
+        folded = [entry for message in window if (entry := self._entries.get(message.id)) and entry.replaced]
+        if not folded:
+            return [*window]
         # With the stated results of abandoned calls, which stand in whole units.
         said = [entry.message for entry in sorted(self._entries.values(), key=_place) if not entry.replaced]
         parts = dict(zip(map(id, said), repaired(said), strict=True))
@@ -157,7 +175,6 @@ class Thread:
             last = placed[-1][0] if placed else 0
             placed.append((self._entries[message.id].place if message.id in self else last, message))
             room -= size(message)
-        folded = [entry for message in window if (entry := self._entries.get(message.id)) and entry.replaced]
         folded.sort(key=_stored_at)
         unfolded: set[str] = set()
         while folded:
