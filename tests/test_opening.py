@@ -210,7 +210,7 @@ def test_a_stored_item_decodes_to_the_item() -> None:
         assert getattr(stored, name) == getattr(expected, name), name
 
 
-@pytest.mark.parametrize("name", ["id", "role", "tokens", "position", "offset"])
+@pytest.mark.parametrize("name", ["id", "role", "tokens", "position"])
 def test_a_line_of_another_item_is_damage(name: str) -> None:
     """A line that differs from the list at the file's end raises CorruptionError, whatever is asked of it."""
     plain = {name: STORED[name] for name in LEAST} | {"position": 5}

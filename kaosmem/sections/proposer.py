@@ -20,7 +20,7 @@ from kaosmem.sections.required import Required
 from kaosmem.sections.scores import Scores, unit_scores
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import ShownVersions
-from kaosmem.types import Item, ThinkingBlock, UnreadItem, block_text
+from kaosmem.types import Item, StoredItem, ThinkingBlock, block_text
 
 _RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
@@ -349,9 +349,9 @@ class Proposer:
         return tuple(item for item in past.known_unit(first) if isinstance(item, Item)), past.tokens(first)
 
 
-def _sure_tokens(item: Item) -> int:
+def _sure_tokens(item: Item | StoredItem) -> int:
     """Return about how many tokens of an item every format shows: some leave thinking out."""
-    if isinstance(item, UnreadItem) or isinstance(item.content, str):
+    if isinstance(item, StoredItem) or isinstance(item.content, str):
         return item.tokens
     thinking = sum(len(block_text(block)) for block in item.content if isinstance(block, ThinkingBlock))
     return item.tokens - item.tokens * thinking // max(1, len(item.text))
