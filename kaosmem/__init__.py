@@ -64,6 +64,7 @@ from kaosmem.retrieval import (
 )
 from kaosmem.sections import DEFAULT_SECTIONS, ForgettingSource, NamedSource, Proposal, Section, SectionSpec, Source
 from kaosmem.session import (
+    ErasureReceipt,
     RepairReport,
     SessionMemory,
     StoredSession,
@@ -222,6 +223,7 @@ __all__ = [
     "Embedder",
     "EmbeddingClient",
     "Entity",
+    "ErasureReceipt",
     "Event",
     "EventLog",
     "EventSource",

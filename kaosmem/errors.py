@@ -45,6 +45,7 @@ Each is also the builtin that a caller would catch, and its message names the re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class KaosmemError(Exception):
@@ -219,12 +220,13 @@ class SummaryError(KaosmemError, RuntimeError):
 class ForgetIncompleteError(KaosmemError, RuntimeError):
     """The items are erased, except from sources that cannot delete them.
 
-    sources: the names of these sources.
+    sources: the names of these sources. receipt: the ErasureReceipt of everything that was erased.
     """
 
-    def __init__(self, message: str, *, sources: Iterable[str] = ()) -> None:
+    def __init__(self, message: str, *, sources: Iterable[str] = (), receipt: Any = None) -> None:
         super().__init__(message)
         self.sources = tuple(sources)
+        self.receipt = receipt
 
 
 class SourceUnavailableError(KaosmemError, RuntimeError):

@@ -18,6 +18,7 @@ import pytest
 
 from kaosmem import (
     CorruptionError,
+    InvalidArgumentError,
     InvalidBudgetError,
     InvalidContentError,
     InvalidNameError,
@@ -310,12 +311,23 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "a folder that is no session": ([*ASSEMBLE[:-1], "foreign/notes"], CorruptionError, "choose another place"),
     "a log that is no session's": ([*ASSEMBLE[:-1], "foreign/log"], CorruptionError, "open another session"),
     "a log that is damaged": ([*ASSEMBLE[:-1], "foreign/broken"], CorruptionError, "read_only"),
-    "showing what is not there": (["show", "kept/deal"], UnknownSessionError, "there are none"),
-    "showing a folder that is no session": (["show", "foreign/notes"], UnknownSessionError, "there are 'broken'"),
+    "showing what is not there": (["show", "kept/deal"], UnknownSessionError, "none is stored there; open one"),
+    "showing a folder that is no session": (
+        ["show", "foreign/notes"],
+        UnknownSessionError,
+        "the nearest of ",
+    ),
+    "listing what is not there": (["list", "nowhere"], UnknownSessionError, "check the path"),
+    "erasing from what is not there": (["forget", "kept/deal", "x"], UnknownSessionError, "none is stored there"),
+    "verifying without a receipt": (
+        ["verify", "kept/deal", "nope"],
+        InvalidArgumentError,
+        "give the file of --receipt",
+    ),
     "showing a session id that climbs": (["show", "kept/.."], InvalidNameError, "safe_id"),
     "showing no URL": (["show", "deal"], InvalidNameError, "<root>/<session id>"),
     "showing from a file": (["show", "file/deal"], InvalidNameError, "give a folder"),
-    "figures of what is not there": (["stats", "kept/deal"], UnknownSessionError, "there are none"),
+    "figures of what is not there": (["stats", "kept/deal"], UnknownSessionError, "none is stored there; open one"),
     "figures in a bad namespace": (["stats", "kept/deal", "--namespace", ""], InvalidNameError, "safe_id"),
     "measuring on no items": (["bench", "nope.jsonl", "questions.jsonl"], NothingToIngestError, "check the path"),
     "measuring without questions": (BENCH[:2], NothingToIngestError, "name their file too"),
@@ -446,7 +458,8 @@ def test_list_shows_the_sessions_of_a_place(session: str, place: Path, command: 
     assert listed["deal"]["note"]
     assert listed["newer"]["note"] == ""
     assert command("list", "kept", "--limit", 1).out.endswith("… and 1 saved before; --limit shows more\n")
-    assert "0 sessions" in command("list", "nowhere").out
+    (place / "empty").mkdir()
+    assert "0 sessions" in command("list", "empty").out
 
 
 def test_show_prints_the_newest_of_each_section(session: str, place: Path, command: Command) -> None:
@@ -528,6 +541,25 @@ def test_stats_add_up(session: str, place: Path, command: Command) -> None:
     assert f"10 items, {figures['tokens']} tokens, 1 archived" in out
     assert rows(out[out.index("\nsection ") :])[1][:3] == ["role", "none", "1"]
     assert files(place) == before
+
+
+def test_forget_erases_items_and_verify_says_so(session: str, place: Path, command: Command) -> None:
+    """The receipt's file is JSON; a file that comes back from a copy is named, with exit code 1."""
+    before = files(place)
+    code, out, err = command("forget", session, "finding", "--receipt", "receipt.json")
+    assert (code, err) == (0, "")
+    assert out.startswith("erased from session deal at record ")
+    assert "items: finding\n" in out
+    receipt = json.loads((place / "receipt.json").read_text())
+    assert receipt["items"] == ["finding"]
+    assert command("verify", session, "receipt.json") == (0, "erased: no file of the session holds the items\n", "")
+    path = receipt["files"][0]
+    whole = place / "kept/default/deal" / path
+    whole.write_bytes(before[whole.as_posix()])
+    code, out, _ = command("verify", session, "receipt.json")
+    assert code == 1
+    assert path in out
+    assert json.loads(command("forget", session, "--json").out or "{}") == {}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import kaosmem.persistence.log as log_module
 from kaosmem import (
     ConflictError,
+    CorruptionError,
     DurabilityError,
     SectionSpec,
     SessionMemory,
@@ -29,6 +31,7 @@ from kaosmem.persistence.objects import ObjectStorage
 from kaosmem.persistence.steps import Append, Delete, Step, Write
 from kaosmem.sections import lazy_index
 from kaosmem.testing import paths_holding
+from tests.persistence.damage.forgery import encoded, seal
 
 CANARY = "quetzalcoatl"
 LONG = "a long report on much else " * 4_000
@@ -403,3 +406,26 @@ async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> N
         with pytest.raises(PermissionError):
             await memory.forget("contract")
     assert files(place) == before
+
+
+@pytest.mark.parametrize("field", ["tokens", "created_at", "position"])
+async def test_a_stored_version_that_makes_no_sense_is_damage(place: Any, field: str, monkeypatch: Any) -> None:
+    """Though its checksum fits: forgetting raises CorruptionError with the file's name, as fetching it does."""
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
+    async with opened(place) as memory:
+        for number in range(4):
+            memory.add("messages", f"message {number} " + "word " * 12, id=f"m{number}")
+        memory.add("documents", "a contract", id="contract")
+    [path] = (path for path in files(place) if "/archive/" in path)
+    lines = files(place)[path].split(b"\n")[:-1]
+    fields = json.loads(lines[1])
+    fields["d"][field] = "none"
+    lines[1] = encoded(fields)
+    [sealed] = seal({"archive/1.jsonl": lines}).values()
+    place.pipe_file(path, sealed) if not isinstance(place, Path) else (place / path).write_bytes(sealed)
+    file = path[path.index("archive/") :]
+    for call in (SessionMemory.forget, SessionMemory.fetch):
+        with pytest.raises(CorruptionError) as caught:
+            async with opened(place) as memory:
+                await call(memory, "contract" if call is SessionMemory.forget else fields["d"]["id"])
+        assert caught.value.file == file

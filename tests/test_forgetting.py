@@ -529,11 +529,11 @@ async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named() -
     roster = Roster({spec.name: memory[spec.name] for spec in memory.sections}, counter=get_counter("estimate"))
     for source in (erasable, fixed, bystander):
         roster.attach(source, None)
-    assert await roster.forget(["a", "notes/c", "nowhere"]) == []
+    assert await roster.forget(["a", "notes/c", "nowhere"]) == ({"notes": ("a", "c")}, [])
     assert list(erasable.notes) == ["b"]
-    assert await roster.forget(["b"]) == ["notes-2"]
+    assert await roster.forget(["b"]) == ({"notes": ("b",)}, ["notes-2"])
     assert not erasable.notes
-    assert await roster.forget(["notes-3/z"]) == ["notes-3"]
+    assert await roster.forget(["notes-3/z"]) == ({}, ["notes-3"])
     assert list(fixed.notes) + list(bystander.notes) == ["b", "z"]
 
 
@@ -545,9 +545,9 @@ async def test_a_section_of_another_session_cannot_forget() -> None:
     assert room.get(old.id) is None
     assert await memory.attach(room["messages"], name="room") == "room"
     roster = memory._roster
-    assert await roster.forget([next(iter(room["messages"])).id]) == ["room"]
-    assert await roster.forget(["old"]) == ["room"]
-    assert await roster.forget(["nowhere"]) == []
+    assert await roster.forget([next(iter(room["messages"])).id]) == ({}, ["room"])
+    assert await roster.forget(["old"]) == ({}, ["room"])
+    assert await roster.forget(["nowhere"]) == ({}, [])
     assert await memory.fetch("old") == old
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ from kaosmem.arguments import check_share
 from kaosmem.assembly import Context, check_budget
 from kaosmem.cli.benchmark import measured, named_assemblers, print_report
 from kaosmem.cli.devstack import devstack
+from kaosmem.cli.erasure import erased, print_receipt, verified
 from kaosmem.cli.progress import Phases
 from kaosmem.cli.repair import print_repair, repair_json
 from kaosmem.cli.report import (
@@ -38,7 +40,7 @@ from kaosmem.cli.sessions import (
     sessions_json,
     split_url,
 )
-from kaosmem.cli.terminal import write_json
+from kaosmem.cli.terminal import write, write_json
 from kaosmem.display import visible
 from kaosmem.errors import InvalidBudgetError
 from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD, UNSCORED, check_budgets, check_plot
@@ -246,6 +248,44 @@ def repair(
         write_json(repair_json(report))
     else:
         print_repair(report)
+
+
+@app.command(short_help="Erase items of a session for good.")
+def forget(
+    url: SessionUrl,
+    items: Annotated[list[str], typer.Argument(metavar="ID...", help="The items to erase.", show_default=False)],
+    receipt: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the receipt as JSON, for verify.", show_default=False)
+    ] = None,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Erase items, all their versions and everything derived from them, from every file of a session.
+
+    Prints a receipt: the erased items, the windows that showed them, and the deleted files.
+    """
+    found = _run(erased(url, namespace, items))
+    if receipt is not None:
+        receipt.write_text(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        write_json(found.to_dict())
+    else:
+        print_receipt(found)
+
+
+@app.command(short_help="Verify that erased items are gone.")
+def verify(
+    url: SessionUrl,
+    receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="The file of a receipt.", show_default=False)],
+    namespace: Namespace = "default",
+) -> None:
+    """Verify that the items of a receipt are in no file of the session. If one is, exit with code 1."""
+    reasons = _run(verified(url, namespace, receipt))
+    for reason in reasons:
+        write(f"not erased: {reason}\n")
+    if reasons:
+        raise typer.Exit(1)
+    write("erased: no file of the session holds the items\n")
 
 
 @app.command(short_help="Measure how much evidence each budget holds.")

@@ -10,13 +10,12 @@ from typing import Any
 
 from kaosmem.cli.terminal import Column, write, write_table
 from kaosmem.errors import InvalidNameError, KaosmemError, UnknownSessionError
-from kaosmem.names import check_name, shown
-from kaosmem.persistence import StoredSession, stored_sessions
+from kaosmem.names import check_name, shown, shown_location
+from kaosmem.persistence import StoredSession, filesystem_of, stored_sessions, unknown_session
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS
 from kaosmem.session import SessionMemory, list_sessions
 
-_SHOWN = 10
 _COLUMNS = (
     Column("session"),
     *(Column(name, "right") for name in ("items", "tokens", "archived", "bytes")),
@@ -39,8 +38,16 @@ class Listed:
 async def listed_sessions(
     root: str, namespace: str, *, limit: int, progress: Callable[[str, int, int], None]
 ) -> tuple[list[Listed], int]:
-    """Return the sessions that were saved last, with their figures, and how many there are in all."""
+    """Return the sessions that were saved last, with their figures, and how many there are in all.
+
+    Raises UnknownSessionError if the place itself is missing.
+    """
     stored = await asyncio.to_thread(stored_sessions, root, namespace)
+    if not stored and not await asyncio.to_thread(filesystem_of(root).exists, ""):
+        raise UnknownSessionError(
+            f"no sessions in {shown_location(root)}: there is no such place; check the path, or make a session with "
+            "`kaosmem assemble --session`"
+        )
     listed = []
     for done, session in enumerate(stored[:limit], 1):
         listed.append(await _listed(root, namespace, session))
@@ -131,15 +138,10 @@ async def opened(url: str, namespace: str) -> AsyncIterator[SessionMemory]:
 
 
 async def check_stored(root: str, session_id: str, namespace: str) -> None:
-    """Raise UnknownSessionError where there is no session, with the names of those that are there."""
+    """Raise UnknownSessionError where there is no session, with the nearest id."""
     check_name(session_id, "session id")
-    stored = await list_sessions(root, namespace)
-    if session_id not in stored:
-        there = ", ".join(map(repr, stored[:_SHOWN])) + ", …" * (len(stored) > _SHOWN)
-        raise UnknownSessionError(
-            f"no session {shown(session_id)} in {root!r}, namespace {namespace!r}; "
-            + (f"there are {there}" if stored else "there are none; `kaosmem assemble --session` makes one")
-        )
+    if session_id not in await list_sessions(root, namespace):
+        raise await asyncio.to_thread(unknown_session, root, session_id, namespace)
 
 
 def split_url(url: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from kaosmem.persistence.archive import Entry
 from kaosmem.persistence.commit import News
 from kaosmem.persistence.disk import Leave
+from kaosmem.persistence.erasure import Erasure
 from kaosmem.persistence.items import decoded
 from kaosmem.persistence.log import TOMBSTONE, SessionLog
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
@@ -25,6 +26,7 @@ __all__ = [
     "TOMBSTONE",
     "Change",
     "Entry",
+    "Erasure",
     "Leave",
     "Location",
     "News",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
-from kaosmem.errors import CorruptionError
+from kaosmem.errors import CorruptionError, InvalidContentError
 from kaosmem.persistence.blobs import Blob, Place, fill
 from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
 from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item, item_of
@@ -16,6 +16,7 @@ from kaosmem.persistence.lines import checksum, parse_object, parse_objects, sta
 from kaosmem.persistence.records import stated_blobs
 from kaosmem.persistence.rescued_items import rescue_items
 from kaosmem.persistence.steps import List, Read, ReadParts, Steps
+from kaosmem.persistence.tail import REMEDY
 from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue
 
@@ -23,15 +24,15 @@ Entry = tuple[str, dict[str, JSONValue]]
 """A section and what is stored of an item."""
 
 
-def find_archived(item_id: str, *, since: int) -> Steps[Entry | None]:
-    """Return the newest version of an item in the archives from record `since` on, or None. Raises CorruptionError."""
+def find_archived(item_id: str, *, since: int, check: Callable[[Entry], object] = bool) -> Steps[Entry | None]:
+    """Return the newest version of an item in the archives from record `since` on, or None. As `read_archive`."""
     for seq in reversed((yield from _archives(since))):
         path = archive_file(seq)
         found = find_item((yield Read(path)), item_id, path)
         if found is not None:
             section, data, blobs = found
             yield from fill(data, blobs)
-            return section, data
+            return next(_sensible([(section, data)], check, path))
     return None
 
 
@@ -206,10 +207,13 @@ def _known_by(
     return file, list(evicted_in(fields, file, end=len(file.starts) - 1))
 
 
-def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str], set[str | None]]]:
+def read_archive(
+    *, since: int, check: Callable[[Entry], object] = bool
+) -> Steps[tuple[list[Entry], dict[str, str], set[str | None]]]:
     """Return every version in the archives from record `since` on, oldest first, and what names their long texts.
 
-    Each name is with the text's SHA-256. What counted the versions comes last. Raises CorruptionError.
+    Each name is with the text's SHA-256. What counted the versions comes last.
+    check: raises InvalidContentError for a version that makes no sense. Raises CorruptionError.
     """
     entries: list[Entry] = []
     texts: dict[str, str] = {}
@@ -220,9 +224,18 @@ def read_archive(*, since: int) -> Steps[tuple[list[Entry], dict[str, str], set[
         for data, blobs in found.lacking:
             yield from fill(data, blobs)
             texts |= {blob.name: blob.sha256 for blob in blobs}
-        entries += decoded(found.items)
+        entries += _sensible(decoded(found.items), check, path)
         counters.add(found.counter)
     return entries, texts, counters
+
+
+def _sensible(entries: Iterable[Entry], check: Callable[[Entry], object], path: str) -> Iterator[Entry]:
+    for entry in entries:
+        try:
+            check(entry)
+        except InvalidContentError as error:
+            raise CorruptionError(f"a version in {path!r} makes no sense: {error}; {REMEDY}", file=path) from None
+        yield entry
 
 
 def salvage_archive(*, since: int) -> Steps[tuple[list[Entry], list[CorruptionError]]]:

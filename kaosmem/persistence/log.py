@@ -27,9 +27,11 @@ from kaosmem.persistence.blobs import KnownTexts
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
 from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
 from kaosmem.persistence.disk import Leave
+from kaosmem.persistence.erasure import Erasure, unerased
 from kaosmem.persistence.extent import End, Extent
 from kaosmem.persistence.indexes import encode_index, indexed_records, read_index, store_index
 from kaosmem.persistence.items import encode_items
+from kaosmem.persistence.layout import FOLDERS
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
 from kaosmem.persistence.recovery import Recovered, Recovery, recover
 from kaosmem.persistence.salvage import salvage
@@ -305,23 +307,24 @@ class SessionLog:
             self._extent.begin_anew(head, snapshot_bytes=measured.size)
             self._purged, self._has_leftovers, self._keyed = head.seq, False, {}
 
-    def archived(self, item_id: str) -> Entry | None:
+    def archived(self, item_id: str, check: Callable[[Entry], object] = bool) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
 
+        check: raises InvalidContentError for a version that makes no sense, which is a CorruptionError then.
         Raises CorruptionError, but not where the session is read-only: then what is damaged is passed over and said.
         """
         try:
-            return self._read(find_archived(check_item_id(item_id), since=self._purged))
+            return self._read(find_archived(check_item_id(item_id), since=self._purged, check=check))
         except CorruptionError:
             if not self._read_only:
                 raise
         versions = reversed(self._intact_archive())
         return next((version for version in versions if version[1].get("id") == item_id), None)
 
-    def archive(self) -> list[Entry]:
-        """Return the section and data of every archived version, oldest first. Raises as `archived`."""
+    def archive(self, check: Callable[[Entry], object] = bool) -> list[Entry]:
+        """Return the section and data of every archived version, oldest first. `check` and errors as in `archived`."""
         try:
-            entries, texts, self._counters = self._read(read_archive(since=self._purged))
+            entries, texts, self._counters = self._read(read_archive(since=self._purged, check=check))
         except CorruptionError:
             if not self._read_only:
                 raise
@@ -349,6 +352,22 @@ class SessionLog:
         """
         since = self._purged if at is None else at
         return self._read(evicted_items(self._read, since=since, until=at))
+
+    def files(self) -> set[str]:
+        """Return the paths of the session's files that are not blank."""
+        with as_durability_error("listing the files"):
+            sizes = {folder: self._storage.sizes(folder) for folder in FOLDERS}
+        return {f"{folder}/{name}" for folder, each in sizes.items() for name, size in each.items() if size}
+
+    @property
+    def mark(self) -> tuple[str, int, str]:
+        """Return the id of the log, the number of its last record, and that record's checksum."""
+        return self._head.log_id, self.seq, f"{self._head.crc:08x}"
+
+    def unerased(self, erasure: Erasure) -> list[str]:
+        """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError, DurabilityError."""
+        with as_durability_error("verifying an erasure"):
+            return run(unerased(erasure), self._storage)
 
     def line_up(self) -> Future[Leave] | None:
         """Wait in line with other writers, as `Storage.line_up` says."""

@@ -59,7 +59,11 @@ def unknown_session(location: Location, session_id: str, namespace: str) -> Unkn
     """Return the error for a session that is not stored. It names the stored session with the nearest id."""
     stored = list_sessions(location, namespace)
     nearest = get_close_matches(session_id, stored, n=1, cutoff=0.0)
-    there = f"the nearest of {len(stored):,} is {nearest[0]!r}" if nearest else "none is stored there"
+    there = (
+        f"the nearest of {len(stored):,} is {nearest[0]!r}"
+        if nearest
+        else "none is stored there; open one for writing to make it"
+    )
     return UnknownSessionError(
         f"no session {shown(session_id)} in {shown_location(location)}, namespace {namespace!r}; {there}"
     )

@@ -10,9 +10,11 @@ from kaosmem.session.places import (
     list_sessions,
     stored_sessions,
 )
+from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.repair import RepairReport, repair_session
 
 __all__ = [
+    "ErasureReceipt",
     "RepairReport",
     "SessionMemory",
     "StoredSession",

@@ -58,13 +58,14 @@ class Attachment:
         """Return an item of the source, or None."""
         return await self._answer(self.source.get(item_id), self.timeout_s)
 
-    async def forget(self, item_ids: Collection[str]) -> bool:
-        """Return whether nothing of these items is left in the source; it takes the time that erasing takes."""
+    async def forget(self, item_ids: Collection[str]) -> list[str] | None:
+        """Erase items from the source, and return those that it held; None if it can't. It may take any time."""
         held = [item_id for item_id in item_ids if await self.get(item_id) is not None]
+        if held and not isinstance(self.source, ForgettingSource):
+            return None
         if held and isinstance(self.source, ForgettingSource):
             await self._answer(self.source.forget(held), None)
-            return True
-        return not held
+        return held
 
     async def _answer(self, asked: Awaitable[T], timeout_s: float | None) -> T:
         try:

@@ -52,7 +52,8 @@ from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening, SharedSessions, unopened
 from kaosmem.session.originals import Originals
-from kaosmem.session.past import load_past
+from kaosmem.session.past import check_version, load_past
+from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
 from kaosmem.session.timeline import Timeline
@@ -395,7 +396,7 @@ class SessionMemory:
                 return attached
         except SourceUnavailableError as error:
             unavailable = error
-        stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id))
+        stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id), check_version)
         if stored is None or item_id in self._saver.unpurged:
             if unavailable:
                 raise unavailable
@@ -616,8 +617,10 @@ class SessionMemory:
         """
         self._live(item_id).remove(item_id, at=self._clock())
 
-    async def forget(self, *item_ids: str) -> None:
+    async def forget(self, *item_ids: str) -> ErasureReceipt:
         """Erase items and everything derived from them: from memory, from the session's files and from its sources.
+
+        Returns a receipt, which `verify` checks at any later time.
 
         All versions are erased, archived ones too. If a summary is erased, its other originals come back until the
         section is compacted again. Other unsaved changes are saved. If this call fails after it began, the next save
@@ -628,9 +631,11 @@ class SessionMemory:
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The account is DE89 3704 0044.")
-        >>> await memory.forget(item.id)
+        >>> receipt = await memory.forget(item.id)
         >>> item.id in memory
         False
+        >>> await memory.verify(receipt)
+        ()
         """
         self._check_loop()
         self._check_writable()
@@ -641,10 +646,53 @@ class SessionMemory:
             await compaction.undo(item_ids)
         erased = await self._saver.forget(item_ids)
         _SHARED.drop(self._opening)
-        if unable := await self._roster.forget(erased):
+        sources, unable = await self._roster.forget(erased.item_ids)
+        log_id, record, checksum = erased.mark
+        receipt = ErasureReceipt(
+            session_id=self.session_id,
+            namespace=self._opening.namespace,
+            at=max(filter(None, (self._clock(), erased.newest))),
+            log_id=log_id,
+            record=record,
+            checksum=checksum,
+            items=tuple(dict.fromkeys(item_ids)),
+            derived=tuple(sorted(erased.derived.difference(item_ids))),
+            finished=tuple(sorted(erased.item_ids.difference(item_ids, erased.derived))),
+            windows=tuple(sorted(erased.windows)),
+            files=tuple(sorted(erased.files)),
+            sources=sources,
+        )
+        if unable:
             raise ForgetIncompleteError(
-                f"{listed(unable, 3)} can't forget what is forgotten here; erase it there", sources=unable
+                f"{listed(unable, 3)} can't forget what is forgotten here; erase it there",
+                sources=unable,
+                receipt=receipt,
             )
+        return receipt
+
+    async def verify(self, receipt: ErasureReceipt) -> tuple[str, ...]:
+        """Return a sentence for each reason why an erasure does not hold, none if it holds.
+
+        The files of this session and the attached sources are read. An erasure holds if no file from before it is
+        left, no file names an erased item, and the log goes on from the record that the receipt names. An item that
+        was added later under an erased id is another item.
+        Raises InvalidArgumentError for the receipt of another session, CorruptionError and DurabilityError.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("findings", "The account is DE89 3704 0044.")
+        >>> receipt = await memory.forget(item.id)
+        >>> await memory.verify(receipt)
+        ()
+        """
+        self._check_loop()
+        place = self.session_id, self._opening.namespace
+        if (receipt.session_id, receipt.namespace) != place:
+            raise InvalidArgumentError(
+                f"the receipt is of session {shown(receipt.session_id)} in namespace {shown(receipt.namespace)}; "
+                "verify it with that session"
+            )
+        reasons = await asyncio.to_thread(self._log.unerased, receipt.erasure)
+        return (*reasons, *await self._roster.unerased(receipt.sources))
 
     def _check_required(self, section: Section, item: Item) -> None:
         """Refuse an item that no context could show though it must be shown."""

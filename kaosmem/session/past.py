@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kaosmem.errors import CorruptionError, InvalidContentError, KaosmemError
-from kaosmem.persistence import SessionLog
+from kaosmem.persistence import Entry, SessionLog
 from kaosmem.sections import Archived, EvictedItem, Section, read_evicted
 from kaosmem.tokens import TokenCounter, count_content
 
@@ -55,8 +55,14 @@ def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
 
 def find_versions(log: SessionLog, counter: TokenCounter, item_ids: Container[str]) -> dict[str, Archived]:
     """Return the newest version of each of these items that a file has. This is I/O. Raises CorruptionError."""
-    stored = {data["id"]: (name, data) for name, data in log.archive() if data["id"] in item_ids}
+    stored = {data["id"]: (name, data) for name, data in log.archive(check_version) if data["id"] in item_ids}
     return {item_id: _counted(Archived.from_dict(data, name), counter) for item_id, (name, data) in stored.items()}
+
+
+def check_version(entry: Entry) -> None:
+    """Raise InvalidContentError for a stored version that makes no sense."""
+    section, data = entry
+    Archived.from_dict(data, section)
 
 
 def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> None:

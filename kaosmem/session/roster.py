@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
@@ -199,18 +199,41 @@ class Roster:
             raise missed
         return None
 
-    async def forget(self, item_ids: Iterable[str]) -> list[str]:
-        """Have the sources forget what they hold of these items; return the names of those that can't, or failed."""
-        wanted, unable = list(item_ids), []
+    async def forget(self, item_ids: Iterable[str]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+        """Have the sources forget what they hold of these items.
+
+        Returns the ids that each has erased, by its name, and the names of those that can't, or failed.
+        """
+        wanted, unable = list(item_ids), list[str]()
+        erased: dict[str, tuple[str, ...]] = {}
         for name, attached in self._attached.items():
             ids = dict.fromkeys(each for item_id in wanted for each in (item_id, _own_id(name, item_id)))
             try:
-                is_done = await attached.forget(ids)
+                held = await attached.forget(ids)
             except SourceUnavailableError:
-                is_done = False
-            if not is_done:
+                held = None
+            if held is None:
                 unable.append(name)
-        return unable
+            elif held:
+                erased[name] = tuple(held)
+        return erased, unable
+
+    async def unerased(self, erased: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return a sentence for each source that holds an erased item, or can't be asked for it."""
+        reasons = []
+        for name, item_ids in erased.items():
+            if (attached := self._attached.get(name)) is None:
+                reasons.append(f"source {shown(name)} is not attached; attach it to have it asked")
+                continue
+            for item_id in item_ids:
+                try:
+                    is_there = await attached.get(item_id) is not None
+                except SourceUnavailableError as error:
+                    reasons.append(str(error))
+                    break
+                if is_there:
+                    reasons.append(f"source {shown(name)} holds item {shown(item_id)}")
+        return reasons
 
     @property
     def attached_sections(self) -> dict[str, Section]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from kaosmem.errors import ConflictError, CorruptionError
@@ -13,18 +15,34 @@ from kaosmem.persistence import Change, Record, Recovered, SessionLog
 from kaosmem.sections import Archived, Moment, Section, derived_from
 from kaosmem.session.checkpoints import Checkpoints
 from kaosmem.session.hydration import FORGET, OPEN, Frozen, Hydrated, describe, drain, freeze, merged, release
-from kaosmem.session.past import find_past, let_go
+from kaosmem.session.past import check_version, find_past, let_go
 from kaosmem.session.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.turns import OneLoop, in_line
 from kaosmem.session.windows import WINDOW
 from kaosmem.tokens import TokenCounter
-from kaosmem.types import JSONValue, decoded
+from kaosmem.types import Item, JSONValue, StoredItem, decoded
 
 MAX_TRIES = 1_000
 """A save that other writers outrun gives up after this many tries."""
 
 _MANY_RECORDS = 256
 """More records of others are read into new sections in another thread: to apply them takes 20 ms and more."""
+
+
+@dataclass
+class Erased:
+    """The items that were erased, and where.
+
+    item_ids: all of them. derived: those made from items that this session was asked to forget.
+    newest: the time of the newest of them. mark: as the log's was then.
+    """
+
+    item_ids: set[str] = field(default_factory=set)
+    derived: set[str] = field(default_factory=set)
+    windows: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    newest: datetime | None = None
+    mark: tuple[str, int, str] = "", 0, ""
 
 
 class Saver:
@@ -53,7 +71,7 @@ class Saver:
         self._to_forget: set[str] = set()  # until the log says so
         self._told: set[str] = set()  # of these, what the batch says
         self._to_purge = hydrated.unpurged  # until no file holds them
-        self._erased: set[str] = set()  # until `forget` returns them
+        self._erased = Erased()  # until `forget` returns it
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
         self._is_index_purge_due = False
         self._tries = 0  # of the save under way
@@ -84,14 +102,15 @@ class Saver:
         with self._one_loop:
             await _finished(self._refresh(discard=discard))
 
-    async def forget(self, item_ids: Collection[str]) -> set[str]:
+    async def forget(self, item_ids: Collection[str]) -> Erased:
         """Erase items and all that is derived from them, here and wherever the session is stored.
 
-        Returns the ids of all that were erased. Raises as `save`.
+        Returns all that was erased, by earlier calls that failed too. Raises as `save`.
         """
         self._to_forget |= {*item_ids}
         await self.save()
-        erased, self._erased = self._erased | {*item_ids}, set()
+        erased, self._erased = self._erased, Erased()
+        erased.item_ids.update(item_ids)
         return erased
 
     @property
@@ -286,7 +305,7 @@ class Saver:
         items += (version.item for section in self._sections.values() for version in section.archive.in_memory())
         items += (version.item for versions in archived.values() for version in versions)
         told, moments = {*self._to_forget}, self._moments()
-        forgotten = await asyncio.to_thread(lambda: derived_from(told, map(decoded, items)))
+        forgotten, newest = await asyncio.to_thread(_derived, told, items)
         if not self._is_settled or moments != self._moments():  # a section that is not stored has no journal
             return
         self._told = told
@@ -295,9 +314,10 @@ class Saver:
             if data["ids"] and section.spec.persistence != "none":
                 self._batch.append(Change(name, FORGET, data))
         self.forgotten.add(forgotten)
-        self.windows.forget(forgotten)
         self._to_purge |= forgotten
-        self._erased |= forgotten
+        self._erased.derived |= forgotten - told
+        self._erased.windows |= self.windows.forget(forgotten)
+        self._erased.newest = max(filter(None, (newest, self._erased.newest)), default=None)
         self._is_purge_due = self._is_index_purge_due = True
         if not self._batch:  # said before, or of sections that no file holds
             self._to_forget.clear()
@@ -310,8 +330,9 @@ class Saver:
         if not self._is_settled:
             return
         if self._log.seq == 0:  # no file holds anything
-            self._is_purge_due, self._to_purge = False, set()
+            self._note_erased()
             return
+        files = await asyncio.to_thread(self._log.files)
         frozen = freeze(self._sections.values(), self._counter, self.forgotten, self.windows)
         on_disk = [version for versions in archived.values() for version in versions]
         on_disk = [version for version in on_disk if version.item.id not in self._to_purge]
@@ -333,6 +354,13 @@ class Saver:
             let_go(self._sections, await asyncio.to_thread(find_past, self._log, self._counter))
         self._note_no_indexes()
         clear_memos()
+        self._erased.files |= files - await asyncio.to_thread(self._log.files)
+        self._note_erased()
+
+    def _note_erased(self) -> None:
+        """Note that no file holds what was forgotten."""
+        self._erased.item_ids |= self._to_purge
+        self._erased.mark = self._log.mark
         self._is_purge_due, self._to_purge = False, set()
 
     def _note_no_indexes(self) -> None:
@@ -345,7 +373,7 @@ class Saver:
 
         def read() -> dict[str, list[Archived]]:
             archived: dict[str, list[Archived]] = {}
-            for name, data in self._log.archive():
+            for name, data in self._log.archive(check_version):
                 archived.setdefault(name, []).append(Archived.from_dict(data, name))
             return archived
 
@@ -353,6 +381,12 @@ class Saver:
 
     def _moments(self) -> list[Moment]:
         return [section.moment for section in self._sections.values()]
+
+
+def _derived(item_ids: set[str], items: Sequence[Item | StoredItem]) -> tuple[set[str], datetime | None]:
+    """Return the ids of items and of all that is derived from them, and when the newest of these was made."""
+    derived = derived_from(item_ids, map(decoded, items))
+    return derived, max((decoded(item).created_at for item in items if item.id in derived), default=None)
 
 
 def _purge_indexes(sections: Iterable[Section]) -> None:

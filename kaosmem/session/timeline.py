@@ -14,6 +14,7 @@ from datetime import datetime
 from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.persistence import SessionLog
 from kaosmem.sections import Archived, Replaced, Section
+from kaosmem.session.past import check_version
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import Interval, Item, JSONValue, Version, in_order
 
@@ -164,7 +165,7 @@ class Timeline:
 
     async def sections_at(self, *, as_of: datetime | None, known_at: datetime | None) -> dict[str, Section]:
         """Return all sections as they were: see `section_at`. The archive is read whole. Raises CorruptionError."""
-        stored = self._by_section(await asyncio.to_thread(self._log.archive))
+        stored = self._by_section(await asyncio.to_thread(self._log.archive, check_version))
         return {
             name: section_at(section, told(section, stored.get(name, ())), as_of=as_of, known_at=known_at)
             for name, section in self._sections.items()

@@ -114,11 +114,11 @@ class Windows:
             stored.append(window.to_dict())
         return stored
 
-    def forget(self, item_ids: Collection[str]) -> None:
-        """End the windows that show forgotten items, of which they keep nothing."""
-        for name, window in self.held.items():
-            if any(item_id in window.shown for item_id in item_ids):
-                self.held[name] = Window(name, window.epoch, Rebased.FORGOTTEN)
+    def forget(self, item_ids: Collection[str]) -> set[str]:
+        """End the windows that show forgotten items, of which they keep nothing, and return their names."""
+        ended = {name for name, each in self.held.items() if any(item_id in each.shown for item_id in item_ids)}
+        self.held |= {name: Window(name, self.held[name].epoch, Rebased.FORGOTTEN) for name in ended}
+        return ended
 
     @property
     def used(self) -> dict[str, int]:

@@ -37,7 +37,7 @@ def paths_holding(place: Location | Mapping[str, bytes | None], *texts: str) -> 
     ...     item = memory.add("findings", "The password is xyzzy.")
     ...     await memory.save()
     ...     print(len(paths_holding("./.kaosmem", "xyzzy")))
-    ...     await memory.forget(item.id)
+    ...     receipt = await memory.forget(item.id)
     ...     print(paths_holding("./.kaosmem", "xyzzy"))
     1
     []

@@ -1,0 +1,181 @@
+"""Checking that erased items are in no file of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kaosmem.errors import CorruptionError
+from kaosmem.names import shown
+from kaosmem.persistence.items import decode_items
+from kaosmem.persistence.layout import (
+    ARCHIVE,
+    BLOB,
+    INDEX,
+    LOG,
+    PURGE,
+    QUARANTINE,
+    SNAP,
+    archive_file,
+    blob_file,
+    index_numbers,
+    is_blob_until,
+    log_file,
+    numbers,
+    segments,
+    snapshot_file,
+)
+from kaosmem.persistence.lines import parse_object, split_lines
+from kaosmem.persistence.records import stated_blobs
+from kaosmem.persistence.recovery import is_purge_unfinished
+from kaosmem.persistence.steps import List, Read, Steps
+
+_CALLERS = "content", "metadata"
+"""Fields of an item that may hold anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """An erasure, as the log has it.
+
+    log_id, record, checksum: the log, the number of its last record at the erasure, and that record's checksum. Record
+    0 is an erasure before anything was stored. item_ids: the erased items. at: no erased item is newer.
+    """
+
+    log_id: str
+    record: int
+    checksum: str
+    item_ids: frozenset[str]
+    at: datetime
+
+
+def unerased(erasure: Erasure) -> Steps[list[str]]:
+    """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError for a damaged snapshot."""
+    reasons: list[str] = []
+    if erasure.record:
+        reasons += yield from _check_log(erasure)
+        reasons += yield from _older_files(erasure.record)
+    search = _Search(erasure)
+    for folder, path_of in ((SNAP, snapshot_file), (ARCHIVE, archive_file), (LOG, log_file)):
+        for number in numbers((yield List(folder))):
+            try:
+                search.read(path_of(number), (yield Read(path_of(number))))
+            except FileNotFoundError:  # a writer has deleted it since
+                continue
+    for name in sorted((yield List(BLOB)) - search.blobs):
+        if is_blob_until(name, erasure.record):
+            reasons.append(f"{blob_file(name)!r} is from before the erasure, and nothing refers to it")
+    return reasons + search.reasons + search.in_windows()
+
+
+def _check_log(erasure: Erasure) -> Steps[list[str]]:
+    """Return why the log is not as the erasure left it, or later."""
+    snapshots = numbers((yield List(SNAP)))
+    record = erasure.record
+    if not snapshots:
+        return [f"no snapshot says that everything before record {record} was deleted"]
+    newest = decode_items((yield Read(snapshot_file(snapshots[-1]))), snapshot_file(snapshots[-1]))
+    if newest.log_id != erasure.log_id:
+        return ["the session has another log: it was deleted and made anew, or is another session"]
+    if newest.purged < record:
+        return [
+            f"the session says that files before record {newest.purged} were deleted, and not before record {record}: "
+            "it was brought back from an older copy"
+        ]
+    if record in snapshots:
+        found = decode_items((yield Read(snapshot_file(record))), snapshot_file(record))
+        if f"{found.crc:08x}" != erasure.checksum:
+            return [f"record {record} is another record than the one of the erasure"]
+    if (yield from is_purge_unfinished()):
+        return [f"{PURGE!r} says that an erasure is unfinished; save the session"]
+    return []
+
+
+def _older_files(record: int) -> Steps[list[str]]:
+    """Return a sentence for each file from before a record."""
+    found = [snapshot_file(seq) for seq in numbers((yield List(SNAP))) if seq < record]
+    found += [archive_file(seq) for seq in numbers((yield List(ARCHIVE))) if seq < record]
+    found += [f"{QUARANTINE}/{name}" for name in sorted((yield List(QUARANTINE))) if int(name[:20]) <= record]
+    indexes = yield List(INDEX)
+    found += [f"{INDEX}/{name}" for name in sorted(indexes) if any(seq < record for seq in index_numbers([name]))]
+    for first in segments((yield List(LOG))):
+        if first <= record and (yield Read(log_file(first), 0, 1)):  # others are blank, to keep their names taken
+            found.append(log_file(first))
+    return [f"{path!r} is from before the erasure" for path in found]
+
+
+@dataclass
+class _Search:
+    """A search of a session's files for erased items.
+
+    blobs: the names of long texts that records refer to. newer: ids of later items, which may be erased ids that were
+    free again. shown: paths with the erased ids that a window in them shows.
+    """
+
+    erasure: Erasure
+    reasons: list[str] = field(default_factory=list)
+    blobs: set[str] = field(default_factory=set)
+    newer: set[str] = field(default_factory=set)
+    shown: list[tuple[str, str]] = field(default_factory=list)
+
+    def read(self, path: str, data: bytes) -> None:
+        """Search one file."""
+        *lines, _ = split_lines(data)  # a torn tail is newer than the erasure, as its file is
+        for number, line in enumerate(lines, 1):
+            try:
+                fields = parse_object(line)
+                self.blobs.update(blob.name for blob in stated_blobs(fields) if "blobs" in fields)
+            except CorruptionError as error:
+                self.reasons.append(f"line {number} of {path!r} cannot be read: {error}")
+                continue
+            self._search(path, fields.get("d"))
+
+    def in_windows(self) -> list[str]:
+        """Return a sentence for each erased item that a window shows."""
+        shown_ids = sorted({each for each in self.shown if each[1] not in self.newer})
+        return [f"{path!r} holds a window that shows item {shown(item_id)}" for path, item_id in shown_ids]
+
+    def _search(self, path: str, stored: object) -> None:
+        """Search the data of a line."""
+        known = self.erasure.item_ids
+        for item in _items_in(stored):
+            if _is_newer(item, self.erasure.at):
+                self.newer.add(item["id"])
+            elif item["id"] in known:
+                self.reasons.append(f"{path!r} holds item {shown(item['id'])}")
+            elif derived := known.intersection(item.get("sources") or ()):
+                self.reasons.append(f"{path!r} holds item {shown(item['id'])}, derived from {shown(min(derived))}")
+        if isinstance(stored, dict):
+            windows = stored.get("windows")
+            for window in windows if isinstance(windows, list) else [stored]:
+                self.shown += ((path, item_id) for item_id in known.intersection(_shown_in(window)))
+
+
+def _items_in(value: object) -> Iterator[dict[str, Any]]:
+    """Yield the items in the data of a line."""
+    if isinstance(value, dict):
+        if isinstance(value.get("id"), str) and "created_at" in value:
+            yield value
+        for name, inner in value.items():
+            if name not in _CALLERS:
+                yield from _items_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _items_in(inner)
+
+
+def _shown_in(window: object) -> Collection[str]:
+    """Return the ids of the items that a window's state or turn shows."""
+    match window:
+        case {"shown": dict(items)} | {"window": str(), "items": dict(items)}:
+            return items.keys()
+    return ()
+
+
+def _is_newer(item: dict[str, Any], at: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(item["created_at"]) > at
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,80 @@
+"""The receipt of an erasure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.persistence import Erasure
+from kaosmem.types import JSONValue
+
+_TEXTS = "session_id", "namespace", "log_id", "checksum"
+_LISTS = "items", "derived", "finished", "windows", "files"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasureReceipt:
+    """The receipt of an erasure. `SessionMemory.forget` returns it, and `SessionMemory.verify` checks it later.
+
+    It names ids and holds no text and no digest of a text: a digest of a short text can be guessed, with a key too by
+    all who have the key. If your ids tell something about a person, keep the receipt as private as the item was.
+
+    items: the ids that `forget` was given. derived: the ids of items that were made from these.
+    finished: the ids of items whose erasure an earlier call or another writer had begun, and this one finished.
+    windows: the names of windows that showed one. sources: the erased ids by the name of the attached source.
+    files: the session's files that were deleted, because they were written before the erasure.
+    log_id, record, checksum: the session's log, its last record at the erasure, and that record's checksum.
+    at: the time of the erasure. No erased item is newer.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> item = memory.add("findings", "The account is DE89 3704 0044.", id="account")
+    >>> receipt = await memory.forget("account")
+    >>> receipt.items, receipt.record
+    (('account',), 3)
+    >>> ErasureReceipt.from_dict(receipt.to_dict()) == receipt
+    True
+    """
+
+    session_id: str
+    namespace: str
+    at: datetime
+    log_id: str
+    record: int
+    checksum: str
+    items: tuple[str, ...]
+    derived: tuple[str, ...] = ()
+    finished: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def erasure(self) -> Erasure:
+        """The erasure as the session's log has it."""
+        ids = *self.items, *self.derived, *self.finished
+        return Erasure(self.log_id, self.record, self.checksum, frozenset(ids), self.at)
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return the receipt as JSON values."""
+        sources: dict[str, JSONValue] = {name: list(ids) for name, ids in self.sources.items()}
+        lists: dict[str, JSONValue] = {name: list(getattr(self, name)) for name in _LISTS}
+        texts: dict[str, JSONValue] = {name: getattr(self, name) for name in _TEXTS}
+        return {**texts, "record": self.record, "at": self.at.isoformat(), **lists, "sources": sources}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> ErasureReceipt:
+        """Return the receipt that `to_dict` returned. Raises InvalidArgumentError."""
+        try:
+            at, record = datetime.fromisoformat(stored["at"]), stored["record"]
+            given = {name: stored[name] for name in _TEXTS} | {name: tuple(stored[name]) for name in _LISTS}
+            sources = {name: tuple(ids) for name, ids in stored["sources"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            given = {}
+        texts = [*map(given.get, _TEXTS), *(each for name in _LISTS for each in given.get(name, ()))]
+        if not given or {*map(type, texts)} != {str} or type(record) is not int or record < 0 or at.tzinfo is None:
+            raise InvalidArgumentError("this is no receipt of an erasure; give the value that to_dict() returned")
+        return cls(at=at, record=record, sources=sources, **given)

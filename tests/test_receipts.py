@@ -1,0 +1,191 @@
+"""The receipt of an erasure: it names what was erased, and says later whether that still holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem import (
+    DurabilityError,
+    ErasureReceipt,
+    ForgetIncompleteError,
+    InvalidArgumentError,
+    SectionSpec,
+    SessionMemory,
+)
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from tests.test_forget_stored import CANARY, Failing, failing, filled, opened, small_snapshots
+from tests.test_forgetting import ErasableNotes, Notes
+
+__all__ = ["failing", "small_snapshots"]
+
+
+@pytest.fixture(params=["local", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
+
+
+def files(place: Any) -> dict[str, bytes]:
+    """Return the session's files by their paths in its folder."""
+    root = place / "default" / "default" if isinstance(place, Path) else "/default/default"
+    if isinstance(place, Path):
+        return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {path.removeprefix(f"{root}/"): place.cat_file(path) for path in place.find(root)}
+
+
+def put(place: Any, path: str, data: bytes | None) -> None:
+    """Store a file of the session, or delete it."""
+    whole = place / "default" / "default" / path if isinstance(place, Path) else f"/default/default/{path}"
+    if data is None:
+        whole.unlink() if isinstance(place, Path) else place.rm_file(whole)
+    elif isinstance(place, Path):
+        whole.write_bytes(data)
+    else:
+        place.pipe_file(whole, data)
+
+
+async def verified(place: Any, receipt: ErasureReceipt) -> tuple[str, ...]:
+    """Verify a receipt in a session that is opened anew for it."""
+    async with SessionMemory.open(place, read_only=True) as memory:
+        return await memory.verify(receipt)
+
+
+@pytest.mark.usefixtures("small_snapshots")
+async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any) -> None:
+    """It is frozen, survives JSON, holds no text, and holds for as long as the session goes on."""
+    await filled(place)
+    async with opened(place) as memory:
+        await memory.assemble_context(CANARY, budget=60_000, window="main")
+        await memory.save()
+        before = files(place)
+        receipt = await memory.forget("secret", "rule")
+        assert (receipt.items, receipt.derived) == (("secret", "rule"), ("conclusion", "finding"))
+        assert receipt.windows == ("main",)
+        assert {path.split("/")[0] for path in receipt.files} == {"log", "snap", "archive", "blob", "index"}
+        left = {path for path, data in files(place).items() if data}
+        deleted = {path for path in before.keys() - left if not path.startswith(("index/", "lock"))}
+        assert deleted <= {*receipt.files}
+        assert not left & {*receipt.files}
+        assert await memory.verify(receipt) == ()
+    stored = json.dumps(receipt.to_dict())
+    assert CANARY not in stored
+    assert ErasureReceipt.from_dict(json.loads(stored)) == receipt
+    with pytest.raises(AttributeError):
+        receipt.record = 0  # type: ignore[misc]
+    for turn in range(12):
+        async with opened(place) as memory:
+            memory.add("documents", f"life goes on {turn} " * 200)
+            memory.add("findings", "another finding of this name", id=f"finding-{turn}" if turn else "finding")
+            await memory.assemble_context("life", budget=60_000, window="main")
+        assert await verified(place, receipt) == ()
+
+
+@pytest.mark.usefixtures("small_snapshots")
+async def test_each_file_that_comes_back_is_named(place: Any) -> None:
+    """A file from a copy is found, whichever it is; so is a session that is brought back as a whole."""
+    await filled(place)
+    before = files(place)
+    async with opened(place) as memory:
+        receipt = await memory.forget("secret")
+    after = files(place)
+    for path in receipt.files:
+        put(place, path, before.get(path, b"{}\n"))
+        async with SessionMemory.open(place, read_only=True) as memory:
+            reasons = await memory.verify(receipt)
+        assert any(path in reason for reason in reasons), path
+        put(place, path, after.get(path))
+    assert await verified(place, receipt) == ()
+    for path in after:
+        put(place, path, None)
+    for path, data in before.items():
+        put(place, path, data)
+    assert any("older copy" in reason for reason in await verified(place, receipt))
+
+
+async def test_an_item_that_is_still_there_is_named(place: Any) -> None:
+    """In the log, in an archive and in a snapshot, and what was derived from it; a later one of its name is another."""
+    async with opened(place) as memory:
+        memory.add("documents", "a contract", id="contract")
+        memory.add("findings", "a finding", id="finding", sources=["contract"])
+        memory.add("documents", "a draft", id="draft")
+        receipt = await memory.forget("draft")
+        memory.add("documents", "another draft", id="draft")
+        await memory.save()
+        assert await memory.verify(receipt) == ()
+        of = {**receipt.to_dict(), "items": ["contract"]}
+        reasons = await memory.verify(ErasureReceipt.from_dict(of))
+        assert len(reasons) == 2
+        assert "holds item 'contract'" in reasons[0]
+        assert "holds item 'finding', derived from 'contract'" in reasons[1]
+
+
+async def test_the_receipt_of_another_session_is_refused(place: Any) -> None:
+    """As is anything that is no receipt; a session made anew has another log."""
+    async with opened(place) as memory:
+        memory.add("documents", "a contract", id="contract")
+        receipt = await memory.forget("contract")
+    async with SessionMemory.open(place, "other") as memory:
+        with pytest.raises(InvalidArgumentError, match="'default'"):
+            await memory.verify(receipt)
+    stored = receipt.to_dict()
+    for wrong in ({}, {**stored, "record": "8"}, {**stored, "at": "today"}, {**stored, "items": [1]}):
+        with pytest.raises(InvalidArgumentError, match="no receipt"):
+            ErasureReceipt.from_dict(wrong)
+    for path in files(place):
+        put(place, path, None)
+    async with opened(place) as memory:
+        memory.add("documents", "a contract", id="contract")
+        memory.add("documents", "another", id="another")
+        await memory.save()
+        assert await memory.verify(receipt)
+        await memory.forget("another")
+        assert "another log" in (await memory.verify(receipt))[0]
+
+
+async def test_attached_sources_are_named_and_asked(tmp_path: Path) -> None:
+    """A source that holds the item again, and one that is not attached, are reasons; so is one that can't forget."""
+    notes, fixed = ErasableNotes(note="1", other="2"), Notes(other="2")
+    async with opened(tmp_path) as memory:
+        await memory.attach(notes, name="notes")
+        memory.add("documents", "as the note says", id="note")
+        receipt = await memory.forget("note")
+        assert receipt.sources == {"notes": ("note",)}
+        assert await memory.verify(receipt) == ()
+        notes.notes["note"] = notes.notes["other"]
+        assert await memory.verify(receipt) == ("source 'notes' holds item 'note'",)
+        await memory.attach(fixed, name="fixed")
+        memory.add("documents", "as the other note says", id="other")
+        with pytest.raises(ForgetIncompleteError) as caught:
+            await memory.forget("other")
+        assert caught.value.sources == ("fixed",)
+        assert caught.value.receipt.sources == {"notes": ("other",)}
+    assert await verified(tmp_path, receipt) == ("source 'notes' is not attached; attach it to have it asked",)
+
+
+@pytest.mark.usefixtures("small_snapshots")
+async def test_the_next_receipt_names_what_a_failed_call_had_begun(tmp_path: Path, failing: type[Failing]) -> None:
+    """A call that fails gives no receipt. Once a save has finished it, the next receipt names its items too."""
+    await filled(tmp_path)
+    async with opened(tmp_path) as memory:
+        failing.refused = staticmethod(lambda step: type(step).__name__ == "Delete")
+        with pytest.raises(DurabilityError):
+            await memory.forget("secret")
+        failing.refused = staticmethod(lambda step: False)
+        await memory.save()
+        receipt = await memory.forget("rule")
+        assert receipt.items == ("rule",)
+        assert receipt.derived == ("conclusion", "finding")
+        assert receipt.finished == ("secret",)
+        assert await memory.verify(receipt) == ()
+
+
+async def test_nothing_stored_gives_a_receipt_too(place: Any) -> None:
+    """Its record is 0, and it holds while no file has the item."""
+    async with SessionMemory.open(place, sections=[SectionSpec("scratch", persistence="none")]) as memory:
+        memory.add("scratch", CANARY, id="note")
+        receipt = await memory.forget("note")
+        assert (receipt.record, receipt.files) == (0, ())
+        assert await memory.verify(receipt) == ()
