@@ -72,20 +72,10 @@ class Request:
 def begin(window: Window, request: Request, reason: str) -> tuple[dict[str, JSONValue], Context]:
     """Return the record of a window that is packed anew, and its context."""
     context = request.context
-    rendered = context.rendered
-    turn: dict[str, JSONValue] = {
-        "window": window.name,
+    turn = _record(window, request, context) | {
         "epoch": window.epoch + 1,
         "settings": request.settings,
-        "system": rendered.system,
-        "text": rendered.text,
-        "messages": list(map(json_text, rendered.messages or ())),
-        "items": stored_items(_visible(context.items, request)),
-        "marks": _marks(window, request),
-        "question": text_digest(request.context.query),
-        "used": context.used,
-        "uses": {name: [use.used, use.items] for name, use in context.by_section.items()},
-        "loop": 0,
+        "system": context.rendered.system,
     }
     grown = window.after(turn)
     return turn, replace(
@@ -217,23 +207,12 @@ class Growth:
 
     def turn(self) -> dict[str, JSONValue]:
         """Return the record of the turn."""
-        window, request = self._window, self._request
-        appended = self.used - window.used
-        return {
-            "window": window.name,
-            "epoch": window.epoch,
-            "text": self.rendered.text,
-            "messages": list(map(json_text, self.rendered.messages or ())),
-            "items": stored_items(_visible(self.items, request)),
-            "marks": _marks(window, request),
-            "question": text_digest(request.context.query),
-            "used": self.used,
-            "uses": {name: [use.used, use.items] for name, use in self._uses.items()},
-            "loop": 0 if self.is_asked else window.loop + appended,
-        }
+        window = self._window
+        loop = 0 if self.is_asked else window.loop + self.used - window.used
+        return _record(window, self._request, self) | {"loop": loop}
 
     @property
-    def _uses(self) -> dict[str, SectionUse]:
+    def by_section(self) -> dict[str, SectionUse]:
         """Return the tokens and items of each section, in order of declaration."""
         uses = {name: SectionUse(*use) for name, use in self._window.uses.items()}
 
@@ -253,7 +232,7 @@ class Growth:
     def context(self, grown: Window, visible: Sequence[Item]) -> Context:
         """Return the context of the turn. grown: the window after it. visible: items that were visible before it."""
         window, request = self._window, self._request
-        uses = self._uses
+        uses = self.by_section
         appended = {item.id: item for item in self.items}
         shown = {item.id: item for item in visible} | appended
         anew = request.context
@@ -306,6 +285,22 @@ def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | Non
             return None
         found[spec.name] = [unit for unit in new if not unit.orphan]
     return found
+
+
+def _record(window: Window, request: Request, made: Context | Growth) -> dict[str, JSONValue]:
+    """Return the record of a turn that packed the window anew, or appended to it."""
+    return {
+        "window": window.name,
+        "epoch": window.epoch,
+        "text": made.rendered.text,
+        "messages": list(map(json_text, made.rendered.messages or ())),
+        "items": stored_items(_visible(made.items, request)),
+        "marks": _marks(window, request),
+        "question": text_digest(request.context.query),
+        "used": made.used,
+        "uses": {name: [use.used, use.items] for name, use in made.by_section.items()},
+        "loop": 0,
+    }
 
 
 def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
