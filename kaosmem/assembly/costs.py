@@ -32,25 +32,25 @@ class Costs:
         self._format, self._counter = format, counter
         self._lines: dict[str, int] = {}
         self._as_entry = f"{format.name} {counter.name}"
-        self._as_pieces: dict[tuple[LabelStyle, bool], tuple[_Measure, _Measure]] = {}
 
-    def pieces(
-        self, items: Iterable[Item], before: Item | None = None, newer: bool = False, *, style: LabelStyle
-    ) -> int:
-        """Return the tokens of items in the system message or the block.
+    def pieces(self, style: LabelStyle) -> Callable[[Iterable[Item], Item | None, bool], int]:
+        """Return a measure of items in the system message or the block.
 
-        before: the item of their section that is shown before them. newer: whether they are marked as newer.
+        It takes the items, the item of their section that is shown before them, and whether they are marked as newer.
         """
-        if (style, newer) not in self._as_pieces:
-            forms = (_as_piece(self._counter, style, continued=each, newer=newer) for each in (False, True))
-            self._as_pieces[style, newer] = next(forms), next(forms)
-        labelled, continued = self._as_pieces[style, newer]
-        tokens = 0
-        for item in items:
-            form, measure_item = continued if style.continues(item, before) else labelled
-            tokens += item.size(form, measure_item)
-            before = item
-        return tokens
+        forms = {
+            newer: [_as_piece(self._counter, style, continued=each, newer=newer) for each in (False, True)]
+            for newer in (False, True)
+        }
+
+        def size(items: Iterable[Item], before: Item | None, newer: bool) -> int:
+            tokens, named = 0, forms[newer]
+            for item in items:
+                tokens += item.size(*named[style.continues(item, before)])
+                before = item
+            return tokens
+
+        return size
 
     def entries(self, unit: Candidate) -> int:
         """Return the tokens of a unit in a history, repaired."""
@@ -107,10 +107,11 @@ def check_required(spec: SectionSpec, required: Sequence[Item], item: Item, coun
     required: the items of a static section that must be shown with it, itself included, in order.
     """
     costs = Costs(get_format("text"), counter)  # which costs the same as every other outside the histories
-    need = costs.header(spec) + costs.pieces(required, style=spec.labels)
+    size = costs.pieces(spec.labels)
+    need = costs.header(spec) + size(required, None, False)
     if spec.budget is None or need <= spec.budget:
         return
-    alone = costs.header(spec) + costs.pieces((item,), style=spec.labels)
+    alone = costs.header(spec) + size((item,), None, False)
     error = ItemTooLargeError if alone > spec.budget else SectionFullError
     raise error(
         f"section {spec.name!r} would have to show {need:,} tokens, {alone:,} of them for item {shown(item.id)}, and "

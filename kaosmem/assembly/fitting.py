@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect, insort
+from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 
@@ -21,7 +21,7 @@ class Run:
 
     size: tokens of items that are shown after another one, or first, and whether they are marked as newer.
     header: tokens of the header over that many items. cap: the most it may take.
-    used, count, kept: tokens, items and units so far.
+    used, count, kept: tokens, items and units so far. standings: of the units kept.
     corrected: positions of units that correct one that is shown. The last of several corrections is marked as newer.
     """
 
@@ -31,6 +31,7 @@ class Run:
     used: int = 0
     count: int = 0
     kept: list[Candidate] = field(default_factory=list)
+    standings: list[tuple[int, bool, int]] = field(default_factory=list)
     corrected: set[int] = field(default_factory=set)
 
     def cost(self, candidate: Candidate) -> int:
@@ -40,7 +41,7 @@ class Run:
         """
         header_so_far = self.header(self.count) if self.count else 0
         cost = self.header(self.count + len(candidate.items)) - header_so_far
-        place = bisect(self.kept, candidate.standing, key=_STANDING)
+        place = bisect(self.standings, candidate.standing)
         before = self.kept[place - 1].items[-1] if place else None
         if place < len(self.kept):
             after, is_newer = self.kept[place].items[:1], self.is_newer(self.kept[place])
@@ -82,7 +83,9 @@ class Run:
         """Add a candidate at its cost."""
         self.used += cost
         self.count += len(candidate.items)
-        insort(self.kept, candidate, key=_STANDING)
+        place = bisect(self.standings, candidate.standing)
+        self.standings.insert(place, candidate.standing)
+        self.kept.insert(place, candidate)
 
     @property
     def items(self) -> list[Item]:
@@ -186,26 +189,29 @@ class Share:
         return True
 
     @property
-    def _state(self) -> tuple[set[int], list[tuple[int, int, list[Candidate], set[int]]]]:
+    def _state(self) -> tuple[set[int], dict[bool, Run]]:
         """The state that taking a unit changes: set it to undo that."""
-        runs = self.runs.values()
-        return {*self.brought_along}, [(run.used, run.count, [*run.kept], {*run.corrected}) for run in runs]
+        return {*self.brought_along}, {
+            name: replace(run, kept=[*run.kept], standings=[*run.standings], corrected={*run.corrected})
+            for name, run in self.runs.items()
+        }
 
     @_state.setter
-    def _state(self, state: tuple[set[int], list[tuple[int, int, list[Candidate], set[int]]]]) -> None:
-        self.brought_along, runs = state
-        for run, saved in zip(self.runs.values(), runs, strict=True):
-            run.used, run.count, run.kept, run.corrected = saved
+    def _state(self, state: tuple[set[int], dict[bool, Run]]) -> None:
+        self.brought_along, self.runs = state
 
-    def take(self, candidate: Candidate) -> None:
-        """Take a candidate, and its successor if that must come with it and is not in yet."""
+    def take(self, candidate: Candidate, cost: int | None = None) -> None:
+        """Take a candidate, and its successor if that must come with it and is not in yet.
+
+        cost: of the candidate alone, if it is known.
+        """
         run = self.run_of(candidate)
         if candidate.successor is not None and candidate.successor in self._by_position:
             successor = self._by_position[candidate.successor]
             if all(unit.position != successor.position for unit in run.kept):
                 run.take(successor, run.cost(successor))
                 self.brought_along.add(successor.position)
-        run.take(candidate, run.cost(candidate))
+        run.take(candidate, run.cost(candidate) if cost is None else cost)
         if candidate.newer:
             for each in self.runs.values():
                 each.mark(candidate.newer)
@@ -299,7 +305,7 @@ def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None)
             if shown is not None and candidate.successor is None and (twins := shown.admit(candidate.items)):
                 share.twins |= {item.id: twin for item, twin in zip(candidate.items, twins, strict=True)}
                 continue
-            share.take(candidate)
+            share.take(candidate, cost if brought is candidate else None)
             used += cost
             left -= cost + opening
             opening = 0

@@ -90,7 +90,7 @@ class Packing:
         return share
 
     def _run(self, spec: SectionSpec, header: Callable[[int], int], cap: float) -> Run:
-        return Run(partial(self._costs.pieces, style=spec.labels), header, cap)
+        return Run(self._costs.pieces(spec.labels), header, cap)
 
     def _need(self, spec: SectionSpec) -> Need:
         if cutter := self._cutters.get(spec.name):

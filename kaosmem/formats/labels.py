@@ -95,7 +95,8 @@ class LabelStyle:
         """Return whether an item is of the group of the one that is shown before it in its section."""
         if before is None or self.verbatim or item.interval:
             return False
-        return self._group(item) == self._group(before) != ()
+        group = self._group(item)
+        return group != () and group == self._group(before)
 
     def _group(self, item: Item) -> Group:
         return item.memo(f"group {self.dates}", self._find_group)
