@@ -15,7 +15,7 @@ from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.thinking import bound, is_asked
 from kaosmem.assembly.windows import Rebased, Visible, Window, digest, stored_items, text_digest
-from kaosmem.formats import Format, HistoryPart, Layout
+from kaosmem.formats import Format, HistoryPart, Layout, get_format
 from kaosmem.formats.text import header_piece, item_pieces, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
@@ -34,12 +34,18 @@ class Request:
     specs: Sequence[SectionSpec]
     proposals: Mapping[str, Proposal]
     own: Collection[str]
-    format: Format
-    counter: TokenCounter
     model: str | None
     context: Context
     packing: Packing
     corrections: Sequence[Item] = ()
+
+    @property
+    def format(self) -> Format:
+        return get_format(self.context.format)
+
+    @property
+    def counter(self) -> TokenCounter:
+        return self.context._counter
 
     @property
     def settings(self) -> dict[str, JSONValue]:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import Clock, check_clock, check_instance, check_several, check_time
-from kaosmem.assembly import Context, Limits, Packing, assemble, check_budget, check_required
+from kaosmem.assembly import Context, assemble, check_budget, check_required
 from kaosmem.display import fitted, listed
 from kaosmem.errors import (
     ConflictError,
@@ -38,7 +38,6 @@ from kaosmem.retrieval.past_cues import PAST_CUES, PastCues
 from kaosmem.sections import (
     DEFAULT_SECTIONS,
     AttachedSection,
-    Proposal,
     Section,
     SectionSpec,
     Source,
@@ -816,39 +815,28 @@ class SessionMemory:
         proposals, reports = await roster.propose(
             specs, asked, window=tokens, wanted=wanted, block=limit, clock=self._clock
         )
-        shown_specs, shape = list(specs.values()), get_format(format)
-
-        def pack(proposals: Mapping[str, Proposal], limits: Limits | None = None) -> tuple[Context, Packing]:
-            context, packing = assemble(
-                shown_specs,
-                proposals,
-                budget=budget,
-                reserve=reserve,
-                format=shape,
-                counter=self.counter,
-                query=query,
-                overflow=overflow,
-                min_confidence=min_confidence,
-                limits=limits,
-                decide=lambda item_id: roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
-                sources=reports,
-            )
-            if roster is self._roster:  # a look into the past is no use
-                roster.use(context.items)
-            return context, packing
-
-        if call is None:
-            return pack(proposals)[0]
-        return self._saver.windows.turn(
-            call,
-            shown_specs,
-            proposals,
-            pack,
-            sections=self._sections,
-            attached=roster.attached_sections,
-            format=shape,
+        pack = partial(
+            assemble,
+            list(specs.values()),
+            budget=budget,
+            reserve=reserve,
+            format=get_format(format),
             counter=self.counter,
+            query=query,
+            overflow=overflow,
+            min_confidence=min_confidence,
+            decide=lambda item_id: roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
+            sources=reports,
         )
+        if call is None:
+            context, packing = pack(proposals)
+        else:
+            context, packing = self._saver.windows.turn(
+                call, specs, proposals, pack, sections=self._sections, attached=roster.attached_sections
+            )
+        if roster is self._roster:  # a look into the past is no use
+            roster.use(packing.items)
+        return context
 
     async def _roster_at(self, names: Iterable[str], as_of: datetime | None, known_at: datetime | None) -> Roster:
         """Return the roster of the sections as they are now, compacted and read, or as they were at a time."""

@@ -13,11 +13,10 @@ from kaosmem.assembly.growth import Growth, Request, begin, gained
 from kaosmem.assembly.thinking import without_thinking
 from kaosmem.assembly.windows import Rebased, Window, default_block, digest, history_limit, thrashes
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats import Format
 from kaosmem.names import check_name, shown
 from kaosmem.persistence import Change
 from kaosmem.sections import Proposal, Section, SectionSpec
-from kaosmem.tokens import TokenCounter, preserves_thinking
+from kaosmem.tokens import preserves_thinking
 from kaosmem.types import Item, JSONValue, check_text
 
 WINDOW = "window"
@@ -35,8 +34,8 @@ _REMOVED = "removed"
 _WATCHED_CALLS = 8
 """A window that was packed anew in half of its last calls is reported."""
 
-Pack: TypeAlias = Callable[[Mapping[str, Proposal], Limits], tuple[Context, Packing]]
-"""Packs proposals as a call without a window does, within the limits of a window's history and block."""
+Pack: TypeAlias = Callable[..., tuple[Context, Packing]]
+"""`assemble` with the arguments of a call, except its proposals and limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +136,23 @@ class Windows:
     def turn(
         self,
         call: WindowCall,
-        specs: Sequence[SectionSpec],
+        specs: Mapping[str, SectionSpec],
         proposals: Mapping[str, Proposal],
         pack: Pack,
         *,
         sections: Mapping[str, Section],
         attached: Mapping[str, Section],
-        format: Format,  # noqa: A002
-        counter: TokenCounter,
-    ) -> Context:
-        """Continue a window by one turn, or pack it anew, and return its context.
+    ) -> tuple[Context, Packing]:
+        """Continue a window by one turn, or pack it anew.
 
         specs, proposals: of all that may be shown. sections: the session's own. attached: those of other sessions.
+        Returns the context of the window, and the packing of a call without it.
         """
         keeps_open_loop = call.model is not None and not preserves_thinking(call.model)
-        context, packing = pack(without_thinking(specs, proposals, keeps_open_loop=keeps_open_loop), call.limits)
+        bound = without_thinking(specs.values(), proposals, keeps_open_loop=keeps_open_loop)
+        context, packing = pack(bound, limits=call.limits)
         window = self.held.get(call.name, Window(call.name))
-        request = Request(specs, proposals, sections.keys(), format, counter, call.model, context, packing)
+        request = Request(list(specs.values()), proposals, sections.keys(), call.model, context, packing)
         request = replace(request, corrections=_corrections(window, request, sections))
         reason = Rebased.ASKED if call.rebase and window.epoch else _reason(window, request, {**attached, **sections})
         growth: Growth | None = None
@@ -164,11 +163,12 @@ class Windows:
         self._watch(call, reason)
         if growth is None or reason:
             turn, context = begin(window, request, reason)
-            self._take(turn, specs)
-            return context
-        visible = _live(window, sections)
-        self._take(growth.turn(), specs)  # even if it appends nothing: a reply may follow
-        return growth.context(self.held[call.name], visible)
+            self._take(turn, specs.values())
+        else:
+            visible = _live(window, sections)
+            self._take(growth.turn(), specs.values())  # even if it appends nothing: a reply may follow
+            context = growth.context(self.held[call.name], visible)
+        return context, packing
 
     def _watch(self, call: WindowCall, reason: str) -> None:
         """Give advice on a window that is, or will be, packed anew too often; else take the advice back."""
