@@ -20,8 +20,8 @@ from kaosmem.errors import (
     UnknownSessionError,
     WindowTooSmallError,
 )
-from tests.persistence.crashes.simulated_disk import SimulatedDisk
 from tests.simulation.account import Attempt, Held, ViolationError
+from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loss import befall
 from tests.simulation.schedule import Process, Schedule
 from tests.simulation.world import Faults, World, simulated

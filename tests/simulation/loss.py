@@ -8,8 +8,8 @@ from typing import Any
 from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, KaosmemError, UnknownItemError, UnknownSessionError
 from kaosmem.persistence import delete_session
-from tests.persistence.crashes.simulated_disk import SimulatedDisk
 from tests.simulation.account import Value, ViolationError
+from tests.simulation.disk import SimulatedDisk
 from tests.simulation.world import DiscardError, World
 
 Files = dict[str, bytes]

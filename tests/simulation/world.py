@@ -29,10 +29,9 @@ from kaosmem.sections import lazy_index
 from kaosmem.session import memory as session_memory
 from kaosmem.session.opening import SharedSessions
 from kaosmem.testing import ScriptedLLM, paths_holding
-from tests.persistence.crashes import power_loss
-from tests.persistence.crashes.failing_disk import CALLS, CHANGING, FILLING
-from tests.persistence.crashes.simulated_disk import File, Folder, SimulatedDisk
+from tests.simulation import power_loss
 from tests.simulation.account import Account, Value, ViolationError
+from tests.simulation.disk import File, Folder, SimulatedDisk
 from tests.simulation.objects import Client, Store, arrive
 from tests.simulation.schedule import KilledError, Process, Schedule, current
 
@@ -58,6 +57,11 @@ SAMPLES = 3
 """How many states that a power loss may leave are looked at in one moment, as far as they differ."""
 
 CRITICAL = frozenset("sync sync_folder replace unlink truncate write put delete".split())
+CHANGING = frozenset("open write truncate sync make_folder sync_folder remove_folder replace unlink".split())
+FILLING = frozenset("open write make_folder replace".split())
+FAILING = CHANGING | frozenset("close read size list is_folder is_link is_at lock age_s".split())
+"""`unlock` cannot fail on Linux."""
+
 _QUIET = frozenset("is_link is_folder size is_at age_s close".split())
 
 
@@ -163,7 +167,7 @@ class World:
     def disk_fault(self, process: Process, name: str, given: tuple[Any, ...]) -> str:
         """Return what becomes of a call to the disk."""
         faults: Faults = process.state["faults"]
-        if name not in CALLS:
+        if name not in FAILING:
             return ""
         is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
         if not is_lasting and self.rng.random() >= faults.rate:

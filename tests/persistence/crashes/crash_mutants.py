@@ -16,7 +16,7 @@ from kaosmem.persistence.steps import Append, Delete, Publish, Write
 from tests.persistence.crashes.failing_disk import FailingDisk
 from tests.persistence.crashes.rewritten_protocols import Patch, last, log_deleted_first, rewriting, without
 from tests.persistence.crashes.scenarios import SCENARIOS, SHORT
-from tests.persistence.crashes.simulated_disk import SimulatedDisk
+from tests.simulation.disk import SimulatedDisk
 
 OPENS_NOT, HOLDS_OTHER, IS_STUCK = "can't be read", "possible are", "is stuck"
 LOSES_EVICTED = "can't be retrieved"

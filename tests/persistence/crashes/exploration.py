@@ -14,8 +14,8 @@ import pytest
 from kaosmem.errors import KaosmemError
 from tests.persistence.crashes.promises import BrokenPromiseError, Promise, Session, Witness, check
 from tests.persistence.crashes.scenarios import Act, committing
-from tests.persistence.crashes.simulated_disk import Image, SimulatedDisk
 from tests.persistence.worlds import OPENING, add
+from tests.simulation.disk import Image, SimulatedDisk
 
 WIDER_THAN_A_SECTOR = "text " * 110
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tests.persistence.crashes.simulated_disk import SimulatedDisk
+from tests.simulation.disk import SimulatedDisk
 
 CHANGING = frozenset("open write truncate sync make_folder sync_folder remove_folder replace unlink".split())
 CALLS = CHANGING | frozenset("close read size list is_folder is_link is_at lock age_s".split())

@@ -15,8 +15,8 @@ from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.persistence import Change, Recovered, SessionLog
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.testing import paths_holding
-from tests.persistence.crashes import power_loss
-from tests.persistence.crashes.simulated_disk import Image, SimulatedDisk
+from tests.simulation import power_loss
+from tests.simulation.disk import Image, SimulatedDisk
 
 ROOT, FOLDER = Path("/disk"), "/disk/default/s"
 

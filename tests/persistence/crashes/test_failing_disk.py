@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from tests.persistence.crashes import power_loss
 from tests.persistence.crashes.failing_disk import FILLING, FailingDisk, Fault
-from tests.persistence.crashes.simulated_disk import SimulatedDisk
+from tests.simulation import power_loss
+from tests.simulation.disk import SimulatedDisk
 
 APPEND = os.O_RDWR | os.O_APPEND
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from kaosmem.errors import KaosmemError
-from tests.persistence.crashes import power_loss
 from tests.persistence.crashes.exploration import counted_tokens
 from tests.persistence.crashes.failing_disk import FailingDisk, Fault
 from tests.persistence.crashes.promises import BrokenPromiseError, Promise, Session, check
 from tests.persistence.crashes.scenarios import Act
-from tests.persistence.crashes.simulated_disk import Image, SimulatedDisk
 from tests.persistence.worlds import OPENING, add
+from tests.simulation import power_loss
+from tests.simulation.disk import Image, SimulatedDisk
 
 Remedy = Callable[[Session, Act], None]
 

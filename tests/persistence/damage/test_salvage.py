@@ -22,7 +22,6 @@ from kaosmem.persistence.records import encode_commit
 from kaosmem.sections import Substitution
 from kaosmem.session.remains import Remains
 from kaosmem.types import Item
-from tests.persistence.crashes.power_loss import SECTOR
 from tests.persistence.damage.damaged import (
     COUNTER,
     LONG,
@@ -42,6 +41,7 @@ from tests.persistence.damage.damaged import (
     stored,
 )
 from tests.persistence.damage.turns import FIRST, added, flip, ids, lost, read, turns, whole_log
+from tests.simulation.power_loss import SECTOR
 
 
 async def check(case: Case) -> None:

@@ -26,7 +26,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any
 
-from tests.persistence.crashes.simulated_disk import (
+from tests.simulation.disk import (
     File,
     Folder,
     Image,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.disk import Disk
-from tests.persistence.crashes import power_loss
-from tests.persistence.crashes.simulated_disk import SimulatedDisk
+from tests.simulation import power_loss
+from tests.simulation.disk import SimulatedDisk
 
 WRITE = os.O_RDWR | os.O_CREAT | os.O_APPEND
 EXCLUSIVE = WRITE | os.O_EXCL
