@@ -322,7 +322,8 @@ def episode(world: World) -> None:
     """Let some processes work at once, to the end of each; then check what they leave."""
     rng = world.rng
     schedule = Schedule(rng, world.each_step)
-    world.looks = rng.choice([0.0, 0.02, 0.1])
+    world.looks = 0.3 if world.shaken else rng.choice([0.0, 0.02])
+    world.shaken = max(0, world.shaken - 1)
     world.changing, world.power_at = 0, rng.randint(1, 60) if rng.random() < 0.4 and world.is_local else None
     processes = [process(world, number) for number in range(rng.choice([1, 1, 2, 2, 3]))]
     world.say(f"{len(processes)} processes begin")

@@ -195,8 +195,23 @@ def sample(disk: SimulatedDisk, rng: random.Random) -> Image:
             steps = rng.randint(1, len(change)) if rng.random() < keeps else 0
             set_entries(entries.setdefault(folder, dict(folder.durable)), change[:steps])
     files: dict[str, File] = {}
-    image: dict[str, bytes | None] = {}
-    _collect(disk.root, "", entries, files, image)  # type: ignore[arg-type]
-    menus = {file: _contents(file) for file in files.values()}
-    chosen = {file: rng.choice([menu[0], menu[-1], rng.choice(menu)]) for file, menu in menus.items()}
-    return image | {path: chosen[file] for path, file in files.items()}
+    folders: dict[str, None] = {}
+    _collect(disk.root, "", entries, files, folders)
+    return folders | {path: _sampled(file, rng) for path, file in files.items()}
+
+
+def _sampled(file: File, rng: random.Random) -> bytes:
+    """Return what a file may hold: nothing unsynced, all of it, some of the changes, or one of these in part."""
+    changes = file.unsynced
+    match rng.randrange(4) if changes else 0:
+        case 0:
+            return file.durable
+        case 1:
+            return file.content
+        case kind:
+            kept = [change for change in changes if rng.random() < 0.5]
+            torn = [at for at, change in enumerate(kept) if isinstance(change, Written) and change.data]
+            if kind == 3 and torn:
+                at = rng.choice(torn)
+                kept[at] = rng.choice([*_parts(kept[at])])
+            return _apply(file.durable, kept)

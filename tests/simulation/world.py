@@ -113,7 +113,7 @@ class World:
         self.io: deque[str] = deque(maxlen=60)
         self.schedule: Schedule | None = None
         self.power_at: int | None = None
-        self.changing = 0
+        self.changing = self.shaken = 0  # for so many episodes, somebody may meet what a kill has left
         self.looks = 0.0
         self._looked: set[int] = set()
         self.numbers, self.acts = count(1), count()
@@ -149,6 +149,7 @@ class World:
         self.changing += is_critical
         if is_critical and self.changing == self.power_at:
             self.say("the power fails")
+            self.shaken = 2
             process.schedule.kill_all()
             raise KilledError
         if self.store.late and self.rng.random() < 0.1:
@@ -159,6 +160,7 @@ class World:
     def kill(self, process: Process) -> None:
         """End a process: the system closes its files, and the page cache stays."""
         self.say("is killed")
+        self.shaken = 2
         process.is_killed = True
         for descriptor in process.descriptors:
             self.disk.close(descriptor)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.persistence.crashes.failing_disk import LASTING, ONCE
-from tests.persistence.crashes.scenarios import SCENARIOS
+from tests.persistence.crashes.scenarios import SCENARIOS, SHORT
 from tests.persistence.crashes.trials import REMEDIES, Remedy, try_all
 from tests.tables import add_table
 
@@ -27,11 +27,11 @@ FAULTS = {**{f"once: {fault.name}": fault for fault in ONCE}, **{f"lasting: {fau
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", SHORT)
 def test_no_error_of_the_disk_loses_anything(name: str, fault: str, table: Table) -> None:
     """Whichever call fails, a write fails with a DurabilityError at most, and doing it again, opening the session
     again, or going on with the same handle gives each record once, durably."""
-    failed = try_all(SCENARIOS[name], FAULTS[fault], REMEDIES)
+    failed = try_all(SHORT[name], FAULTS[fault], REMEDIES)
     table[fault] = table.get(fault, 0) + failed
     assert failed
 
