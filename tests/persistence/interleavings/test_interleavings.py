@@ -44,7 +44,6 @@ BRIEF = [
     (DISK, "an indexer, a forgetter", {}),
     (DISK, "a writer, a forgetter", {}),
     (OBJECTS, "two writers", {"lost": 1}),
-    (OBJECTS, "a stale writer, a cleaner", {}),
     (OBJECTS, "an indexer, a forgetter", {}),
     (OBJECTS, "a writer, a forgetter", {}),
     (OBJECTS, "a forgetter in one segment, a reader", {}),
