@@ -126,7 +126,7 @@ def cut_by_others(corpus: Corpus, asked: Sequence[Question], make: Callable[[], 
             read, used = count_messages(sent[:kept], "openai"), count_messages(sent, "openai")
             said = json.dumps(sent, ensure_ascii=False)
             shown = [json.dumps(f"<{each}>")[1:-1] in said for each in question.evidence_ids]
-            turns.append(Turn(mean(shown), read, used - read, kept < len(last), 0.0))
+            turns.append(Turn(mean(shown), read, used - read, kept < len(last)))
             last, new = sent, [{"role": "assistant", "content": REPLY}]
     return turns
 
@@ -216,7 +216,11 @@ HEADER = (
 def table(over: Sequence[Runs], budget: int, prices: Prices) -> Iterator[str]:
     """Yield the lines of a table with the means over all turns of some corpora."""
     parts = f" {budget} ", f"packing anew {packed_budget(budget)} "
-    names = dict.fromkeys(name for runs in over for name in runs if any(part in name for part in parts))
+    kinds = "packing anew", "growing window"
+    names = sorted(
+        {name for runs in over for name in runs if any(part in name for part in parts)},
+        key=lambda name: ([not name.startswith(kind) for kind in kinds], name.rsplit(" ", 1)[0], int(name.split()[-1])),
+    )
     merged = {name: [turn for runs in over for turn in runs.get(name, ())] for name in names}
     anew = [turns for name, turns in merged.items() if name.startswith("packing anew")]
     yield HEADER
@@ -227,7 +231,7 @@ def table(over: Sequence[Runs], budget: int, prices: Prices) -> Iterator[str]:
         yield (
             f"{f'{kind}, block {int(block):,}':<40}{evidence(turns):>9.3f}{mean(turn.written for turn in turns):>9,.0f}"
             f"{mean(turn.read for turn in turns):>9,.0f}{prices.of(turns):>9,.0f}"
-            f"{equal:>8}{mean(valid):>10.2f}"
+            f"{equal:>8}{f'{mean(valid):.2f}' if valid else '':>10}"
             f"{100 * mean(turn.rebased for turn in turns):>9.1f}{len(turns):>7,}"
         )
 
