@@ -255,6 +255,19 @@ async def test_a_correction_is_found_that_the_question_does_not_name() -> None:
     assert context.decision("new").reason is Reason.NEWER
 
 
+async def test_corrections_that_would_fill_a_small_window_give_way_to_other_answers() -> None:
+    """An item that is not the best waits for all others if it takes over half of the share with its corrections."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("findings", eviction="none", retrieval_threshold=0),))
+    padding = " among us as all agreed at the long meeting of the whole team in the old hall"
+    for day in (3, 5, 7, 9, 11, 13):
+        memory.add("findings", f"The launch of the Apollo ship is on day {day}{padding}.", role="Emi")
+    other = memory.add("findings", "Ilse said: Apollo will be launched in the north.", role="Ilse")
+    small = await memory.assemble_context("On which day is the launch of the Apollo ship?", budget=150)
+    assert other.id in {item.id for item in small.items}
+    large = await memory.assemble_context("On which day is the launch of the Apollo ship?", budget=1_000)
+    assert len(large.items) == 7
+
+
 async def test_an_older_statement_that_is_added_later_stands_before_the_newer_one() -> None:
     """Items of one subject are shown in order of time, though a session was told the newest first."""
     memory = SessionMemory.test_mode()

@@ -163,6 +163,15 @@ class Share:
         said = {statement(unit.items[0]): unit for unit in missing}  # the newest of those that say the same
         return sorted(said.values(), key=_STANDING, reverse=True)
 
+    def would_fill(self, candidate: Candidate) -> bool:
+        """Return whether a candidate takes more than half of the share together with the units that correct it.
+
+        Unless it is the best one left, it waits for all others: the corrections of one item would keep the other
+        answers out of a small window.
+        """
+        units = [candidate, *(self.corrections(candidate) or ())] if candidate.newer else ()
+        return 2 * sum(unit.tokens for unit in units) > self.cap
+
     def take_corrected(self, candidate: Candidate, room: int, shown: Shown | None) -> bool:
         """Take a candidate and the units that correct it, as one unit; return whether they fit in the room."""
         missing = self.corrections(candidate)
@@ -273,7 +282,7 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
     First each share is filled within its grant, then what whole units could not use of it goes on in the same order,
     so that in the end no unit left out fits in what remains of the window and of its share's cap: as no unit costs
     less than nothing, what did not fit in what was taken before does not fit in more. A unit that others correct fits
-    if they fit with it.
+    if they fit with it. If they would take more than half of the share, it comes after all others, but for the best.
     """
     shares = list(shares)
     for share in shares:
@@ -286,7 +295,8 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
 def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None) -> tuple[int, int]:
     used = share.used
     corrected = [unit for unit in share.kept if unit.newer]
-    for candidate in (*corrected, *(share.left_out if shown is None else newest_first(share.left_out))):
+    left_out = share.left_out if shown is None else newest_first(share.left_out)
+    for candidate in (*corrected, *left_out[:1], *sorted(left_out[1:], key=share.would_fill)):
         if candidate.position in share.brought_along:
             continue
         if candidate.newer:
