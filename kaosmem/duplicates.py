@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from typing import Protocol, TypeVar
 
+from kaosmem.sentences import words_of
 from kaosmem.types import ImageBlock, Item, ToolResultBlock
+
+_WORDS_AT_ONCE = 10_000
 
 
 def statement(item: Item) -> bytes:
@@ -22,7 +25,11 @@ def statement(item: Item) -> bytes:
 def _statement(item: Item) -> bytes:
     if not _is_text(item):
         return b""
-    return blake2b(" ".join(item.text.casefold().split()).encode(), digest_size=16).digest()
+    digest = blake2b(digest_size=16)
+    words = iter(words_of(item.text))
+    while some := list(islice(words, _WORDS_AT_ONCE)):
+        digest.update(" ".join(("", *some)).casefold().encode())
+    return digest.digest()
 
 
 def _is_text(item: Item) -> bool:

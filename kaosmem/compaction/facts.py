@@ -80,7 +80,7 @@ _EMPHASIS = re.compile(r"100 ?% (?:agree|behind|sure|certain|with|right|true|sup
 _NAME = re.compile(r"[A-Za-z][a-z]*[A-Z][a-z]*")
 _ADDRESS = re.compile(r".*(?:[/\\]|[^\W_]@[^\W_]).*|[A-Z][A-Z\d]+-\d+", re.DOTALL)
 
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#-]*)[^\n]*\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*+(```++|~~~++)[ \t]*+([\w+#-]*+)[^\n]*+\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
 _NOT_CODE = re.compile(
     r"(?:conf|console|csv|diff|dotenv|env|http|ini|json|log|output|properties|text|toml|txt|ya?ml)?", re.IGNORECASE
 )

@@ -12,6 +12,7 @@ from kaosmem.memos import register_memo
 from kaosmem.retrieval.compounds import MIN_COMPOUND_CHARS, compound_parts
 from kaosmem.retrieval.scripts import MARKS, fold_script, plain_forms, snowball, stem_of_script, unspaced_and_spaced
 from kaosmem.retrieval.stop_words import STOP_WORDS
+from kaosmem.sentences import words_of
 
 ANALYSIS = 2
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
@@ -54,7 +55,7 @@ def analyze(text: str) -> list[str]:
     compound is found. Scripts written without spaces give each pair of neighbouring characters but function words,
     and each Han character. An emoji is a word, whatever its skin tone.
     """
-    return list(chain.from_iterable(map(_CHUNK_TERMS.__getitem__, text.split())))
+    return list(chain.from_iterable(map(_CHUNK_TERMS.__getitem__, words_of(text))))
 
 
 class _ChunkTerms(dict[str, tuple[str, ...]]):

@@ -1,0 +1,57 @@
+"""What an operation on a text may cost: memory in proportion to the text, and time of n log n at most."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from benchmarks.bench_bounds import OPERATIONS, TEXTS, seconds
+from benchmarks.corpus import seeded_texts
+from kaosmem import SectionSpec, SessionMemory
+
+TEXT = " ".join(seeded_texts(300)) + " "
+
+
+def peak_of(act: Callable[[], object]) -> int:
+    """Return the most bytes that an act needs at once."""
+    tracemalloc.start()
+    try:
+        act()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger() -> None:
+    """Adding an item, indexing it and answering a question from its section stay within that."""
+
+    def turn(times: int) -> None:
+        memory = SessionMemory.test_mode(sections=[SectionSpec("documents", eviction="none")], counter="estimate")
+        memory.add("documents", TEXT * times)
+        asyncio.run(memory.assemble_context("text of it", budget=1_000))
+
+    turn(1)  # imports, and what a process remembers of words
+    small, large = (peak_of(partial(turn, times)) for times in (1, 5))
+    assert large - small < 5 * 4 * len(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        ("facts", "backticks"),
+        ("facts", "backslashes"),
+        ("ingest braces", "dash lines"),
+        ("ingest markdown", "["),
+        ("ingest markdown", "Thai"),
+        ("ingest rst", "definitions"),
+        ("rank", "different words"),
+    ],
+)
+def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(operation: str, text: str) -> None:
+    """A text of 64 times the size takes less than 64 ** 1.5 times as long: 64 if linear, 4,096 if quadratic."""
+    small, large = (seconds(OPERATIONS[operation], TEXTS[text](size)) for size in (1 << 11, 1 << 17))
+    assert large < 512 * max(small, 0.000_05)
