@@ -169,8 +169,11 @@ class Share:
         Unless it is the best one left, it waits for all others: the corrections of one item would keep the other
         answers out of a small window.
         """
-        units = [candidate, *(self.corrections(candidate) or ())] if candidate.newer else ()
-        return 2 * sum(unit.tokens for unit in units) > self.cap
+        if not candidate.newer:
+            return False
+        units = [candidate, *(self.corrections(candidate) or ())]
+        tokens: int = sum(unit.tokens for unit in units)
+        return 2 * tokens > self.cap
 
     def take_corrected(self, candidate: Candidate, room: int, shown: Shown | None) -> bool:
         """Take a candidate and the units that correct it, as one unit; return whether they fit in the room."""
