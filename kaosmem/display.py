@@ -15,14 +15,21 @@ _WIDE_SINCE_UNICODE_16 = re.compile(
 )
 """Characters whose width terminals and Python's tables disagree on."""
 
+# Python calls these printable, but they show nothing: blank letters, and selectors of forms but for that of emoji.
+_BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef"
+_IS_BLANK = re.compile(f"[{_BLANK}]")
 _UNDRAWABLE = re.compile(rf"[^ -~{_JOINERS}]")
 
 
 def visible(text: str) -> str:
     r"""Return text with an escape such as `\x1b` for each character that is invisible or changes how others look."""
-    if text.isprintable():
+    if text.isprintable() and not _IS_BLANK.search(text):
         return text
-    return _UNDRAWABLE.sub(lambda match: match[0] if match[0].isprintable() else _escape(match[0]), text)
+    return _UNDRAWABLE.sub(lambda match: match[0] if _is_drawn(match[0]) else _escape(match[0]), text)
+
+
+def _is_drawn(char: str) -> bool:
+    return char.isprintable() and not _IS_BLANK.match(char)
 
 
 def _escape(char: str) -> str:

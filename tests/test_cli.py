@@ -70,7 +70,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number in range(30):
         text = f"Clause {number}. Fees of {number} euros are due.\n\nThe notice of termination is {number} days.\n"
         (docs / "contracts" / f"{number:02}.md").write_text(text)
-    (docs / "notes.txt").write_text("Nothing of importance, but a bell \x07 and an escape \x1b[31mred\x1b[0m notice.\n")
+    (docs / "notes.txt").write_text(
+        "Nothing of importance, but a bell \x07 and an escape \x1b[31mred\x1b[0m no\u200btice.\n"
+    )
     (docs / "records.jsonl").write_text('{"id": "r1", "text": "A record of a notice."}\n')
     (docs / "picture.png").write_bytes(b"\x89PNG")
     monkeypatch.chdir(tmp_path)
@@ -232,12 +234,12 @@ def test_tables_in_a_pipe_are_plain(place: Path, command: Command) -> None:
     assert not re.search(r"[ \t]$|[|+]|--", tables, re.MULTILINE)
 
 
-def test_stored_text_reaches_a_pipe_unchanged_and_no_terminal_raw(place: Path) -> None:
-    """A terminal gets control characters in a readable form, tables of its width, and no more than that."""
+def test_a_context_reaches_a_pipe_unchanged_and_no_terminal_raw(place: Path) -> None:
+    """A terminal gets characters that are not seen in a readable form, tables of its width, and no more than that."""
     pty = pytest.importorskip("pty")
     args = [*PROCESS, "assemble", "docs/notes.txt", "-q", "bell", "--counter", "estimate"]
     piped = subprocess.run(args, capture_output=True, check=True).stdout.decode()
-    assert "bell \x07 and an escape \x1b[31mred\x1b[0m" in piped
+    assert "bell  and an escape red no\u200btice" in piped
     reading, terminal = pty.openpty()
     env = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
     with subprocess.Popen(args, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=env) as process:
@@ -246,7 +248,7 @@ def test_stored_text_reaches_a_pipe_unchanged_and_no_terminal_raw(place: Path) -
         _, err = process.communicate()
     os.close(reading)
     assert process.returncode == 0
-    assert r"bell \x07 and an escape \x1b[31mred\x1b[0m" in shown
+    assert r"bell  and an escape red no\u200btice" in shown
     assert err.decode() == "files: 1 new; passages: 1 added, 0 removed\n"
     table = re.sub(r"\x1b\[[0-9;]*m", "", shown[shown.index("shown: ") :])
     assert "\x1b" not in table

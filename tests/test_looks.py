@@ -326,6 +326,7 @@ def test_marks_that_take_no_column_do_not_pile_up() -> None:
 def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape() -> None:
     """Escapes, bells, bidirectional overrides and lone surrogates are spelt out; joiners and letters stay."""
     assert visible("\x1b[1m\x07\u202e\ud800") == r"\x1b[1m\x07\u202e\ud800"
+    assert visible("a\ufe01\u3164\U000e0100\U000e0041❤️") == r"a\ufe01\u3164\U000e0100\U000e0041" + "❤️"
     assert visible("زمان\u200cبندی 日本") == "زمان\u200cبندی 日本"
     assert listed(["a", "b", "c"], 2) == "a, b, 1 more"
 

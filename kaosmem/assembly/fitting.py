@@ -9,6 +9,7 @@ from functools import cached_property
 from operator import attrgetter
 
 from kaosmem.duplicates import Shown, newest_first, statement
+from kaosmem.formats.spelling import without_hidden
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.types import Item
 
@@ -186,7 +187,7 @@ class Share:
         if not is_in and candidate in repeated:
             return False
         units = [unit for unit in units if unit not in repeated]
-        if sum(unit.tokens for unit in units if isinstance(unit.items[0].content, str)) > room:
+        if sum(map(_least, units)) > room:
             return False
         before, saved = self.used, self._state
         for unit in units:
@@ -295,6 +296,19 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
     return left
 
 
+def _least(unit: Candidate) -> int:
+    """Return the tokens that a unit takes at least, which tells a unit that is too large without rendering it.
+
+    A piece counts no less than its text, unless the text has characters that are not shown.
+    """
+    whole = (item for item in unit.items if isinstance(item.content, str) and not item.size("hidden", _is_shortened))
+    return sum(item.tokens for item in whole)
+
+
+def _is_shortened(item: Item) -> int:
+    return without_hidden(item.text) is not item.text
+
+
 def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None) -> tuple[int, int]:
     used = share.used
     corrected = [unit for unit in share.kept if unit.newer]
@@ -309,8 +323,7 @@ def _fill(share: Share, most: int, left: int, opening: int, shown: Shown | None)
             continue
         run, brought = share.run_of(candidate), share.brought(candidate)
         room = min(most - used, run.cap - run.used, left)
-        # No piece of text counts less than the text, so a unit that is too large need not be rendered to be counted.
-        if brought is None or (brought.tokens > room and all(isinstance(i.content, str) for i in brought.items)):
+        if brought is None or _least(brought) > room:
             continue
         cost = run.cost(brought)
         if cost <= room and cost + opening <= left:

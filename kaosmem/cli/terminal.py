@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kaosmem.display import width
+from kaosmem.display import visible, width
 from kaosmem.types import JSONValue
 
-# Characters that control a terminal, which no stored text may send; line ends and tabs are harmless.
-_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_WITHIN_LINE = re.compile(r"[^\n\t]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Column:
 
 
 def write(text: str) -> None:
-    """Write text to stdout: unchanged in a pipe, without control characters on a terminal."""
+    r"""Write text to stdout: unchanged in a pipe; on a terminal, escapes such as `\u202e` for characters not seen."""
     sys.stdout.write(_visible(text) if sys.stdout.isatty() else text)
 
 
 def write_json(value: JSONValue) -> None:
-    """Write a JSON value to stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    """Write a JSON value to stdout, as `write` does."""
+    write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
@@ -78,4 +78,4 @@ def _framed(column: Column, cell: str) -> Text:
 
 
 def _visible(text: str) -> str:
-    return text.translate(_VISIBLE)
+    return _WITHIN_LINE.sub(lambda line: visible(line[0]), text)

@@ -7,6 +7,8 @@ from string import Template
 from typing import ClassVar
 
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats.delimiters import name_without
+from kaosmem.formats.spelling import UNSEEN, plain_spelling
 from kaosmem.types import check_text
 
 
@@ -53,5 +55,25 @@ class PromptTemplates:
                 raise InvalidArgumentError(f"template {each.name!r} leaves out its content; add ${shown}")
 
     def fill(self, template: str, **values: object) -> str:
-        """Return a template of that name with its values in place."""
-        return Template(getattr(self, template)).substitute(values)
+        """Return a template of that name with its values in place.
+
+        A backslash goes before each line of a value that begins as one of the templates does.
+        """
+        told = {name: _name(value) if name == "name" else self._told(str(value)) for name, value in values.items()}
+        return Template(getattr(self, template)).substitute(told)
+
+    def _told(self, text: str) -> str:
+        fixed = (getattr(self, name).partition("$")[0].strip() for name in self.VALUES)
+        beginnings = tuple(plain_spelling(begin) for begin in fixed if len(begin) > 1)
+        if not any(begin in plain_spelling(text) for begin in beginnings):
+            return text
+        lines = text.splitlines(keepends=True)
+        return "".join(f"\\{line}" if _begins(line, beginnings) else line for line in lines)
+
+
+def _name(value: object) -> str:
+    return name_without(str(value), "[]")
+
+
+def _begins(line: str, beginnings: tuple[str, ...]) -> bool:
+    return plain_spelling(line).lstrip(f" \t>{UNSEEN}").startswith(beginnings)

@@ -19,12 +19,12 @@ like the line of another speaker gets one too.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from kaosmem.formats.delimiters import HIDDEN, PROVIDERS_ROLES, speaker_name
+from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_history, name_without, shown_role, speaker_name
+from kaosmem.formats.spelling import plain_spelling
 from kaosmem.memos import register_memo
 from kaosmem.types import Trust, day_text
 
@@ -41,8 +41,7 @@ Group: TypeAlias = tuple[str | None, ...]
 It is empty if neither source nor day is known.
 """
 
-_NOT_IN_LABEL = re.compile(rf"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029{HIDDEN}]+")
-_NOT_IN_SPEAKER = re.compile(r"[:#\[\]()\x00-\x1f\x7f-\x9f]+")
+_NOTES = frozenset({"newer", "current", "replaced"})  # the notes of a label that a name without blanks could be
 _MAX_LABEL_CHARS = 200
 
 # The first of these in an item's metadata is its place in the source; its lines follow.
@@ -142,15 +141,20 @@ def role_label(role: str) -> str:
 @lru_cache(maxsize=4_096)
 def _bracketed(name: str, day: str, notes: str, place: str = "") -> str:
     """Return a label of up to three parts. Only the label of a continued passage begins with a colon."""
-    shown = _NOT_IN_LABEL.sub("_", name)[:_MAX_LABEL_CHARS]
-    if shown.startswith(":") or not (shown or day):
+    shown = _in_label(shown_role(name))[:_MAX_LABEL_CHARS]
+    if shown.startswith(":") or plain_spelling(shown) in _NOTES or not (shown or day):
         shown = f"*{shown}"
     return f"[{', '.join(filter(None, (shown + place, day, notes)))}]"
 
 
 @lru_cache(maxsize=4_096)
 def _speaker(role: str) -> str:
-    return _NOT_IN_SPEAKER.sub("_", speaker_name(role))
+    return name_without(speaker_name(role), ":#[]()")
+
+
+def _in_label(text: str) -> str:
+    """Return a text without blanks and brackets, which end a part of a label, and with its delimiters escaped."""
+    return escaped_in_history(name_without(text, "[]"))
 
 
 register_memo(_bracketed.cache_clear)
@@ -161,7 +165,7 @@ def _source(item: Item) -> str:
     source = item.metadata.get("source")
     if not isinstance(source, str):
         return ""
-    return f"./{source}" if source.lower() in PROVIDERS_ROLES else source  # a file called `system` is no role
+    return f"./{source}" if shown_role(source) != source or source in PROVIDERS_ROLES else source  # a file is no role
 
 
 def _place(item: Item) -> str:
@@ -170,9 +174,9 @@ def _place(item: Item) -> str:
     for name, form in _PLACES:
         value = item.metadata.get(name)
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
-            shown = form.format(_NOT_IN_LABEL.sub("_", str(value))[:_MAX_PLACE_CHARS])
+            shown = form.format(_in_label(str(value))[:_MAX_PLACE_CHARS])
             break
     lines = item.metadata.get("lines")
     if isinstance(lines, list) and len(lines) == 2:
-        return shown + _NOT_IN_LABEL.sub("_", f":{lines[0]}-{lines[1]}")
+        return shown + _in_label(f":{lines[0]}-{lines[1]}")
     return shown

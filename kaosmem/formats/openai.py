@@ -10,6 +10,7 @@ text alone. Ids and names get the characters and lengths that are allowed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ NAME_TOKENS = 1
 REPLY_TOKENS = 3
 
 _MAX_CALL_ID_CHARS = 40
+_CALL_ID = re.compile(rf"[\w.:-]{{1,{_MAX_CALL_ID_CHARS}}}", re.ASCII)
 _MAX_TOOL_NAME_CHARS = 64
 _DETAILS = ("auto", "low", "high", "original")
 
@@ -127,7 +129,7 @@ def _result_message(result: ToolResultBlock) -> dict[str, JSONValue]:
 
 
 def _call_id(call_id: str) -> str:
-    return call_id if 1 <= len(call_id) <= _MAX_CALL_ID_CHARS else plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
+    return call_id if _CALL_ID.fullmatch(call_id) else plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
 
 
 def _parts(content: Content, *, images: bool) -> list[dict[str, JSONValue]]:

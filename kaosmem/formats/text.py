@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kaosmem.formats.delimiters import HIDDEN, escaped_in_piece, is_changed_in_piece, mark_text
+from kaosmem.formats.delimiters import escaped_in_piece, is_changed_in_piece, mark_text
 from kaosmem.formats.labels import LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
+from kaosmem.formats.spelling import without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 PLAIN = LabelStyle()
 
-_NOT_IN_TITLE = re.compile(rf"[\s\]\x00-\x1f\x7f-\x9f\u2028\u2029{HIDDEN}]+")
+_NOT_IN_TITLE = re.compile(r"[\s\]]+")
 
 # Where counts add up inside a text, and how far from its ends such a place is looked for.
 _GAP = re.compile(r"(?<=[!-~]) ")
@@ -32,7 +33,7 @@ _END_CHARS = 120
 
 def header_piece(title: str) -> str:
     """Return the line that begins a section."""
-    return f"## {_NOT_IN_TITLE.sub(' ', title)}\n"
+    return f"## {_NOT_IN_TITLE.sub(' ', without_hidden(title))}\n"
 
 
 def adds_up(pieces: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingCon
 from kaosmem.conversation.event import Event
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidContentError, NoCondensationError, SummaryError
-from kaosmem.formats.delimiters import escaped_in_piece
+from kaosmem.formats.delimiters import escaped_in_piece, speaker_name
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, JSONValue, ToolUseBlock, check_text
 
@@ -126,7 +126,7 @@ class LLMAttentionCondenser(RollingCondenser):
         text, most = event.text, self._max_event_chars
         if len(text) > most:
             text = f"{text[: most - most // 2]}\n[{len(text) - most} characters left out]\n{text[-(most // 2) :]}"
-        return f"[event {event.id}] {event.message.role}: {escaped_in_piece(text)}\n"
+        return f"[event {event.id}] {speaker_name(event.message.role)}: {escaped_in_piece(text)}\n"
 
 
 def _ids_in(answer: ChatMessage) -> list[int]:
