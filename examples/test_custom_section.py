@@ -1,9 +1,8 @@
-"""A section with its own budget and priority, and an eviction policy that the library does not have."""
+"""A section with its own budget and priority, and the policy that keeps its most important items."""
 
 from __future__ import annotations
 
-from kaosmem import DEFAULT_SECTIONS, EvictionPolicy, SectionFullError, SectionSpec, SessionMemory
-from kaosmem.eviction import POLICIES
+from kaosmem import DEFAULT_SECTIONS, SectionFullError, SectionSpec, SessionMemory
 
 HYPOTHESES = SectionSpec("hypotheses", 45, priority=75, floor=0.2, eviction="priority", header="working hypotheses")
 
@@ -25,19 +24,3 @@ async def test_a_section_keeps_its_most_important_items() -> None:
     context = await memory.assemble_context(budget=300)
     assert "## working hypotheses\n" in context.text
     assert context.by_section["hypotheses"].used <= 45
-
-
-def test_a_policy_of_ones_own_is_one_line() -> None:
-    POLICIES["largest"] = EvictionPolicy(lambda unit: (-unit.tokens,))
-    try:
-        memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 15, eviction="largest"),))
-        for text in (
-            "short",
-            "a much longer note than all of the others in here",
-            "brief",
-            "one more short note to add",
-        ):
-            memory.add("notes", text)
-        assert [item.content for item in memory["notes"]] == ["short", "brief", "one more short note to add"]
-    finally:
-        del POLICIES["largest"]

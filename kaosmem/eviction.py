@@ -1,10 +1,13 @@
-"""Eviction policies: one line of `POLICIES` each."""
+"""Eviction policies. Each is one `EvictionPolicy`, which a `SectionSpec` takes; those of kaosmem have names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from types import MappingProxyType
+
+from kaosmem.names import check_name
 
 
 @dataclass(slots=True)
@@ -44,19 +47,36 @@ def combined(standings: Iterable[Standing]) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class EvictionPolicy:
-    """How a section makes room.
+    """How a section makes room. Give it to a section as `SectionSpec(eviction=...)`.
 
+    name: by which a stored session knows the policy. Whoever opens the session gives the policy again with its spec.
     key: sorts units. The smallest makes room first, among equals the oldest. None: nothing makes room.
     competes: a newcomer makes room only among the units whose key is no larger than its own. If that is too little, the
         newcomer itself is archived.
     bounded: whether the budget bounds the section's contents, or its share of a window only.
     counts_uses: whether `key` looks at uses, which are logged only then.
+    Raises InvalidNameError.
+
+    >>> from kaosmem import SectionSpec, SessionMemory
+    >>> largest = EvictionPolicy("largest", lambda unit: (-unit.tokens,))
+    >>> memory = SessionMemory.test_mode(sections=[SectionSpec("notes", 8, eviction=largest)])
+    >>> for text in ("short", "much the longest of the notes", "brief"):
+    ...     item = memory.add("notes", text)
+    >>> [item.text for item in memory["notes"]]
+    ['short', 'brief']
     """
 
+    name: str
     key: Callable[[Standing], tuple[int, ...]] | None = None
     competes: bool = False
     bounded: bool = True
     counts_uses: bool = False
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "eviction policy")
+
+    def __str__(self) -> str:
+        return self.name
 
     def spares(self, unit: Standing, newcomer: Standing) -> bool:
         """Return whether a unit, and with it all behind it in the order, is kept from a newcomer."""
@@ -67,15 +87,21 @@ class EvictionPolicy:
         return (*(self.key(unit) if self.key else ()), unit.first)
 
 
-POLICIES: dict[str, EvictionPolicy] = {
-    "none": EvictionPolicy(bounded=False),
-    "refuse": EvictionPolicy(),
-    "fifo": EvictionPolicy(lambda unit: (unit.first,)),
-    "lifo": EvictionPolicy(lambda unit: (-unit.last,)),
-    "lru": EvictionPolicy(lambda unit: (unit.last_use,), counts_uses=True),
-    "lfu": EvictionPolicy(lambda unit: (unit.uses, unit.last_use), counts_uses=True),
-    "priority": EvictionPolicy(lambda unit: (unit.priority,), competes=True),
-}
+POLICIES: Mapping[str, EvictionPolicy] = MappingProxyType(
+    {
+        policy.name: policy
+        for policy in (
+            EvictionPolicy("none", bounded=False),
+            EvictionPolicy("refuse"),
+            EvictionPolicy("fifo", lambda unit: (unit.first,)),
+            EvictionPolicy("lifo", lambda unit: (-unit.last,)),
+            EvictionPolicy("lru", lambda unit: (unit.last_use,), counts_uses=True),
+            EvictionPolicy("lfu", lambda unit: (unit.uses, unit.last_use), counts_uses=True),
+            EvictionPolicy("priority", lambda unit: (unit.priority,), competes=True),
+        )
+    }
+)
+"""The policies that a section may name."""
 
 
 StandingOf = Callable[[int], Standing | None]

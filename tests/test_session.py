@@ -19,6 +19,7 @@ from kaosmem import (
     CorruptionError,
     DuplicateItemError,
     EvictionPolicy,
+    InvalidArgumentError,
     InvalidBudgetError,
     InvalidContentError,
     InvalidNameError,
@@ -235,15 +236,26 @@ async def test_a_section_without_a_spec_is_kept_not_shown_and_said(tmp_path: Pat
         assert (len(memory["old"]), len(memory["new"]), memory.notices) == (1, 1, ())
 
 
-async def test_a_section_whose_policy_is_gone_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session whose section had an eviction policy of one's own opens where nobody has defined that."""
-    with monkeypatch.context() as defined:
-        defined.setitem(POLICIES, "largest", EvictionPolicy(lambda unit: (-unit.tokens,)))
-        async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old", eviction="largest"),)) as memory:
-            item = memory.add("old", "still here")
+async def test_a_section_whose_policy_is_not_given_again_is_kept(tmp_path: Path) -> None:
+    """A session whose section had an eviction policy of one's own opens without it, and with it is as before."""
+    old = SectionSpec("old", eviction=EvictionPolicy("largest", lambda unit: (-unit.tokens,)))
+    assert old.to_dict()["eviction"] == "largest"
+    async with SessionMemory.open(str(tmp_path), sections=(old,)) as memory:
+        item = memory.add("old", "still here")
     async with SessionMemory.open(str(tmp_path)) as memory:
         assert await memory.fetch(item.id) == item
         assert "'old'" in memory.notices[0]
+    async with SessionMemory.open(str(tmp_path), sections=(old,), read_only=True) as memory:
+        assert (memory["old"].spec.policy, memory.notices) == (old.eviction, ())
+
+
+def test_a_policy_has_a_name_of_its_own() -> None:
+    """A policy of one's own may not pass for one of kaosmem, whose name a stored session may know."""
+    assert SectionSpec("a", eviction=POLICIES["lru"]).to_dict() == SectionSpec("a", eviction="lru").to_dict()
+    with pytest.raises(InvalidArgumentError, match="rename it"):
+        SectionSpec("a", eviction=EvictionPolicy("fifo"))
+    with pytest.raises(InvalidNameError):
+        EvictionPolicy("")
 
 
 async def test_sessions_are_listed_and_deleted_one_by_one(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
                 "share": section.used / memory.used if memory.used else 0.0,
                 "budget": section.budget,
                 "archived": len(section.archive),
-                "eviction": str(section.spec.eviction),
+                "eviction": section.spec.policy.name,
                 "persistence": section.spec.persistence,
             }
             for section in sections

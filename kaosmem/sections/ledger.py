@@ -9,7 +9,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
-from kaosmem.eviction import POLICIES
 from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
 from kaosmem.sections.archive import Archive, Archived, check_time
@@ -58,7 +57,7 @@ class Ledger:
         ranker: Ranker | None = None,
     ) -> None:
         self.spec = spec
-        self.held = Holdings(POLICIES[spec.eviction]) if held is None else held
+        self.held = Holdings(spec.policy) if held is None else held
         self.archive = Archive() if archive is None else archive
         self.removed: set[str] = set()
         """Ids of items that were removed, not evicted, since the section was read."""
@@ -82,7 +81,7 @@ class Ledger:
         if not all(type(count) is int and count >= 0 for count in counts):
             raise InvalidContentError("a section's state has a count that is none")
         archive = Archive(on_disk=state["archived"]) if archive is None else archive
-        held = Holdings.restore(POLICIES[spec.eviction], state, entries, spec.name)
+        held = Holdings.restore(spec.policy, state, entries, spec.name)
         held.past.returned = {*state["returned"]}
         if spec.recalls:
             held.recall(archive.in_memory())

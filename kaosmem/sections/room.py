@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 
 from kaosmem.errors import InvalidContentError, ItemTooLargeError, SectionFullError
-from kaosmem.eviction import POLICIES, Standing
+from kaosmem.eviction import Standing
 from kaosmem.names import shown
 from kaosmem.sections.holdings import Holdings, is_older
 from kaosmem.sections.spec import SectionSpec
@@ -29,7 +29,7 @@ def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int
         try:
             return _choose_victims(spec, held, item, tokens=tokens, items=items)
         except SectionFullError:
-            if POLICIES[spec.eviction].competes and _may_leave(held, item):
+            if spec.policy.competes and _may_leave(held, item):
                 return None
             raise
     unit, freed = held.unit(first)
@@ -83,7 +83,7 @@ def _choose_victims(
 
     leaving: first ordinals of units that go anyway.
     """
-    budget = spec.budget if POLICIES[spec.eviction].bounded else None
+    budget = spec.budget if spec.policy.bounded else None
     if budget is not None and item.tokens > budget:
         raise ItemTooLargeError(
             f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
@@ -102,7 +102,7 @@ def _choose_victims(
         raise SectionFullError(
             f"section {spec.name!r} is full: item {shown(item.id)} needs "
             + (f"{excess} tokens" if excess > 0 else f"{surplus} place")
-            + f" more than its policy {spec.eviction!r} can free; {_advice(spec)}"
+            + f" more than its policy {spec.policy.name!r} can free; {_advice(spec)}"
         )
     return _ids(held, victims)
 
@@ -116,7 +116,7 @@ def _may_leave(held: Holdings, item: Item) -> bool:
 def _advice(spec: SectionSpec) -> str:
     """Return the reason why a full section cannot evict enough, and the remedy."""
     limit = "budget" if spec.max_items is None else "budget or max_items"
-    if POLICIES[spec.eviction].key is None:
+    if spec.policy.key is None:
         return f"it evicts nothing: remove items, raise its {limit}, or choose a policy that evicts, such as 'fifo'"
     stays = "pinned items, calls that wait for their results and the item's own unit stay"
     return f"{stays}; unpin or remove items, or raise its {limit}"

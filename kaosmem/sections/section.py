@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from kaosmem.display import fitted, preview
 from kaosmem.errors import CorruptionError, DuplicateItemError, ReadOnlyError
-from kaosmem.eviction import POLICIES
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.retrieval import Query
@@ -65,7 +64,7 @@ class Section:
         bound = "unbounded" if self.budget is None else f"of {self.budget:,}"
         return (
             f"<Section {fitted(self.spec.name, 40, tail=12)}: {len(self):,} items, {self.used:,} tokens {bound}, "
-            f"{len(self.archive):,} archived, eviction {self.spec.eviction}>"
+            f"{len(self.archive):,} archived, eviction {self.spec.policy}>"
         )
 
     def _repr_html_(self) -> str:
@@ -77,7 +76,7 @@ class Section:
         ]
         older = len(self) - len(newest)
         return table(
-            f"{self.spec.name}: {len(self):,} items, {len(self.archive):,} archived, eviction {self.spec.eviction}",
+            f"{self.spec.name}: {len(self):,} items, {len(self.archive):,} archived, eviction {self.spec.policy}",
             ("item", "role", "tokens", "pinned", "content"),
             newest,
             numbers=("tokens",),
@@ -448,7 +447,7 @@ class Section:
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; those that have left the section are passed over."""
-        if POLICIES[self.spec.eviction].counts_uses and not self._frozen:
+        if self.spec.policy.counts_uses and not self._frozen:
             live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self._ledger.held]
             if live:
                 self._ledger.use(live)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import check_instance, check_listed
 from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, UnknownSectionError, UnsupportedVersionError
-from kaosmem.eviction import POLICIES
+from kaosmem.eviction import POLICIES, EvictionPolicy
 from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, shown, shown_name
 from kaosmem.retrieval.graph import GraphRanker
@@ -35,7 +35,7 @@ class SectionSpec:
     priority: sections with a higher priority are served first in a window and trimmed last.
     floor: share of the window, 0 to 1, that is reserved for the section.
     placement: `static` (the system message), `history` (the newest messages) or `query` (the last block).
-    eviction: a name in `POLICIES`.
+    eviction: how the section makes room: the name of a policy of kaosmem, or an `EvictionPolicy` of your own.
     retrieval_threshold: with more items than this, the query always ranks them. With fewer, it ranks them unless all
         sections surely fit the window together; then the newest come first.
     recent: number of newest units that come before the ranked ones.
@@ -70,7 +70,7 @@ class SectionSpec:
     priority: int = 0
     floor: float = 0.0
     placement: Literal["static", "history", "query"] = "query"
-    eviction: str = "fifo"
+    eviction: str | EvictionPolicy = "fifo"
     retrieval_threshold: int = 20
     recent: int = 0
     recall: float = 0.25
@@ -93,12 +93,12 @@ class SectionSpec:
             )
         choices = (
             ("placement", PLACEMENTS),
-            ("eviction", (*POLICIES,)),
             ("persistence", PERSISTENCE),
             ("dates", DATES),
         )
         for field, known in choices:
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
+        self._check_policy()
         for field in ("floor", "recall"):
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
         for field in ("retrieval_threshold", "recent"):
@@ -121,9 +121,9 @@ class SectionSpec:
         if self.header == "":
             self._require("placement", self.placement == "static", "'static' with the header \"\"")
             self._require("provenance", not self.provenance, 'False with the header "", which leaves labels out')
-        if self.max_items is not None and not POLICIES[self.eviction].bounded:
+        if self.max_items is not None and not self.policy.bounded:
             raise InvalidArgumentError(
-                f"section {self.name!r} has max_items, but eviction {self.eviction!r} makes no room; choose a "
+                f"section {self.name!r} has max_items, but eviction {self.policy.name!r} makes no room; choose a "
                 "policy that evicts, or 'refuse'"
             )
         if self.compaction is not None:
@@ -131,12 +131,32 @@ class SectionSpec:
             self._require("compaction", is_strategy, "a CompactionStrategy")
             self._require("placement", self.placement != "static", "'history' or 'query' with a compaction")
             self._require("budget", self.budget is not None, "a number of tokens with a compaction, which it calls for")
-            self._require("eviction", self.eviction != "refuse", "a policy that evicts, or 'none', with a compaction")
+            self._require(
+                "eviction", self.policy.name != "refuse", "a policy that evicts, or 'none', with a compaction"
+            )
 
     def _require(self, field: str, valid: bool, remedy: str) -> None:
         if not valid:
             given = shown_name(getattr(self, field))
             raise InvalidArgumentError(f"section {self.name!r} has {field} {given}; use {remedy}")
+
+    def _check_policy(self) -> None:
+        """Check that the policy is one of kaosmem, or another one of another name."""
+        if isinstance(self.eviction, EvictionPolicy):
+            known = POLICIES.get(self.eviction.name, self.eviction)
+            if known is not self.eviction:
+                raise InvalidArgumentError(
+                    f"section {self.name!r} has a policy of the name {self.eviction.name!r}, which kaosmem has too; "
+                    "rename it"
+                )
+        else:
+            names = (*POLICIES,)
+            self._require("eviction", self.eviction in names, f"one of {', '.join(names)}, or an EvictionPolicy")
+
+    @property
+    def policy(self) -> EvictionPolicy:
+        """Return how the section makes room."""
+        return self.eviction if isinstance(self.eviction, EvictionPolicy) else POLICIES[self.eviction]
 
     @property
     def labels(self) -> LabelStyle:
@@ -159,8 +179,9 @@ class SectionSpec:
         return self.header or self.name
 
     def to_dict(self) -> dict[str, JSONValue]:
-        """Return the spec as JSON values, without its ranker and its compaction."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _UNSTORED}
+        """Return the spec as JSON values, with the name of its policy, and without its ranker and its compaction."""
+        stored = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _UNSTORED}
+        return {**stored, "eviction": self.policy.name}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], *, ranker: Ranker | None = None) -> SectionSpec:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import CorruptionError, KaosmemError
-from kaosmem.eviction import POLICIES
 from kaosmem.formats import FORMATS, Mark
 from kaosmem.sections import Archived, Replaced, Section, Substitution, derived_from, message_of, substitution
 from kaosmem.session.originals import Originals
@@ -126,7 +125,7 @@ class SectionCompaction:
             )
         if not is_done:
             return  # the next turn compacts what there is now
-        if not self._is_over or not POLICIES[section.spec.eviction].bounded:
+        if not self._is_over or not section.spec.policy.bounded:
             return
         if not section.make_room(self._size - self._budget, keep=self._kept()):
             self.notice = (

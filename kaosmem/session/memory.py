@@ -141,7 +141,7 @@ class SessionMemory:
                 f"{len(section):,}",
                 bar(section.used, section.budget),
                 f"{len(section.archive):,}",
-                section.spec.eviction,
+                section.spec.policy.name,
             )
             for section in sections[:_SHOWN_SECTIONS]
         ]
