@@ -24,10 +24,11 @@ from kaosmem import (
     count_messages,
     render_messages,
 )
-from kaosmem.formats import FORMATS, BlockPlace, HistoryPart, Layout, Mark, Rendered, get_format, parse_message
+from kaosmem.formats import FORMATS, BlockPlace, Format, HistoryPart, Layout, Mark, Rendered, get_format, parse_message
 from kaosmem.formats.anthropic import BLOCK_TOKENS, EMPTY, ID_TOKENS, IMAGE_TOKENS, REPLY_TOKENS
 from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.formats.text import item_piece, item_tokens
+from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types import DocumentBlock, ImageBlock, json_text
 from tests.lenient import (
@@ -718,3 +719,31 @@ def test_messages_are_rendered_with_the_systems_first_ones_as_the_prompt() -> No
     assert render_messages([], "openai").messages == []
     with pytest.raises(UnknownFormatError):
         render_messages(say, "carrier pigeon")
+
+
+class TestOpenAIFormat(FormatContract):
+    """Messages of chat completions."""
+
+    examples = 20
+
+    def make(self) -> Format:
+        return get_format("openai")
+
+
+class TestAnthropicFormat(FormatContract):
+    """A system prompt beside messages."""
+
+    examples = 20
+
+    def make(self) -> Format:
+        return get_format("anthropic")
+
+
+class TestTextFormat(FormatContract):
+    """One text, which is not read."""
+
+    reads = False
+    examples = 20
+
+    def make(self) -> Format:
+        return get_format("text")

@@ -99,6 +99,7 @@ def assemble(
         by_section=by_section,
         sources=dict(sources or {}),
         rendered=packed.rendered,
+        _format=format,
         _counter=counter,
         _proposed=packed.packing.decide,
         _others=decide,

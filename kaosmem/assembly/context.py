@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kaosmem.arguments import check_instance
 from kaosmem.display import fitted, listed, width
 from kaosmem.display import preview as preview_text
-from kaosmem.formats import Rendered, count_messages
+from kaosmem.formats import Format, Rendered, count_messages
 from kaosmem.formats.labels import source_label
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue
@@ -207,6 +207,7 @@ class Context:
     by_section: Mapping[str, SectionUse]
     sources: Mapping[str, SourceReport]
     rendered: Rendered = field(repr=False)
+    _format: Format = field(repr=False, compare=False)
     _counter: TokenCounter = field(repr=False, compare=False)
     _proposed: Callable[[], tuple[Decision, ...]] = field(repr=False, compare=False)
     _others: Callable[[str], Decision] = field(repr=False, compare=False)
@@ -293,7 +294,7 @@ class Context:
             if mine != theirs:
                 break
             shared.append(mine)
-        return count_messages(shared, self.format, system=self.rendered.system or "", counter=self._counter)
+        return count_messages(shared, self._format, system=self.rendered.system or "", counter=self._counter)
 
     def diff(self, previous: Context) -> ContextDiff:
         """Return the items that came and went since another context, by their ids.

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import click
 import typer
 
 import kaosmem
@@ -44,6 +45,7 @@ from kaosmem.cli.terminal import write, write_json
 from kaosmem.display import visible
 from kaosmem.errors import InvalidBudgetError
 from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD, UNSCORED, check_budgets, check_plot
+from kaosmem.formats import FORMATS
 from kaosmem.ingest import IngestReport
 from kaosmem.names import shown
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Ranker
@@ -62,14 +64,6 @@ app = typer.Typer(
 )
 
 
-class FormatName(StrEnum):
-    """Formats in which a context can be printed."""
-
-    TEXT = "text"
-    OPENAI = "openai"
-    ANTHROPIC = "anthropic"
-
-
 class RankerName(StrEnum):
     """Rankers that order passages by a question."""
 
@@ -78,6 +72,7 @@ class RankerName(StrEnum):
     DENSE = "dense"
 
 
+FormatName = Annotated[str, typer.Option(click_type=click.Choice([*FORMATS]), help="The format of contexts.")]
 Namespace = Annotated[str, typer.Option(help="The namespace of the session.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 Counter = Annotated[str, typer.Option(help="The token counter: o200k_base, cl100k_base, an OpenAI model, or estimate.")]
@@ -115,7 +110,7 @@ def assemble(
         typer.Option(metavar="URL", help="Keep the passages in this session: <root>/<session id>.", show_default=False),
     ] = None,
     namespace: Namespace = "default",
-    format: Annotated[FormatName, typer.Option(help="The format of the context.")] = FormatName.TEXT,  # noqa: A002
+    format: FormatName = "text",  # noqa: A002
     counter: Counter = "o200k_base",
     ranker: Annotated[
         RankerName, typer.Option(help="The ranker; dense also compares meaning and needs the extra dense.")
@@ -149,7 +144,7 @@ def assemble(
                 await memory.prepare(progress=phases.indexing)
                 phases.begin("ranking and packing")
                 context = await memory.assemble_context(
-                    query, budget=tokens, format=format.value, min_confidence=min_confidence
+                    query, budget=tokens, format=format, min_confidence=min_confidence
                 )
                 phases.begin("closing")
             return memory, report, context
@@ -337,7 +332,7 @@ def bench(
         Path | None,
         typer.Option(metavar="FILE", help="Draw recall, fill and time to a .png, .svg or .pdf.", show_default=False),
     ] = None,
-    format: Annotated[FormatName, typer.Option(help="The format of kaosmem's contexts.")] = FormatName.TEXT,  # noqa: A002
+    format: FormatName = "text",  # noqa: A002
     counter: Counter = "o200k_base",
     as_json: AsJson = False,
 ) -> None:
@@ -355,7 +350,7 @@ def bench(
             items,
             questions,
             datasets=[name for name in datasets.split(",") if name],
-            assemblers=named_assemblers(assembler or STANDARD, counter=counter, format=format.value),
+            assemblers=named_assemblers(assembler or STANDARD, counter=counter, format=format),
             budgets=sizes,
             unscored=UNSCORED if unscored is None else filter(None, unscored),
             counter=counter,

@@ -53,7 +53,7 @@ def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterat
 
 def print_context(context: Context) -> None:
     """Print a context, then its items, then the items that came nearest to being in."""
-    if context.format == "text":
+    if context.rendered.text is not None:
         write(context.text)
     else:
         handed_over = context.messages if context.rendered.system is None else _handed_over(context)
@@ -81,7 +81,7 @@ def context_json(context: Context) -> dict[str, Any]:
 
 
 def _handed_over(context: Context) -> dict[str, Any]:
-    if context.format == "text":
+    if context.rendered.text is not None:
         return {"text": context.text}
     system = {} if context.rendered.system is None else {"system": context.system}
     return {**system, "messages": context.messages}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from kaosmem.errors import WindowTooSmallError
-from kaosmem.formats import FORMATS
+from kaosmem.formats import message_tokens
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage
@@ -28,7 +28,7 @@ class MessageSizes:
     def __call__(self, message: ChatMessage) -> int:
         known = self._known.get(id(message))
         if known is None:
-            known = message, FORMATS["openai"].entry_tokens(message, self._counter)
+            known = message, message_tokens(message, self._counter)
             self._known[id(message)] = known
         return known[1]
 

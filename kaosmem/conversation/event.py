@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import ClassVar, Self, TypeVar
 
 from kaosmem.errors import InvalidContentError
-from kaosmem.formats import FORMATS
+from kaosmem.formats import message_tokens
 from kaosmem.names import check_name, shown_name
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import (
@@ -116,7 +116,7 @@ class Event:
         """Return its message's tokens, as `count_messages` counts it for OpenAI; the same counter counts it once."""
         size = self._size
         if size is None or size[0] is not counter:
-            size = counter, FORMATS["openai"].entry_tokens(self.message, counter)
+            size = counter, message_tokens(self.message, counter)
             object.__setattr__(self, "_size", size)
         return size[1]
 

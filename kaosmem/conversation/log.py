@@ -14,7 +14,7 @@ from kaosmem.conversation.event import UNLOGGED, Event
 from kaosmem.conversation.stored import check_event, event_json, event_of
 from kaosmem.conversation.view import View
 from kaosmem.errors import InvalidArgumentError, InvalidContentError, UnknownItemError
-from kaosmem.formats import parse_message
+from kaosmem.formats import Format, parse_message
 from kaosmem.types import ChatMessage, json_text
 
 E = TypeVar("E", bound=Event)
@@ -77,7 +77,7 @@ class EventLog(Sequence[Event]):
             self._view.append(taken)
         return taken
 
-    def append_reply(self, reply: object, *, format: str | None = None) -> list[Action]:  # noqa: A002
+    def append_reply(self, reply: object, *, format: str | Format | None = None) -> list[Action]:  # noqa: A002
         """Append a model's reply and return its events: an action for each tool call, or one for the words alone.
 
         reply: a reply or an assistant's message of a provider, as a dict or an object of its package; or a ChatMessage.

@@ -1,19 +1,19 @@
-"""Formats of a context, one file each."""
+"""Formats of a context, one file each. A format of your own is given in place of a name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import check_listed
+from kaosmem.arguments import check_instance, check_listed
 from kaosmem.errors import InvalidContentError, UnknownFormatError
-from kaosmem.formats import anthropic_input, openai_input
 from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.layout import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark, Rendered
 from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.formats.text import TextFormat
 from kaosmem.names import shown
-from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.tokens import get_counter
 from kaosmem.types import ChatMessage, check_text
 from kaosmem.units import repair
 
@@ -28,35 +28,47 @@ __all__ = [
     "Rendered",
     "count_messages",
     "get_format",
+    "message_tokens",
     "parse_message",
     "render_messages",
 ]
 
-FORMATS: dict[str, Format] = {each.name: each for each in (AnthropicFormat(), OpenAIFormat(), TextFormat())}
-_PARSERS: dict[str, Callable[[object], ChatMessage]] = {
-    AnthropicFormat.name: anthropic_input.parse_message,
-    OpenAIFormat.name: openai_input.parse_message,
-}
+if TYPE_CHECKING:
+    from kaosmem.tokens import TokenCounter
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {each.name: each for each in (AnthropicFormat(), OpenAIFormat(), TextFormat())}
+)
+"""The formats that may be named."""
 
 
-def get_format(name: str) -> Format:
-    """Return the format of that name. Raises UnknownFormatError."""
-    if name not in FORMATS:
-        raise UnknownFormatError(f"no format {shown(name)}; use one of {', '.join(map(repr, FORMATS))}")
-    return FORMATS[name]
+def get_format(given: str | Format) -> Format:
+    """Return the format of a name, or the format that is given. Raises UnknownFormatError, InvalidArgumentError."""
+    if not isinstance(given, str):
+        return check_instance(given, Format, "format")
+    if given not in FORMATS:
+        names = ", ".join(map(repr, FORMATS))
+        raise UnknownFormatError(f"no format {shown(given)}; use one of {names}, or give a Format of your own")
+    return FORMATS[given]
 
 
-def parse_message(message: object, format: str) -> ChatMessage:  # noqa: A002
+def parse_message(message: object, format: str | Format) -> ChatMessage:  # noqa: A002
     """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
 
     Raises UnknownFormatError or InvalidContentError.
     """
-    if format not in _PARSERS:
-        raise UnknownFormatError(f"no messages of format {shown(format)}; use one of {', '.join(map(repr, _PARSERS))}")
-    return _PARSERS[format](message)
+    return get_format(format).parse(message)
 
 
-def render_messages(messages: Iterable[ChatMessage], format: str) -> Rendered:  # noqa: A002
+def message_tokens(entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+    """Return the tokens of one entry of a history, for bounds that hold whatever the format of the next request is.
+
+    It is the published rule of OpenAI. known: as for `Format.entry_tokens`.
+    """
+    return FORMATS["openai"].entry_tokens(entry, counter, known=known)
+
+
+def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:  # noqa: A002
     """Return messages in a provider's format. Leading system messages become the system prompt.
 
     Raises UnknownFormatError, and InvalidArgumentError for anything but a list of ChatMessage.
@@ -74,7 +86,7 @@ def render_messages(messages: Iterable[ChatMessage], format: str) -> Rendered:  
 
 def count_messages(
     messages: Any,
-    format: str,  # noqa: A002
+    format: str | Format,  # noqa: A002
     *,
     system: str = "",
     counter: TokenCounter | str | None = None,
@@ -82,17 +94,20 @@ def count_messages(
     """Return the tokens of a request, framing included. For "anthropic" this is an estimate.
 
     messages: a text for the format "text", else a list of the provider's messages.
-    system: the system prompt beside the messages, for "anthropic".
+    system: the system prompt beside the messages, for formats that have one, such as "anthropic".
     Raises UnknownFormatError, UnknownEncodingError, InvalidContentError for a system prompt in another format, and
     InvalidArgumentError for messages of another kind.
 
     >>> count_messages([{"role": "user", "content": "Who owns the deal?"}], "openai")
     12
     """
-    if system and format != AnthropicFormat.name:
-        raise InvalidContentError(f"format {shown(format)} has no system beside its messages; put it in front of them")
-    if get_format(format).name == TextFormat.name:
-        handed_over = Rendered(text=check_text(messages, "messages"))
-    else:
-        handed_over = Rendered(None, check_listed(messages, dict, "messages"), system)
-    return get_format(format).count(handed_over, get_counter(counter))
+    chosen = get_format(format)
+    empty = chosen.render(Layout((), (), ()))
+    if system and empty.system is None:
+        raise InvalidContentError(
+            f"format {shown(chosen.name)} has no system beside its messages; put it in front of them"
+        )
+    if empty.text is not None:
+        return chosen.count(Rendered(text=check_text(messages, "messages")), get_counter(counter))
+    listed = check_listed(messages, dict, "messages")
+    return chosen.count(Rendered(messages=listed, system=system), get_counter(counter))

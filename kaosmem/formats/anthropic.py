@@ -24,6 +24,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kaosmem.formats.anthropic_input import parse_message
 from kaosmem.formats.delimiters import (
     BLOCK_BEGIN,
     BLOCK_END,
@@ -131,6 +132,9 @@ class AnthropicFormat:
         if rendered.system:
             blocks.append(_text(rendered.system))
         return _tokens(blocks, counter) + (REPLY_TOKENS if blocks else 0)
+
+    def parse(self, message: object) -> ChatMessage:
+        return parse_message(message)
 
 
 def _call_ids(messages: Iterable[Mapping[str, JSONValue]]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.types import ChatMessage, JSONValue
 
@@ -60,15 +60,21 @@ class Rendered:
     system: str | None = field(default=None, repr=False)
 
 
+@runtime_checkable
 class Format(Protocol):
     """Lays out a context as one provider takes it, and counts it exactly.
+
+    Give one in place of a name: `assemble_context(format=MyFormat())`. `kaosmem.testing.FormatContract` checks it.
+    Stored texts are escaped with `escaped_in_history`, in text with `entry_piece`.
 
     A context's tokens are: its frame, the pieces of the system message and of the block, a header for each history,
     and each entry of the histories.
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the name, by which windows and contexts know the format."""
+        ...
 
     def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
         """Return the tokens of one entry of a history.
@@ -104,4 +110,11 @@ class Format(Protocol):
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         """Count a rendered context again from scratch, framing included."""
+        ...
+
+    def parse(self, message: object) -> ChatMessage:
+        """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
+
+        Raises InvalidContentError, and UnknownFormatError if the format has no messages.
+        """
         ...

@@ -18,6 +18,7 @@ from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, escaped_in_histor
 from kaosmem.formats.identifiers import plain_id, tool_name
 from kaosmem.formats.images import sendable_url
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
+from kaosmem.formats.openai_input import parse_message
 from kaosmem.tokens import IMAGE_TOKENS
 from kaosmem.types import (
     ChatMessage,
@@ -92,6 +93,9 @@ class OpenAIFormat:
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         messages = rendered.messages or []
         return sum(_message_tokens(message, counter) for message in messages) + (REPLY_TOKENS if messages else 0)
+
+    def parse(self, message: object) -> ChatMessage:
+        return parse_message(message)
 
 
 def _entry_messages(entry: HistoryEntry) -> list[dict[str, JSONValue]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kaosmem.errors import UnknownFormatError
 from kaosmem.formats.delimiters import escaped_in_piece, is_changed_in_piece, mark_text
 from kaosmem.formats.labels import LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens import TokenCounter
-    from kaosmem.types import Item, JSONValue
+    from kaosmem.types import ChatMessage, Item, JSONValue
 
 PLAIN = LabelStyle()
 
@@ -143,3 +144,6 @@ class TextFormat:
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         return counter(rendered.text or "")
+
+    def parse(self, message: object) -> ChatMessage:
+        raise UnknownFormatError("the format 'text' has no messages; use 'openai' or 'anthropic'")

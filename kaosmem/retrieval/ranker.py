@@ -52,8 +52,8 @@ class Index(Protocol):
 
         among: the ordinals to choose from, those that no entry has passed over; None is all. It changes no score of an
         index that scores each entry alone.
-        Scores are above 0 and rounded to 1e-9; of equal ones the newest comes first. The same entries and query
-        give the same answer, whatever changes led to the entries.
+        Scores are above 0 and have at most 12 decimals; of equal ones the newest comes first. The same entries and
+        query give the same answer, whatever changes led to the entries.
         """
         ...
 

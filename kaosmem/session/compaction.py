@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import CorruptionError, KaosmemError
-from kaosmem.formats import FORMATS, Mark
+from kaosmem.formats import Mark, message_tokens
 from kaosmem.sections import Archived, Replaced, Section, Substitution, derived_from, message_of, substitution
 from kaosmem.session.originals import Originals
 from kaosmem.tokens import TokenCounter, count_content
@@ -87,7 +87,7 @@ class SectionCompaction:
     def _size(self) -> int:
         """What the section takes as a history, with a mark for what has left it."""
         mark = Mark(self._section.taken)
-        left = FORMATS["openai"].entry_tokens(mark, self._counter) if len(self._section.archive) else 0
+        left = message_tokens(mark, self._counter) if len(self._section.archive) else 0
         return left + self._weight(self._section)
 
     def _weight(self, items: Iterable[Item]) -> int:
@@ -96,7 +96,7 @@ class SectionCompaction:
 
     def _measure(self, item: Item) -> int:
         known = item.tokens if isinstance(item.content, str) else None
-        return FORMATS["openai"].entry_tokens(item.message, self._counter, known=known)
+        return message_tokens(item.message, self._counter, known=known)
 
     async def _compact(self) -> None:
         from kaosmem.compaction.fallback import failed_model  # not every session needs it

@@ -29,7 +29,7 @@ from kaosmem.errors import (
     UnknownSectionError,
 )
 from kaosmem.filters import Filter, parse_filter
-from kaosmem.formats import get_format, parse_message
+from kaosmem.formats import Format, get_format, parse_message
 from kaosmem.ingest import IngestReport
 from kaosmem.names import check_item_id, check_name, shown
 from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_session
@@ -573,7 +573,7 @@ class SessionMemory:
         """Add items in order, as `add` does. If an item is refused, the items before it stay."""
         return [self.add(section, content) for content in check_several(contents, "contents")]
 
-    def add_message(self, message: object, *, format: str, section: str = "messages") -> Item:  # noqa: A002
+    def add_message(self, message: object, *, format: str | Format, section: str = "messages") -> Item:  # noqa: A002
         """Add a provider's message, a dict or an object of its SDK, tool calls included.
 
         Raises as `add`, and UnknownFormatError.
@@ -744,7 +744,7 @@ class SessionMemory:
         query: str | None = None,
         *,
         budget: int,
-        format: str = "text",  # noqa: A002
+        format: str | Format = "text",  # noqa: A002
         reserve: int = 0,
         sections: Iterable[str] | None = None,
         filter: Filter | None = None,  # noqa: A002
@@ -764,7 +764,7 @@ class SessionMemory:
         query: ranks the items. The default is the text of the newest user message. "Yesterday" and the like follow the
             session's clock.
         budget, reserve: in tokens. The reserve is kept free for tool schemas and the reply.
-        format: "text", "openai" or "anthropic".
+        format: "text", "openai", "anthropic", or a `kaosmem.formats.Format` of your own.
         sections: names of the sections and sources to show. The default is all of them.
         filter: conditions on metadata, such as `{"source": "a.md"}` (see `kaosmem.filters`). It narrows each section of
             placement `query` in which any item has one of the fields; pinned items are filtered, too.

@@ -18,9 +18,11 @@ from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
 if TYPE_CHECKING:
     from kaosmem.testing.blob_contract import BlobContract
     from kaosmem.testing.compaction_contract import CompactionContract
+    from kaosmem.testing.format_contract import FormatContract
     from kaosmem.testing.graph_contract import GraphContract
     from kaosmem.testing.history_contract import HistoryContract
     from kaosmem.testing.long_term_contract import LongTermContract
+    from kaosmem.testing.ranker_contract import RankerContract
     from kaosmem.testing.session_log_machine import SessionLogMachine
     from kaosmem.testing.short_term_contract import ShortTermContract
     from kaosmem.testing.storage_machine import StorageMachine
@@ -33,11 +35,13 @@ __all__ = [
     "BlobContract",
     "Clock",
     "CompactionContract",
+    "FormatContract",
     "GraphContract",
     "HistoryContract",
     "LongTermContract",
     "MessageRuleError",
     "PrefixBinding",
+    "RankerContract",
     "ScriptExhaustedError",
     "ScriptedLLM",
     "SessionLogMachine",
@@ -55,9 +59,11 @@ _MODULES = {
     "BlobContract": "blob_contract",
     "Clock": "store_contract",
     "CompactionContract": "compaction_contract",
+    "FormatContract": "format_contract",
     "GraphContract": "graph_contract",
     "HistoryContract": "history_contract",
     "LongTermContract": "long_term_contract",
+    "RankerContract": "ranker_contract",
     "SessionLogMachine": "session_log_machine",
     "ShortTermContract": "short_term_contract",
     "StorageMachine": "storage_machine",
