@@ -191,7 +191,7 @@ def test_the_openai_format_gives_messages(place: Path, command: Command) -> None
     answer = json.loads(command("assemble", "docs", "-q", QUESTION, "--format", "openai", "--json").out)
     assert answer["used"] == count_messages(answer["messages"], "openai")
     printed = command("assemble", "docs", "-q", QUESTION, "--format", "openai").out
-    assert printed.startswith(json.dumps(answer["messages"], indent=2))
+    assert printed.startswith(json.dumps(answer["messages"], ensure_ascii=False, indent=2))
 
 
 def test_a_kept_session_reads_nothing_again_and_answers_as_a_fresh_one(place: Path, command: Command) -> None:

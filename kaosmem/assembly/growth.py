@@ -15,7 +15,7 @@ from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.thinking import bound, is_asked
 from kaosmem.assembly.windows import Rebased, Visible, Window, digest, stored_items, text_digest
-from kaosmem.formats import Format, HistoryPart, Layout, get_format
+from kaosmem.formats import Format, HistoryPart, Layout
 from kaosmem.formats.text import header_piece, item_pieces, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def format(self) -> Format:
-        return get_format(self.context.format)
+        return self.context._format
 
     @property
     def counter(self) -> TokenCounter:

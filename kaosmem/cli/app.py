@@ -9,7 +9,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import click
 import typer
 
 import kaosmem
@@ -64,6 +63,10 @@ app = typer.Typer(
 )
 
 
+FormatName = StrEnum("FormatName", {name.upper(): name for name in FORMATS})  # type: ignore[misc]
+_TEXT = FormatName("text")
+
+
 class RankerName(StrEnum):
     """Rankers that order passages by a question."""
 
@@ -72,7 +75,6 @@ class RankerName(StrEnum):
     DENSE = "dense"
 
 
-FormatName = Annotated[str, typer.Option(click_type=click.Choice([*FORMATS]), help="The format of contexts.")]
 Namespace = Annotated[str, typer.Option(help="The namespace of the session.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 Counter = Annotated[str, typer.Option(help="The token counter: o200k_base, cl100k_base, an OpenAI model, or estimate.")]
@@ -110,7 +112,7 @@ def assemble(
         typer.Option(metavar="URL", help="Keep the passages in this session: <root>/<session id>.", show_default=False),
     ] = None,
     namespace: Namespace = "default",
-    format: FormatName = "text",  # noqa: A002
+    format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,  # noqa: A002
     counter: Counter = "o200k_base",
     ranker: Annotated[
         RankerName, typer.Option(help="The ranker; dense also compares meaning and needs the extra dense.")
@@ -144,7 +146,7 @@ def assemble(
                 await memory.prepare(progress=phases.indexing)
                 phases.begin("ranking and packing")
                 context = await memory.assemble_context(
-                    query, budget=tokens, format=format, min_confidence=min_confidence
+                    query, budget=tokens, format=format.value, min_confidence=min_confidence
                 )
                 phases.begin("closing")
             return memory, report, context
@@ -332,7 +334,7 @@ def bench(
         Path | None,
         typer.Option(metavar="FILE", help="Draw recall, fill and time to a .png, .svg or .pdf.", show_default=False),
     ] = None,
-    format: FormatName = "text",  # noqa: A002
+    format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,  # noqa: A002
     counter: Counter = "o200k_base",
     as_json: AsJson = False,
 ) -> None:
@@ -350,7 +352,7 @@ def bench(
             items,
             questions,
             datasets=[name for name in datasets.split(",") if name],
-            assemblers=named_assemblers(assembler or STANDARD, counter=counter, format=format),
+            assemblers=named_assemblers(assembler or STANDARD, counter=counter, format=format.value),
             budgets=sizes,
             unscored=UNSCORED if unscored is None else filter(None, unscored),
             counter=counter,

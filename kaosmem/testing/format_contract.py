@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pytest
@@ -70,7 +70,8 @@ class FormatContract:
         @settings(max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck))
         @given(_ENTRIES, _PIECES, _PIECES)
         def check(entries: list[HistoryEntry], static: tuple[str, ...], block: tuple[str, ...]) -> None:
-            shown = [*repair(entries)] if all(isinstance(entry, ChatMessage) for entry in entries) else entries
+            messages = [entry for entry in entries if isinstance(entry, ChatMessage)]
+            shown = [*repair(messages)] if len(messages) == len(entries) else entries
             layout = _laid_out(chosen, shown, static, block)
             first = shown[0] if shown else None
             frame = chosen.frame_tokens(static=bool(static), first=first, block=layout.block_place, counter=counter)
@@ -135,7 +136,9 @@ class FormatContract:
             assert context.shared_prefix(context) > 0
 
 
-def _laid_out(chosen: Format, entries: list[HistoryEntry], static: tuple[str, ...], block: tuple[str, ...]) -> Layout:
+def _laid_out(
+    chosen: Format, entries: Sequence[HistoryEntry], static: tuple[str, ...], block: tuple[str, ...]
+) -> Layout:
     hosted = bool(entries) and chosen.takes_block(entries[-1])
     place = (BlockPlace.IN_MESSAGE if hosted else BlockPlace.OWN_MESSAGE) if block else None
     history = (HistoryPart("messages", tuple(entries)),) if entries else ()
