@@ -59,7 +59,7 @@ class EvictionPolicy:
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> largest = EvictionPolicy("largest", lambda unit: (-unit.tokens,))
-    >>> memory = SessionMemory.test_mode(sections=[SectionSpec("notes", 8, eviction=largest)])
+    >>> memory = SessionMemory.test_mode(sections=[SectionSpec("notes", 7, eviction=largest)])
     >>> for text in ("short", "much the longest of the notes", "brief"):
     ...     item = memory.add("notes", text)
     >>> [item.text for item in memory["notes"]]

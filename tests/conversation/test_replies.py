@@ -135,7 +135,7 @@ UNSAYABLE = ToolUseBlock("b", "find", "\ud800")
     ("reply", "format", "error", "says"),
     [
         (openai_message("hi"), None, InvalidArgumentError, "give format='anthropic' or format='openai'"),
-        (openai_message("hi"), "gemini", UnknownFormatError, "no messages of format 'gemini'"),
+        (openai_message("hi"), "gemini", UnknownFormatError, "no format 'gemini'"),
         ({"role": "user", "content": "hi"}, "openai", InvalidContentError, "not 'user'; append an Action"),
         (openai_reply(), "openai", InvalidContentError, "0 choices"),
         (openai_reply(openai_message("a"), openai_message("b")), "openai", InvalidContentError, "2 choices"),
