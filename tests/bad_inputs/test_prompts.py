@@ -26,7 +26,7 @@ async def test_bi_074_a_chat_templates_tokens_are_text(text: str) -> None:
     (message,) = context.messages
     assert (message["role"], message["content"].replace("\\", "")) == ("user", text)
     assert not any(token in message["content"] for token in re.findall(r"<[^>]*>|\[[^]]*\]", text))
-    assert memory["messages"][0].text == text
+    assert item.text == text
 
 
 async def test_bi_075_a_result_does_not_say_how_far_it_is_trusted() -> None:
