@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from kaosmem import (
     list_sessions,
     repair_session,
 )
+from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.layout import PURGE
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
@@ -188,6 +190,68 @@ class FaultyStore(IsolatedMemoryFileSystem):
         self._change(lambda: super(FaultyStore, self).rm_file(path))
 
 
+async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call raises, as the text is still there."""
+
+    def rm_file(path: str) -> None:
+        raise NotImplementedError
+
+    place = IsolatedMemoryFileSystem()
+    async with opened(place) as memory:
+        memory.add("documents", f"{CANARY} {LONG}", id="secret")
+        await memory.save()
+        monkeypatch.setattr(place, "rm_file", rm_file)
+        with pytest.raises(DurabilityError):
+            await memory.forget("secret")
+        monkeypatch.undo()
+        await memory.save()
+    assert paths_holding(place, CANARY) == []
+
+
+class FaultyDisk(Disk):
+    """A disk whose changes of these numbers fail, before they take effect or, of the others, after."""
+
+    def __init__(self, fails: Mapping[int, bool]) -> None:
+        self.fails, self.changes, self.is_faulty = fails, 0, True
+
+    def _change(self, name: str, *given: Any) -> Any:
+        self.changes += self.is_faulty
+        fault = self.fails.get(self.changes) if self.is_faulty else None
+        answer = None if fault is True else getattr(super(), name)(*given)
+        if fault is not None:
+            raise OSError(5, "the disk does not answer")
+        return answer
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        return int(self._change("write", descriptor, data))
+
+    def sync(self, descriptor: int) -> None:
+        self._change("sync", descriptor)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._change("truncate", descriptor, size)
+
+    def replace(self, old: str, new: str) -> None:
+        self._change("replace", old, new)
+
+    def unlink(self, path: str) -> None:
+        self._change("unlink", path)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.dictionaries(st.integers(1, 80), st.booleans(), max_size=8),
+    st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
+)
+def test_a_disk_keeps_nothing_forgotten_after_faults(fails: dict[int, bool], actions: list[str]) -> None:
+    """Whichever calls failed before, a `forget` that returns leaves no file with the text, and its receipt holds."""
+    disk = FaultyDisk(fails)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kaosmem.persistence.local.Disk", lambda: disk)
+        asyncio.run(_forgotten_with_faults(disk, Path(folder), actions))
+        assert paths_holding(folder, CANARY) == []
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.dictionaries(st.integers(1, 40), st.booleans(), max_size=8),
@@ -196,18 +260,18 @@ class FaultyStore(IsolatedMemoryFileSystem):
 def test_an_object_store_keeps_nothing_forgotten_after_faults(fails: dict[int, bool], actions: list[str]) -> None:
     """Whichever requests failed before, a `forget` that returns leaves no object with the text, however long it is."""
     place = FaultyStore(fails)
-    asyncio.run(_forgotten_with_faults(place, actions))
+    asyncio.run(_forgotten_with_faults(place, place, actions))
     assert not paths_holding(place, CANARY)
 
 
-async def _forgotten_with_faults(place: FaultyStore, actions: list[str]) -> None:
+async def _forgotten_with_faults(faulty: FaultyStore | FaultyDisk, place: Any, actions: list[str]) -> None:
     """Carry out the actions; then store the text and forget it without faults. `leave` closes the session."""
     known: set[str] = set()
     for is_faulty in (True, False):
         left = list(actions) if is_faulty else ["add", "save", "forget"]
         while left:
             with suppress(DurabilityError):
-                place.is_faulty = is_faulty
+                faulty.is_faulty = is_faulty
                 async with opened(place) as memory:
                     while left and (action := left.pop(0)) != "leave":
                         with suppress(DurabilityError):
@@ -223,7 +287,8 @@ async def _act(memory: SessionMemory, action: str, known: set[str]) -> None:
         case "forget":
             for item_id in known:
                 with suppress(UnknownItemError):
-                    await memory.forget(item_id)
+                    receipt = await memory.forget(item_id)
+                    assert await memory.verify(receipt) == ()
 
 
 class Failing(LocalStorage):

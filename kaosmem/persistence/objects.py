@@ -215,14 +215,16 @@ class ObjectStorage:
             self._filesystem.pipe_file(whole, data, **options)
 
     def _delete(self, path: str, *, at_once: bool) -> None:
-        try:
+        with suppress(FileNotFoundError):  # gone already
             if at_once or self._age_s(path) >= self._retention_s:
                 self._filesystem.rm_file(f"{self._prefix}/{path}")
-        except (FileNotFoundError, NotImplementedError):
-            pass  # gone already, or of unknown age: then it stays
 
     def _age_s(self, path: str) -> float:
-        return self._clock() - _timestamp(self._filesystem.modified(f"{self._prefix}/{path}"))
+        """Return how long ago an object was stored, 0 where the filesystem does not tell: then it stays."""
+        try:
+            return self._clock() - _timestamp(self._filesystem.modified(f"{self._prefix}/{path}"))
+        except NotImplementedError:
+            return 0.0
 
     def _check_conditional(self) -> None:
         """Raise DurabilityError if the filesystem lets a second writer overwrite a commit; found out once."""
