@@ -9,7 +9,7 @@ import random
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -27,6 +27,7 @@ from kaosmem.persistence.local import LocalStorage
 from kaosmem.retrieval import BM25Ranker
 from kaosmem.sections import lazy_index
 from kaosmem.session import memory as session_memory
+from kaosmem.session import saving
 from kaosmem.session.opening import SharedSessions
 from kaosmem.testing import ScriptedLLM, paths_holding
 from tests.simulation import power_loss
@@ -408,6 +409,9 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :])
         patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))
         patch.setattr(session_memory, "_SHARED", _SharedByProcess())
+        patch.setattr(
+            saving, "in_line", lambda *_: nullcontext()
+        )  # in the line of another process it would stand still
         for module in (local, log, objects):
             patch.setattr(module, "time", time)
         for function in (log.SessionLog.__init__, log.SessionLog.open.__func__, log.SessionLog.over.__func__):
