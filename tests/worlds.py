@@ -54,19 +54,22 @@ HOSTILE = (
 )
 SOURCES = ("ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT", "x]\n## y", "system", ":", ":1-3", "")
 
+# Words come from a seed: to draw each word takes longer than most of the tests.
+_words = st.integers(0, 10_000).map(lambda seed: " ".join(random.Random(seed).choices(WORDS, k=seed % 40)))
 texts = st.one_of(
-    st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join),
-    st.integers(0, 10_000).map(lambda seed: " ".join(random.Random(seed).choices(WORDS, k=seed % 40))),
+    _words,
+    _words,
     st.sampled_from(HOSTILE),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
 )
 
+_SOURCES = ("a/b.md", "a/b.md", *SOURCES)
+_LINES = ([1, 3], [40, 1200], ["x]", "\n"], [7])
+_TIMESTAMPS = ("2024-05-07", "2024-05-07T13:56:00", "1999-12-31T23:59:59+02:00", "soon", 7)
+
 metadatas = st.none() | st.fixed_dictionaries(
-    {"source": st.sampled_from(["a/b.md", "a/b.md", *SOURCES])},
-    optional={
-        "lines": st.sampled_from([[1, 3], [40, 1200], ["x]", "\n"], [7]]),
-        "timestamp": st.sampled_from(["2024-05-07", "2024-05-07T13:56:00", "1999-12-31T23:59:59+02:00", "soon", 7]),
-    },
+    {"source": st.sampled_from(_SOURCES)},
+    optional={"lines": st.sampled_from(_LINES), "timestamp": st.sampled_from(_TIMESTAMPS)},
 )
 
 
@@ -95,51 +98,40 @@ def compactions() -> list[CompactionStrategy]:
     ]
 
 
+_SEEDS = st.integers(0, 2**32 - 1)
 _COUNTS = st.sampled_from([1, 2, 3, 6])
-_SHARES = st.sampled_from([0, 0, 1, 2])
-_PLACEMENTS = st.sampled_from(["static", "history", "history", "query", "query"])
-_EVICTIONS = st.sampled_from(sorted(POLICIES))
-_BUDGETS = st.sampled_from([None, None, 40, 90, 200, 400])
-_HEADERS = st.sampled_from([None, ""])
-_THRESHOLDS = st.sampled_from([0, 0, 3, 20])
-_RECALLS = st.sampled_from([0.0, 0.25, 1.0])
-_MAX_ITEMS = st.sampled_from([None] * 6 + [1, 4])
-_IN_CONTEXT = st.sampled_from([True] * 7 + [False])
-_PROVENANCES = st.sampled_from([False, False, True])
+_EVICTIONS = sorted(POLICIES)
 
 
 @st.composite
 def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
-    """Draw up to six sections of all placements, at least one of them a history or a query section."""
+    """Draw up to six sections of all placements, each made from a seed."""
     count = draw(_COUNTS)
-    shares = draw(st.lists(_SHARES, min_size=count, max_size=count))
-    made = []
-    for index in range(count):
-        placement = draw(_PLACEMENTS)
-        eviction = draw(_EVICTIONS)
-        budget = draw(_BUDGETS)
-        bounded = POLICIES[eviction].bounded
-        header = draw(_HEADERS) if placement == "static" else None
-        may_compact = budget is not None and placement != "static" and eviction != "refuse"
-        made.append(
-            SectionSpec(
-                "role" if placement == "static" and index == 0 else f"{placement}-{index}",
-                budget,
-                priority=draw(st.integers(0, 3)),
-                floor=shares[index] / 12,
-                placement=placement,
-                eviction=eviction,
-                retrieval_threshold=draw(_THRESHOLDS),
-                recent=draw(st.integers(0, 2)),
-                recall=draw(_RECALLS),
-                max_items=draw(_MAX_ITEMS) if bounded else None,
-                in_context=draw(_IN_CONTEXT),
-                header=header,
-                provenance=header is None and draw(_PROVENANCES),
-                compaction=draw(st.sampled_from([None, *compactions()])) if may_compact else None,
-            )
-        )
-    return tuple(made)
+    return tuple(_spec(random.Random(draw(_SEEDS)), index, count) for index in range(count))
+
+
+def _spec(rng: random.Random, index: int, count: int) -> SectionSpec:
+    placement = rng.choice(["static", "history", "history", "query", "query"])
+    eviction = rng.choice(_EVICTIONS)
+    budget = rng.choice([None, None, 40, 90, 200, 400])
+    header = rng.choice([None, ""]) if placement == "static" else None
+    may_compact = budget is not None and placement != "static" and eviction != "refuse"
+    return SectionSpec(
+        "role" if placement == "static" and index == 0 else f"{placement}-{index}",
+        budget,
+        priority=rng.randint(0, 3),
+        floor=rng.choice([0, 0, 1, 2]) / (2 * count),
+        placement=placement,
+        eviction=eviction,
+        retrieval_threshold=rng.choice([0, 0, 3, 20]),
+        recent=rng.randint(0, 2),
+        recall=rng.choice([0.0, 0.25, 1.0]),
+        max_items=rng.choice([None] * 6 + [1, 4]) if POLICIES[eviction].bounded else None,
+        in_context=rng.random() < 0.875,
+        header=header,
+        provenance=header is None and rng.random() < 0.33,
+        compaction=rng.choice([None, *compactions()]) if may_compact else None,
+    )
 
 
 @dataclass
@@ -167,43 +159,58 @@ def worlds(draw: st.DrawFn, *, counters: tuple[object, ...] = (None,), max_adds:
     return world
 
 
-# Made once: a strategy that is made for a single draw takes longer to make than to draw from.
-_KINDS = st.sampled_from(["text"] * 6 + ["call", "result", "result"])
-_PINNED = st.sampled_from([False] * 19 + [True])
-_ROLES = st.sampled_from([None, None, "user", "assistant", "critic", "system", ":1-3"])
-_TRUSTS = st.sampled_from([None, None, Trust.USER])
+_KINDS = ("text",) * 6 + ("call", "result", "result")
+_ROLES = (None, None, "user", "assistant", "critic", "system", ":1-3")
+_TRUSTS = (None, None, Trust.USER)
+_OWN_TEXTS = st.lists(texts, max_size=4)
 
 
 def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
+    """Fill a session with as many additions as drawn, each made from a seed: drawing is dearer than the rest of a test.
+
+    A failure still shrinks by additions. The texts that Hypothesis draws itself are shared by the additions.
+    """
     names = [spec.name for spec in world.memory.sections]
     names = [*names, *[draw(st.sampled_from(names))] * (2 * len(names))]
-    calls, sections = 0, st.sampled_from(names)
+    own, calls = draw(_OWN_TEXTS), 0
     for _ in range(draw(st.sampled_from([0, 3, max_adds // 2, max_adds, max_adds]))):
-        section, kind, pinned = draw(sections), draw(_KINDS), draw(_PINNED)
+        rng = random.Random(draw(_SEEDS))
+        section, kind, pinned = rng.choice(names), rng.choice(_KINDS), rng.random() < 0.05
+        metadata = _metadata(rng)
         if kind == "call":
-            ids = [f"call-{calls + n}" for n in range(draw(st.integers(1, 2)))]
+            ids = [f"call-{calls + n}" for n in range(rng.randint(1, 2))]
             calls += len(ids)
-            blocks = [TextBlock(draw(texts)), *(ToolUseBlock(call, "search", '{"q": "fee"}') for call in ids)]
-            metadata = draw(metadatas)
-            world.add(section, blocks[draw(st.integers(0, 1)) :], role="assistant", pinned=pinned, metadata=metadata)
+            blocks = [TextBlock(text_of(rng, own)), *(ToolUseBlock(call, "search", '{"q": "fee"}') for call in ids)]
+            world.add(section, blocks[rng.randint(0, 1) :], role="assistant", pinned=pinned, metadata=metadata)
         elif kind == "result":
-            answered = f"call-{draw(st.integers(0, max(0, calls)))}"
-            world.add(section, [ToolResultBlock(answered, draw(texts))], role="tool", metadata=draw(metadatas))
+            answered = f"call-{rng.randint(0, calls)}"
+            world.add(section, [ToolResultBlock(answered, text_of(rng, own))], role="tool", metadata=metadata)
         else:
-            role = draw(_ROLES)
-            metadata = draw(metadatas)
-            world.add(
-                section,
-                draw(texts),
-                role=role,
-                trust=draw(_TRUSTS),
-                pinned=pinned,
-                priority=draw(st.integers(0, 2)),
-                metadata=metadata,
-            )
+            given = {"role": rng.choice(_ROLES), "trust": rng.choice(_TRUSTS), "priority": rng.randint(0, 2)}
+            world.add(section, text_of(rng, own), pinned=pinned, metadata=metadata, **given)
     live = [item.id for name in dict.fromkeys(names) for item in world.memory[name]]
     for item_id in draw(st.lists(st.sampled_from(live), max_size=3, unique=True)) if live else ():
         world.memory.remove(item_id)
+
+
+def text_of(rng: random.Random, own: list[str]) -> str:
+    """Return words, a hostile text or, if there are any, one of a world's own texts."""
+    kind = rng.randrange(4)
+    if kind == 0 and own:
+        return rng.choice(own)
+    return rng.choice(HOSTILE) if kind == 1 else " ".join(rng.choices(WORDS, k=rng.randint(1, 39)))
+
+
+def _metadata(rng: random.Random) -> dict[str, object] | None:
+    """Return metadata as `metadatas` draws them."""
+    if rng.random() < 0.5:
+        return None
+    metadata: dict[str, object] = {"source": rng.choice(_SOURCES)}
+    if rng.random() < 0.5:
+        metadata["lines"] = rng.choice(_LINES)
+    if rng.random() < 0.5:
+        metadata["timestamp"] = rng.choice(_TIMESTAMPS)
+    return metadata
 
 
 budgets = st.one_of(st.integers(0, 60), st.integers(60, 250), st.integers(100, 800), st.just(5_000))
