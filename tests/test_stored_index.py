@@ -30,19 +30,20 @@ from kaosmem.retrieval import (
 from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 from kaosmem.types import Item
 from tests.canary import traces
+from tests.test_retrieval import seeded, text_of
 
 WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "straße", "30", "2018", "契約"]
-words = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
-repeated = st.builds(lambda word, times: f"{word} " * times, st.sampled_from(WORDS[:3]), st.integers(250, 260))
-texts = words | words | words | repeated
-items = st.builds(
-    lambda text, source, role: replace(
-        text_item(text), role=role, tokens=len(text), metadata={"source": source} if source else {}
-    ),
-    texts,
-    st.sampled_from(["", "", "lease 2018", "tenant.pdf", "notes\n\ud800"]),
-    st.sampled_from(["user", "user", "assistant", "Tenant", ""]),
-)
+SOURCES = ["", "", "lease 2018", "tenant.pdf", "notes\n\ud800"]
+ROLES = ["user", "user", "assistant", "Tenant", ""]
+
+
+def item_of(rng: random.Random) -> Item:
+    text, source = text_of(rng, WORDS), rng.choice(SOURCES)
+    metadata = {"source": source} if source else {}
+    return replace(text_item(text), role=rng.choice(ROLES), tokens=len(text), metadata=metadata)
+
+
+texts, items = seeded.map(lambda rng: text_of(rng, WORDS)), seeded.map(item_of)
 ordinals = st.integers(0, 40) | st.just(2**63 - 1)
 RANKERS = [BM25Ranker(), BM25Ranker("okapi", b=1.0), LinearRanker(), DenseRanker(embedder=WordLlamaEmbedder())]
 QUERIES = seeded_queries(3)
@@ -134,7 +135,7 @@ class StoredIndexMachine(RuleBasedStateMachine):
 
 
 TestStoredIndexMachine = StoredIndexMachine.TestCase
-TestStoredIndexMachine.settings = settings(max_examples=50)
+TestStoredIndexMachine.settings = settings(max_examples=50, stateful_step_count=30)
 
 
 @rankers
