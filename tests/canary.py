@@ -13,7 +13,8 @@ from types import FrameType, ModuleType
 import numpy as np
 import tiktoken
 
-_NOT_SEARCHED = FrameType | asyncio.AbstractEventLoop | ModuleType | tiktoken.Encoding
+_NOT_SEARCHED = (FrameType, asyncio.AbstractEventLoop, ModuleType, tiktoken.Encoding)
+_EMPTY = (int, float, bool, type(None))
 
 
 def modules_of(package: str = "kaosmem") -> list[ModuleType]:
@@ -35,14 +36,16 @@ def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
     others = {id(each) for module in list(sys.modules.values()) if id(module) not in own for each in _parts(module)}
     parents: dict[int, object] = {id(root): None for root in roots}
     alive, found, left = list[object](), list[str](), list(roots)
+    passed_over = dict.fromkeys(_EMPTY, True)  # asked once per type, since there are millions of objects
     while left:
         each = left.pop()
-        if any(_holds(part, sought, encoded) for part in (each, *_hidden(each))):
+        hidden = [*_hidden(each)]
+        if any(_holds(part, sought, encoded) for part in (each, *hidden)):
             found.append(_way_to(each, parents))
-        for inner in (*gc.get_referents(each), *_hidden(each)):
-            if id(inner) in parents or id(inner) in others:
-                continue
-            if isinstance(inner, _NOT_SEARCHED):
+        for inner in (*gc.get_referents(each), *hidden):
+            if (is_passed_over := passed_over.get(type(inner))) is None:
+                is_passed_over = passed_over[type(inner)] = isinstance(inner, _NOT_SEARCHED)
+            if is_passed_over or id(inner) in parents or id(inner) in others:
                 continue
             parents[id(inner)] = each
             alive.append(inner)  # or another object might get its id
@@ -58,6 +61,8 @@ def _parts(module: object) -> Iterator[object]:
 
 def _hidden(each: object) -> Iterator[object]:
     """Yield what an object holds that `gc` does not see."""
+    if type(each) in (str, tuple, list):
+        return
     if isinstance(each, dict):
         yield from dict.keys(each)  # those that are text
     elif isinstance(each, io.BytesIO | io.StringIO) and not each.closed:
