@@ -154,13 +154,13 @@ class CompactionContract:
         holds()
 
     def test_many_calls_without_a_result_do_not_stay_for_ever(self) -> None:
-        """Of ten thousand abandoned calls each may go, and the promises hold."""
-        calls = [ChatMessage("assistant", (ToolUseBlock(f"c{each}", "f"),)) for each in range(10_000)]
+        """Of three thousand abandoned calls each may go, and the promises hold."""
+        calls = [ChatMessage("assistant", (ToolUseBlock(f"c{each}", "f"),)) for each in range(3_000)]
         self.keeps_promises([ChatMessage("user", "go"), *calls])
 
     def test_many_signed_answers_are_as_many_units(self) -> None:
-        """Of ten thousand signed answers in one loop each may go, and the promises hold."""
-        self.keeps_promises([ChatMessage("user", "go"), *_loop_of(10_000), ChatMessage("user", "go on"), *_loop_of(2)])
+        """Of three thousand signed answers in one loop each may go, and the promises hold."""
+        self.keeps_promises([ChatMessage("user", "go"), *_loop_of(3_000), ChatMessage("user", "go on"), *_loop_of(2)])
 
     def check(self, history: list[ChatMessage]) -> None:
         """Assert all promises of a strategy on the history that it leaves."""
