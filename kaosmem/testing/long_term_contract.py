@@ -428,10 +428,14 @@ class LongTermContract(StoreContract[LongTermMemory]):
                     await store.delete(other, memory_id, namespace=elsewhere)
                     assert await store.get(other, memory_id, namespace=elsewhere) is None
             assert await store.get(agent, memory_id, namespace=namespace) is not None
-        for done, (agent, namespace) in enumerate(shelves):
-            await store.clear(agent, namespace=namespace)
-            left = [len(await store.search(each, _FACTS[0], namespace=other)) for each, other in shelves]
-            assert left == [0] * (done + 1) + [1] * (len(shelves) - done - 1)
+        for order in (shelves, shelves[::-1]):  # of any two, each is once cleared while the other is full
+            for agent, namespace in order:
+                if not await store.search(agent, _FACTS[0], namespace=namespace):
+                    await store.save(agent, _FACTS[0], namespace=namespace)
+            for agent, namespace in order:
+                assert len(await store.search(agent, _FACTS[0], namespace=namespace)) == 1
+                await store.clear(agent, namespace=namespace)
+                assert await store.search(agent, _FACTS[0], namespace=namespace) == []
 
     async def test_ids_that_are_none_are_refused(self, store: LongTermMemory) -> None:
         """Nothing is saved, found or deleted under an empty id, or one that can't be."""

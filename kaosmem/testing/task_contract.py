@@ -105,13 +105,15 @@ class TaskMachine(StoreMachine[TaskStore]):
         self.check(key, self.ask(asked))
 
     @precondition(lambda self: any(tasks for _, tasks in self.boards.values()))
-    @rule(which=st.integers(0, 3), acts=st.lists(_steps, min_size=5, max_size=9))
-    def work_on_one_that_is_there(self, which: int, acts: list[int | str]) -> None:
+    @rule(which=st.integers(0, 3), acts=st.lists(_steps, min_size=5, max_size=9), settles=st.booleans())
+    def work_on_one_that_is_there(self, which: int, acts: list[int | str], settles: bool) -> None:
         there = [(key, task) for key, (_, tasks) in self.boards.items() for task in tasks]
         key, task = there[which % len(there)]
         for act in acts:
             allowed = _ALLOWED[self.boards[key][1][task][0]]
             self.act(key, task, act if isinstance(act, str) else allowed[act % len(allowed)])
+        if settles:  # while the task may be in any state
+            self.settle(key[0])
 
     @rule(conversation=st.sampled_from(["a", "a:b", "b"]))
     def settle(self, conversation: str) -> None:
