@@ -31,6 +31,7 @@ from kaosmem import (
 )
 from kaosmem.cli import main, run
 from kaosmem.errors import MissingExtraError, NothingToIngestError, UnknownAssemblerError, UnknownFormatError
+from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD
 from kaosmem.evaluation.table import FIGURES_HEADER
 
 QUESTION = "how long is the notice of termination"
@@ -675,6 +676,17 @@ def test_the_readme_uses_options_that_exist(command: Command) -> None:
     for name in re.findall(r"`kaosmem (\w+)`", readme):
         assert command(name, "--help").code == 0
     assert re.fullmatch(r"kaosmem \d+\.\d+\.\d+\n", command("--version").out)
+
+
+def test_the_help_of_bench_names_every_assembler(command: Command) -> None:
+    """Those that come with kaosmem, and the default; the other commands do not import them."""
+    told = " ".join(command("bench", "--help").out.replace("│", "").split())
+    assert f"{', '.join((*ASSEMBLERS, DENSE))}, or yours" in told
+    assert f"[default: ({', '.join(STANDARD)})]" in told
+    code = (
+        "import sys, kaosmem.cli.app; print(*(each for each in sys.modules if each.startswith('kaosmem.evaluation')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
 
 
 def test_of_a_few_passages_the_question_chooses(place: Path, command: Command) -> None:
