@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
@@ -127,8 +128,8 @@ def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted(exact: type[Tik
     assert count("a" + " " * 1_000_000 + "b\n" + "c") == 1 + len(encoding._encode_single_piece(" " * 999_999)) + 3
 
 
-def run_of(unit: str) -> str:
-    return (unit * (1 + 1_000_000 // len(unit)))[:1_000_000]
+def run_of(unit: str, chars: int = 1_000_000) -> str:
+    return (unit * (1 + chars // len(unit)))[:chars]
 
 
 @pytest.mark.parametrize(
@@ -144,11 +145,11 @@ def test_a_million_characters_of_any_kind_are_counted(exact: type[TiktokenCounte
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_million_characters_of_any_kind_are_estimated(run: str) -> None:
+def test_a_long_run_of_any_kind_is_estimated(run: str) -> None:
     """The estimate of a run takes time in proportion to its length, too."""
     started = time.process_time()
-    assert 0 < EstimateCounter()(run_of(RUNS[run])) <= 2_000_000
-    assert time.process_time() - started < 30
+    assert 0 < EstimateCounter()(run_of(RUNS[run], 200_000)) <= 400_000
+    assert time.process_time() - started < 3
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
@@ -184,6 +185,7 @@ def test_fast_counts_are_the_default_s(name: str, text: str) -> None:
     assert ToktokCounter(name)(text) == TiktokenCounter(name)(text)
 
 
+@cache
 def fuzzed(n: int, *, seed: int = 0) -> list[str]:
     """Return half as many strings of any characters at all as of words, marks and blanks in all sorts of orders."""
     rng = random.Random(seed)
