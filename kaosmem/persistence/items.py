@@ -158,10 +158,12 @@ def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
         last = decoder.fields(lines[-1])
         if last.get("end") != len(head.items) or rest:
             raise CorruptionError("it is incomplete")
+        if not isinstance(counter := last.get("counter"), str | None):
+            raise CorruptionError("it does not name its token counter")
     except CorruptionError as error:
         start = decoder.start
         raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
-    return replace(head, counter=last.get("counter"))
+    return replace(head, counter=counter)
 
 
 class _Decoder:

@@ -182,6 +182,17 @@ def test_a_file_of_items_is_whole_or_damaged() -> None:
                 decode_items(bad, "snap", unread=unread)
 
 
+@pytest.mark.parametrize("counter", [{"id": "m0"}, ["m0"], 5, True])
+def test_a_counter_without_a_name_is_damage(counter: object) -> None:
+    """The last line of a file of items names the token counter, or none."""
+    lines = b"".join(encode_items({}, [("a", {"id": "x"})], seq=1)).split(b"\n")[:-1]
+    before, last = (json.loads(line) for line in lines[-2:])
+    del last["crc"]
+    lines[-1] = seal(json.dumps({**last, "counter": counter}).encode()[1:], int(before["crc"], 16))
+    with pytest.raises(CorruptionError, match="token counter"):
+        decode_items(b"\n".join([*lines, b""]), "arch")
+
+
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), plain_data | data), max_size=12))
 def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, dict[str, Any]]]) -> None:
     """What a file says of them at its end is what they say, and they come back in order among the others."""
