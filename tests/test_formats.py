@@ -516,6 +516,7 @@ def test_results_of_a_batch_stand_in_one_message_under_the_ids_of_their_calls() 
     ("message", "sent"),
     [
         (ChatMessage("user", " \n"), {"role": "user", "content": EMPTY}),
+        (ChatMessage("user", " \0"), {"role": "user", "content": EMPTY}),
         (ChatMessage("assistant", "so: \n"), {"role": "assistant", "content": "so:"}),
         (ChatMessage("assistant", (ThinkingBlock("unsealed"),)), {"role": "assistant", "content": EMPTY}),
         (

@@ -249,11 +249,13 @@ def _image(image: ImageBlock) -> _Block:
 
 
 def _text_unless_blank(text: str) -> _Block | None:
-    return _text(escaped_in_history(text)) if text.strip() else None
+    shown = escaped_in_history(text)
+    return _text(shown) if shown.strip() else None
 
 
 def _shown(text: str) -> str:
-    return escaped_in_history(text) if text.strip() else EMPTY
+    shown = escaped_in_history(text)
+    return shown if shown.strip() else EMPTY
 
 
 def _text(text: str) -> _Block:
