@@ -190,7 +190,7 @@ def test_p5_every_candidate_has_a_decision(world, query, budget, format, least):
             assert decision.reason in (Reason.OUTRANKED, Reason.NOT_SHOWN, Reason.ARCHIVED)
     with pytest.raises(KaosmemError, match="no item"):
         context.decision("no such id")
-    assert str(context.used) in context.explain()
+    assert f"{context.used:,}" in context.explain()
     assert all(width(line) <= 80 for line in context.explain().splitlines())
 
 
