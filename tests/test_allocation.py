@@ -149,3 +149,21 @@ def test_a_larger_window_never_grants_a_history_less(request, more) -> None:
         specs = scaled_floors([spec for spec in specs if spec.name in needs])
         less, greater = allocate(specs, needs, budget), allocate(specs, needs, budget + more)
         assert all(less[spec.name] <= greater[spec.name] for spec in specs if spec.placement == "history")
+
+
+def test_floors_of_others_take_nothing_from_a_history_as_the_window_grows() -> None:
+    """Five floors that each grow by a token at once do not shorten a tail."""
+    history = SectionSpec("messages", placement="history")
+    specs = [history, *(SectionSpec(f"s{number}", floor=0.15) for number in range(5))]
+    needs = {spec.name: Need(0, 1_000) for spec in specs}
+    grants = [allocate(specs, needs, budget)["messages"] for budget in range(400)]
+    assert grants == sorted(grants)
+
+
+async def test_a_unit_that_is_too_large_leaves_its_room_to_the_next() -> None:
+    """The search for units that fit goes on behind one that does not."""
+    memory = SessionMemory.test_mode()
+    small = memory.add("documents", "Rooms are warm.")
+    memory.add("documents", "The notice of the lease is long. " * 40)
+    context = await memory.assemble_context("notice", budget=60)
+    assert context.items == (small,)
