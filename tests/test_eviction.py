@@ -118,6 +118,17 @@ def test_the_queue_chooses_what_sorting_all_units_would(policy: str, changes: li
                 del known[victim]
 
 
+def test_a_unit_goes_by_its_present_place_alone() -> None:
+    """A unit that was used since the queue was made is not evicted in its former place."""
+    known = {at: Standing(at, at, 1, 1, 0, 0, last_use, 0) for at, last_use in enumerate([1, 2])}
+    queue = Queue("lru", known)
+    newcomer = Standing(9, 9, 1, 1, 0, 0, 9, 0)
+    assert queue.choose_victims(newcomer, own=set(), tokens=0, items=0) == []
+    known[0] = replace(known[0], last_use=3)
+    queue.push(0)
+    assert queue.choose_victims(newcomer, own=set(), tokens=1, items=0) == [1]
+
+
 def by_sorting(
     policy: str, known: dict[int, Standing], newcomer: Standing, own: set[int], tokens: int, items: int
 ) -> list[int] | None:

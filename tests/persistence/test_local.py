@@ -17,6 +17,8 @@ from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, DurabilityError
 from kaosmem.persistence import SessionLog, delete_session, list_sessions
 from kaosmem.persistence.disk import Disk
+from kaosmem.persistence.local import LocalStorage
+from kaosmem.persistence.steps import Lock
 from tests.persistence.worlds import add, ids, snapshot, started
 
 
@@ -277,3 +279,18 @@ async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(
         leave()
     async with SessionMemory.open(tmp_path, "s") as memory:
         assert memory.get("contract").text == "another contract"
+
+
+def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path: Path) -> None:
+    """Who has the lock of a deleted session open locks the file that stands in its place."""
+    first, second = (LocalStorage(tmp_path, "default", "s") for _ in range(2))
+    for storage in (first, second):
+        storage.perform(Lock(create=True))
+        storage.unlock()
+        if storage is first:
+            second.delete()
+    first.perform(Lock(create=True))
+    assert os.path.samestat(os.fstat(*first._open.values()), (tmp_path / "default" / "s" / "lock").stat())
+    first.unlock()
+    first.close()
+    second.close()
