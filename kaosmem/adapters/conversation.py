@@ -70,15 +70,17 @@ class ConversationSource(StoreSource):
         view, error = await self._view(cap)
         candidates: list[Candidate] = []
         known, self._shown = self._shown, {}
+        items: dict[int, Item] = {}
         start, left = len(view), 2 * cap
         while start and left > 0:
             start -= 1
-            left -= self._shown_item(view[start], known).tokens
+            items[start] = self._shown_item(view[start], known)
+            left -= items[start].tokens
         left = 2 * cap
         for unit, must, cut in _newest_first(view, start):
             if left <= 0 and not must:
                 break
-            its = tuple(self._shown_item(view[place], known) for place in unit)
+            its = tuple(items.get(place) or self._shown_item(view[place], known) for place in unit)
             tokens = sum(item.tokens for item in its)
             left -= max(1, tokens)
             candidates.append(Candidate(its, unit[0], cut, must, False, len(candidates) + 1, None, tokens))
@@ -111,7 +113,7 @@ class ConversationSource(StoreSource):
 
     def _shown_item(self, event: Event, known: Mapping[int, tuple[Event, Item]]) -> Item:
         """Return the item of an entry: the same object as long as the entry is shown unchanged."""
-        was = self._shown.get(event.id) or known.get(event.id)
+        was = known.get(event.id)
         item = was[1] if was and was[0] is event else self._event_item(event)
         self._shown[event.id] = event, item
         return item
