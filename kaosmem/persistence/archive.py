@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidContentError
-from kaosmem.persistence.blobs import Blob, Place, fill
+from kaosmem.persistence.blobs import Blob, Place, fill, in_line
 from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
-from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item, item_of
-from kaosmem.persistence.layout import ARCHIVE, archive_file, numbers
-from kaosmem.persistence.lines import checksum, parse_object, parse_objects, stated_crc
+from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item, header_of, item_of
+from kaosmem.persistence.layout import ARCHIVE, archive_file, archive_files
+from kaosmem.persistence.lines import checksum, decode_line, parse_object, parse_objects, stated_crc
+from kaosmem.persistence.manifest import Listed, last_line, missing
 from kaosmem.persistence.records import stated_blobs
 from kaosmem.persistence.rescued_items import rescue_items
 from kaosmem.persistence.steps import List, Read, ReadParts, Steps
@@ -24,15 +26,18 @@ Entry = tuple[str, dict[str, JSONValue]]
 """A section and what is stored of an item."""
 
 
-def find_archived(item_id: str, *, since: int, check: Callable[[Entry], object] = bool) -> Steps[Entry | None]:
-    """Return the newest version of an item in the archives from record `since` on, or None. As `read_archive`."""
-    for seq in reversed((yield from _archives(since))):
-        path = archive_file(seq)
-        found = find_item((yield Read(path)), item_id, path)
+def find_archived(
+    item_id: str, archives: Sequence[Listed], check: Callable[[Entry], object] = bool
+) -> Steps[Entry | None]:
+    """Return the newest version of an item in the archives, or None. As `read_archive`."""
+    for listed in reversed(archives):
+        whole = yield from _whole(listed)
+        found = find_item(whole, item_id, listed.path)
+        listed.check(last_line(whole))
         if found is not None:
             section, data, blobs = found
             yield from fill(data, blobs)
-            return next(_sensible([(section, data)], check, path))
+            return next(_sensible([(section, data)], check, listed.path))
     return None
 
 
@@ -43,38 +48,51 @@ class KeyedLines(NamedTuple):
     by_key: dict[str, list[int]]
 
 
-def find_keyed(key: str, known: dict[str, KeyedLines], *, since: int) -> Steps[list[Entry]]:
-    """Return all versions with a key in the archives from record `since` on, oldest first. Raises CorruptionError.
+def find_keyed(key: str, known: dict[str, KeyedLines], archives: Iterable[Listed]) -> Steps[list[Entry]]:
+    """Return all versions with a key in the archives, oldest first. Raises CorruptionError.
 
     known: what the files say of their keys, by path. A file that is not there yet is looked into and added.
     """
     found: list[Entry] = []
-    for path in map(archive_file, (yield from _archives(since))):
+    for listed in archives:
         try:
-            if path not in known:
-                known[path] = yield from _keyed_lines(path)
-            starts, by_key = known[path]
+            if listed.path not in known:
+                fields = yield from _contents(listed)
+                known[listed.path] = KeyedLines(starts_of(fields), keyed_lines(fields))
+            starts, by_key = known[listed.path]
             if numbers := by_key.get(key):
-                found += yield from _read_lines(path, starts, numbers)
-        except FileNotFoundError:  # forgotten by another, whose file holds what is left
-            known.pop(path, None)
+                found += yield from _read_lines(listed.path, starts, numbers)
+        except FileNotFoundError:
+            raise missing(listed.path) from None
     return found
 
 
-def _keyed_lines(path: str) -> Steps[KeyedLines]:
+def _contents(listed: Listed) -> Steps[dict[str, JSONValue]]:
+    """Return what the last line of an archive file says or would say of it. Raises CorruptionError."""
     try:
-        fields = yield from read_contents(path)
+        fields = yield from read_contents(listed)
     except CorruptionError:
         fields = None  # the file itself says what is damaged
     if fields is None:
-        fields = _noted((yield Read(path)), path)
-    return KeyedLines(starts_of(fields), keyed_lines(fields))
+        data = yield from _whole(listed)
+        fields = _noted(data, listed.path)
+        listed.check(last_line(data))
+    return fields
+
+
+def _whole(listed: Listed) -> Steps[bytes]:
+    """Return the bytes of an archive file. Raises CorruptionError where it is missing."""
+    try:
+        data: bytes = yield Read(listed.path)
+    except FileNotFoundError:
+        raise missing(listed.path) from None
+    return data
 
 
 def _read_lines(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry]]:
     """Return the items of some lines. Each is read with the line before it, whose checksum it goes on from."""
     places = [starts[number - 1 : number + 2] for number in sorted(numbers)]
-    parts = yield ReadParts(path, tuple((before, end - before) for before, _, end in places))
+    parts = yield ReadParts(tuple((path, before, end - before) for before, _, end in places))
     entries: list[Entry] = []
     for (before, start, end), part in zip(places, parts, strict=True):
         line = part[start - before : end - before - 1]
@@ -114,9 +132,9 @@ class ArchiveFile:
         """Return what is stored of items. Each line is read with the one before it, whose checksum it goes on from."""
         places = [self.starts[each.line - 1 : each.line + 2] for each in evicted]
         try:
-            parts = yield ReadParts(self.path, tuple((before, end - before) for before, _, end in places))
+            parts = yield ReadParts(tuple((self.path, before, end - before) for before, _, end in places))
         except FileNotFoundError:
-            raise CorruptionError(f"{self.path!r} is missing; bring it back from a copy", file=self.path) from None
+            raise missing(self.path) from None
         bounds = [(start - before, end - before - 1) for before, start, end in places]
         lines = [part[start:end] for part, (start, end) in zip(parts, bounds, strict=True)]
         found: list[Mapping[str, JSONValue] | CorruptionError] = []
@@ -152,42 +170,61 @@ class ArchiveFile:
         return self.counter is None or stored.get("tokens") == evicted.tokens
 
 
-def encode_archive(archived: Iterable[Entry], *, seq: int, place: Place, counter: str | None) -> Iterator[bytes] | None:
-    """Return the lines of an archive file, None if nothing is to be in it.
+class NewArchive:
+    """The lines of a new archive file. Once they are read, `listed` says how a snapshot names it.
 
-    counter: the name of what counted all that is in it.
+    archived: items with their sections, oldest first. counter: the name of the token counter of all of them.
     """
+
+    def __init__(self, archived: Iterable[Entry], *, seq: int, log_id: str, place: Place, counter: str | None) -> None:
+        self.listed: Listed | None = None
+        self._archived, self._seq, self._log_id, self._place, self._counter = archived, seq, log_id, place, counter
+        self._blobs: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[bytes]:
+        place = in_line if self._place is in_line else self._noted_place
+        size, line = 0, b""
+        contents = Contents(self._counter)
+        for line in encode_items(
+            {}, self._archived, seq=self._seq, log_id=self._log_id, place=place, contents=contents
+        ):
+            size += len(line)
+            yield line
+        self.listed = Listed(self._seq, stated_crc(line), size, size - len(line), self._blobs)
+
+    def _noted_place(self, sha256: str, text: bytes) -> str | None:
+        if (name := self._place(sha256, text)) is not None:
+            self._blobs[name] = len(text)
+        return name
+
+
+def new_archive(
+    archived: Iterable[Entry], *, seq: int, log_id: str, place: Place, counter: str | None
+) -> NewArchive | None:
+    """Return an archive file to be written, None if nothing is to be in it."""
     entries = iter(archived)
     if (first := next(entries, None)) is None:
         return None
-    return encode_items({}, chain([first], entries), seq=seq, place=place, contents=Contents(counter))
+    return NewArchive(chain([first], entries), seq=seq, log_id=log_id, place=place, counter=counter)
 
 
 def evicted_items(
-    perform: Callable[[Steps[Any]], Any], *, since: int, until: int | None = None
+    archives: Iterable[Listed], perform: Callable[[Steps[Any]], Any]
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
-    """Return what may be recalled from the archives from record `since` on, or up to `until`, oldest first, by file.
+    """Return what may be recalled from the archives, oldest first, by file.
 
     perform: performs what reads a line, later. Raises CorruptionError.
     """
     found = []
-    for seq in (yield from _archives(since)):
-        if until is None or seq <= until:
-            try:
-                found.append((yield from _evicted_in(archive_file(seq), perform)))
-            except FileNotFoundError:  # forgotten by another, whose file holds what is left
-                continue
+    for listed in archives:
+        try:
+            fields = yield from _contents(listed)
+        except FileNotFoundError:
+            raise missing(listed.path) from None
+        file = ArchiveFile(listed.path, counter if isinstance(counter := fields.get("counter"), str) else None, perform)
+        file.starts = starts_of(fields)
+        found.append((file, list(evicted_in(fields, file, end=len(file.starts) - 1))))
     return found
-
-
-def _evicted_in(path: str, perform: Callable[[Steps[Any]], Any]) -> Steps[tuple[ArchiveFile, list[EvictedItem]]]:
-    try:
-        fields = yield from read_contents(path)
-        if fields is not None:
-            return _known_by(fields, path, perform)
-    except CorruptionError:
-        pass  # the file itself says what is damaged
-    return _known_by(_noted((yield Read(path)), path), path, perform)
 
 
 def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
@@ -199,18 +236,10 @@ def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
     return contents.all_fields
 
 
-def _known_by(
-    fields: Mapping[str, Any], path: str, perform: Callable[[Steps[Any]], Any]
-) -> tuple[ArchiveFile, list[EvictedItem]]:
-    file = ArchiveFile(path, fields["counter"], perform)
-    file.starts = starts_of(fields)
-    return file, list(evicted_in(fields, file, end=len(file.starts) - 1))
-
-
 def read_archive(
-    *, since: int, check: Callable[[Entry], object] = bool
+    archives: Iterable[Listed], check: Callable[[Entry], object] = bool
 ) -> Steps[tuple[list[Entry], dict[str, str], set[str | None]]]:
-    """Return every version in the archives from record `since` on, oldest first, and what names their long texts.
+    """Return every version in the archives, oldest first, and what names their long texts.
 
     Each name is with the text's SHA-256. What counted the versions comes last.
     check: raises InvalidContentError for a version that makes no sense. Raises CorruptionError.
@@ -218,13 +247,14 @@ def read_archive(
     entries: list[Entry] = []
     texts: dict[str, str] = {}
     counters: set[str | None] = set()
-    for seq in (yield from _archives(since)):
-        path = archive_file(seq)
-        found = decode_items((yield Read(path)), path)
+    for listed in archives:
+        whole = yield from _whole(listed)
+        found = decode_items(whole, listed.path)
+        listed.check(last_line(whole))
         for data, blobs in found.lacking:
             yield from fill(data, blobs)
             texts |= {blob.name: blob.sha256 for blob in blobs}
-        entries += _sensible(decoded(found.items), check, path)
+        entries += _sensible(decoded(found.items), check, listed.path)
         counters.add(found.counter)
     return entries, texts, counters
 
@@ -238,32 +268,60 @@ def _sensible(entries: Iterable[Entry], check: Callable[[Entry], object], path: 
         yield entry
 
 
-def salvage_archive(*, since: int) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
-    """Return what is intact of the archives from record `since` on, oldest first, and what is damaged."""
-    entries: list[Entry] = []
+def salvage_archive(
+    archives: Sequence[Listed] | None, *, since: int, log_id: str
+) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
+    """Return what is intact of the archives, oldest first, and what is damaged.
+
+    Whole files are known by their checksums, so that those under wrong names are found.
+    archives: None where no snapshot names them; then all of this log from record `since` on are read.
+    """
     damage: list[CorruptionError] = []
-    for seq in (yield from _archives(since)):
-        path = archive_file(seq)
+    found: dict[str, ItemFile] = {}
+    for seq, path in archive_files((yield List(ARCHIVE))):
         try:
-            data = yield Read(path)
+            data: bytes = yield Read(path)
+        except FileNotFoundError:
+            continue
         except CorruptionError as error:  # a link, FIFO, device or folder
             damage.append(error)
             continue
-        try:
-            found = decode_items(data, path)
-        except CorruptionError:
+        with suppress(CorruptionError):
+            file = decode_items(data, path)
+            found[archive_file(file.seq, stated_crc(last_line(data)))] = file
+            continue
+        if _is_of(data, seq, log_id):
             rescued = rescue_items(data, path, seq)
-            found = rescued.file
+            found.setdefault(path, rescued.file)
             damage += rescued.damage
-        for lacking, blobs in found.lacking:
-            try:
-                yield from fill(lacking, blobs)
-            except CorruptionError as error:
-                damage.append(CorruptionError(f"{error}; an item of {path!r} lacks its text", file=error.file, byte=0))
-                found.items[:] = [(section, item) for section, item in found.items if item is not lacking]
-        entries += decoded(found.items)
+    if archives is None:
+        files = [
+            found[path] for path in sorted(found) if found[path].seq >= since and log_id in ("", found[path].log_id)
+        ]
+    else:
+        files = [found[each.path] for each in archives if each.path in found]
+        damage += (missing(each.path) for each in archives if each.path not in found)
+    entries: list[Entry] = []
+    for file in files:
+        yield from fill_intact(file, damage)
+        entries += decoded(file.items)
     return entries, damage
 
 
-def _archives(since: int) -> Steps[list[int]]:
-    return [seq for seq in numbers((yield List(ARCHIVE))) if seq >= since]
+def _is_of(data: bytes, seq: int, log_id: str) -> bool:
+    """Return whether a damaged file may be the archive of record `seq` of a log: its header says so, or is lost."""
+    try:
+        header = header_of(decode_line(data[: data.find(b"\n")], 0)[0])
+    except CorruptionError:
+        return True
+    return (header.seq, header.log_id) == (seq, log_id)
+
+
+def fill_intact(file: ItemFile, damage: list[CorruptionError]) -> Steps[None]:
+    """Put long texts in their places, and leave out the items whose texts are lost."""
+    for lacking, blobs in file.lacking:
+        try:
+            yield from fill(lacking, blobs)
+        except CorruptionError as error:
+            damage.append(CorruptionError(f"{error}; an item lacks its text", file=error.file, byte=0))
+            file.items[:] = [(section, item) for section, item in file.items if item is not lacking]

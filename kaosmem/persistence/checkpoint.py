@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 from kaosmem.errors import ConflictError
-from kaosmem.persistence.commit import check_last, check_same_log, look
+from kaosmem.persistence.archive import NewArchive
+from kaosmem.persistence.commit import Sight, check_last, check_same_log, look
 from kaosmem.persistence.items import decode_items
 from kaosmem.persistence.layout import (
     ARCHIVE,
@@ -17,6 +19,7 @@ from kaosmem.persistence.layout import (
     QUARANTINE,
     SNAP,
     archive_file,
+    archive_files,
     blob_file,
     is_blob_until,
     log_file,
@@ -24,6 +27,7 @@ from kaosmem.persistence.layout import (
     segments,
     snapshot_file,
 )
+from kaosmem.persistence.manifest import spare_files
 from kaosmem.persistence.steps import Delete, Discard, Draft, List, Lock, Publish, Read, Step, Steps, Sweep, Write
 from kaosmem.persistence.tail import Head
 
@@ -34,8 +38,8 @@ ROLL_UP = 16
 def store_snapshot(
     head: Head,
     seq: int,
-    lines: Iterable[bytes],
-    archived: Iterable[bytes] | None,
+    lines: Callable[[Sequence[int]], Iterable[bytes]],
+    archive: NewArchive | None,
     *,
     sound: Collection[int],
     purged: int,
@@ -43,23 +47,28 @@ def store_snapshot(
     """Store the state after record `seq` and what left it, and delete what that makes unneeded.
 
     Returns whether it is stored: not where a newer state is.
-    archived: lines of a file, None for nothing. sound: other snapshots that were read or written whole.
+    lines: given the files that would replace the snapshot, its lines. archive: None for nothing; else it is read before
+    the lines, which name it. sound: other snapshots that were read or written whole.
     purged: up to where the writer knows of files deleted because something was to be forgotten.
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
-    if not (yield from _is_newest(head, seq)):
+    sight = yield from _sight(head)
+    if seq <= max(sight.snapshots, default=0):
         return False
-    files = {} if archived is None else {archive_file(seq): archived}
+    before = max((each for each in sound if each < seq and each in sight.snapshots), default=0)
     drafts = []
-    for path, each in {**files, snapshot_file(seq): lines}.items():
-        drafts.append((path, (yield Draft(path, each))))
+    if archive is not None:
+        drafts.append((yield from _drafted(archive, seq)))
+    drafts.append(
+        (snapshot_file(seq), (yield Draft(snapshot_file(seq), lines(spare_files(sight.segments, before, seq)))))
+    )
     yield Lock(create=False)
     try:
-        is_newest = yield from _is_newest(head, seq)
+        snapshots = (yield from _sight(head)).snapshots
     except (ConflictError, OSError):
         yield from (Discard(path, draft) for path, draft in drafts)
         raise
-    if not is_newest:
+    if seq <= max(snapshots, default=0) or (before and before not in snapshots):
         yield from (Discard(path, draft) for path, draft in drafts)
         return False
     failure = None
@@ -73,8 +82,8 @@ def store_snapshot(
     was_purged = newest > seq and (yield from _purged(newest)) > max(seq, purged)
     was_deleted = newest == seq and not any(first <= seq for first in first_segments)
     if was_purged or was_deleted:  # where nothing locks: what was just written must not come back
-        yield Delete(snapshot_file(seq), at_once=True)
-        yield Delete(archive_file(seq), at_once=True)
+        for path, _ in reversed(drafts):
+            yield Delete(path, at_once=True)
     if failure is not None:
         raise failure
     if was_purged or was_deleted:
@@ -83,39 +92,49 @@ def store_snapshot(
     return True
 
 
-def _is_newest(head: Head, seq: int) -> Steps[bool]:
-    """Return whether a snapshot after record `seq` would be the newest. Raises ConflictError."""
+def _drafted(archive: NewArchive, seq: int) -> Steps[tuple[str, Any]]:
+    """Prepare an archive file, and return its path, which its bytes decide, and the draft."""
+    draft = yield Draft(archive_file(seq, 0), archive)
+    if archive.listed is None:
+        raise AssertionError("a draft was made without reading its lines")
+    return archive.listed.path, draft
+
+
+def _sight(head: Head) -> Steps[Sight]:
+    """Return what is seen of the log. Raises ConflictError if it is no longer the one that `head` is of."""
     sight = yield from look(head)
     check_same_log(head, sight)
-    return seq > max(sight.snapshots, default=0)
+    return sight
 
 
 def purge(
     head: Head,
     lines: Iterable[bytes],
-    archived: Iterable[bytes] | None,
+    archive: NewArchive | None,
     *,
     kept: Collection[str],
     locks: bool,
 ) -> Steps[None]:
     """Store the state after `head` as all that there is, and delete every older file, so that no byte is found again.
 
-    archived: lines of one archive in the place of all. kept: names of the long texts that the lines need, once read.
+    archive: one in the place of all, read before the lines. kept: names of the long texts that both need, once read.
     locks: whether a lock keeps other writers out. If not, a long text of a commit under way stays.
     Raises ConflictError if the log does not end at `head` any more.
     """
     yield Lock(create=False)
     check_last(head, (yield from look(head)))
     yield Write(PURGE, [b"unfinished"])
-    if archived is not None:
-        yield Write(archive_file(head.seq), archived)
+    own = ""
+    if archive is not None:
+        own, draft = yield from _drafted(archive, head.seq)
+        yield Publish(own, draft)
     yield Write(snapshot_file(head.seq), lines)
     for seq in numbers((yield List(SNAP))):
         if seq < head.seq:
             yield Delete(snapshot_file(seq), at_once=True)
-    for seq in numbers((yield List(ARCHIVE))):
-        if seq < head.seq or (seq == head.seq and archived is None):
-            yield Delete(archive_file(seq), at_once=True)
+    for seq, path in archive_files((yield List(ARCHIVE))):
+        if seq <= head.seq and path != own:
+            yield Delete(path, at_once=True)
     for folder in (QUARANTINE, INDEX):  # after the snapshot: who stores an index looks for that afterwards
         for name in sorted((yield List(folder))):
             yield Delete(f"{folder}/{name}", at_once=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, quarantine_file
+from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, quarantine_file, snapshot_file
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.records import Commit
 from kaosmem.persistence.recovery import Recovery, recover, recover_since
@@ -64,6 +64,9 @@ def append(head: Head, commit: Commit, *, snapshot: int = 0) -> Steps[Head]:
     Raises ConflictError if the log does not end at `head` any more, CorruptionError if it ends in damage.
     """
     yield Lock(create=head.seq == 0)
+    if commit.snapshot:  # who stored it may have been killed before its name was durable
+        with suppress(FileNotFoundError):  # then a newer one is there
+            yield Sync(snapshot_file(commit.snapshot))
     sight = yield from look(head, snapshot=snapshot)
     steps, after = _plan_append(head, sight, commit)
     yield from _store_blobs(commit)

@@ -1,11 +1,10 @@
 """The last line of an archive file: a table of its evicted items, without their texts.
 
-It says where it begins and which checksum comes before it, so that it can be read and checked alone.
+It says which checksum comes before it, so that it can be read and checked alone.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 
 from kaosmem.errors import CorruptionError, InvalidContentError
 from kaosmem.persistence.lines import checksum, parse_object, stated_crc
+from kaosmem.persistence.manifest import Listed
 from kaosmem.persistence.steps import Read, Steps
 from kaosmem.sections import EvictedItem, check_time
 from kaosmem.sections.past import EvictedFile
@@ -24,8 +24,6 @@ from kaosmem.types import JSONValue, stated_from
 _MAX_BYTES = 48 * 2**20  # as a line may not be too long
 _RECALLABLE = {"id": str, "tokens": int, "position": int, "unit": int}
 """What all that may be recalled has, and of which type."""
-_TAIL_BYTES = 64 * 1024
-_START = re.compile(rb'"start":(\d{1,18}),"end":\d+}\n\Z')
 
 
 @dataclass
@@ -153,16 +151,13 @@ class Contents:
         return {"counter": self._counter, "sizes": self._sizes, "past": past, "keyed": self._keyed}
 
 
-def read_contents(path: str) -> Steps[dict[str, Any] | None]:
+def read_contents(listed: Listed) -> Steps[dict[str, Any] | None]:
     """Return what an archive file's last line says, None where it does not.
 
     Raises CorruptionError, FileNotFoundError.
     """
-    tail: bytes = yield Read(path, -_TAIL_BYTES)
-    if (stated := _START.search(tail)) is None:
-        return None
-    start = tail.rfind(b"\n", 0, -1) + 1
-    line = tail[start:-1] if start else (yield Read(path, int(stated[1])))[:-1]
+    line: bytes = (yield Read(listed.path, listed.start))[:-1]
+    listed.check(line)
     fields = parse_object(line)
     checksum(line, stated_crc(b'{"crc":"' + str(fields.get("after")).encode()))
     return fields if "past" in fields else None

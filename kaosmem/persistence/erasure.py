@@ -18,7 +18,7 @@ from kaosmem.persistence.layout import (
     PURGE,
     QUARANTINE,
     SNAP,
-    archive_file,
+    archive_files,
     blob_file,
     index_numbers,
     is_blob_until,
@@ -58,12 +58,14 @@ def unerased(erasure: Erasure) -> Steps[list[str]]:
         reasons += yield from _check_log(erasure)
         reasons += yield from _older_files(erasure.record)
     search = _Search(erasure)
-    for folder, path_of in ((SNAP, snapshot_file), (ARCHIVE, archive_file), (LOG, log_file)):
-        for number in numbers((yield List(folder))):
-            try:
-                search.read(path_of(number), (yield Read(path_of(number))))
-            except FileNotFoundError:  # a writer has deleted it since
-                continue
+    paths = [snapshot_file(seq) for seq in numbers((yield List(SNAP)))]
+    paths += [path for _, path in archive_files((yield List(ARCHIVE)))]
+    paths += [log_file(first) for first in numbers((yield List(LOG)))]
+    for path in paths:
+        try:
+            search.read(path, (yield Read(path)))
+        except FileNotFoundError:  # a writer has deleted it since
+            continue
     for name in sorted((yield List(BLOB)) - search.blobs):
         if is_blob_until(name, erasure.record):
             reasons.append(f"{blob_file(name)!r} is from before the erasure, and nothing refers to it")
@@ -96,7 +98,7 @@ def _check_log(erasure: Erasure) -> Steps[list[str]]:
 def _older_files(record: int) -> Steps[list[str]]:
     """Return a sentence for each file from before a record."""
     found = [snapshot_file(seq) for seq in numbers((yield List(SNAP))) if seq < record]
-    found += [archive_file(seq) for seq in numbers((yield List(ARCHIVE))) if seq < record]
+    found += [path for seq, path in archive_files((yield List(ARCHIVE))) if seq < record]
     found += [f"{QUARANTINE}/{name}" for name in sorted((yield List(QUARANTINE))) if int(name[:20]) <= record]
     indexes = yield List(INDEX)
     found += [f"{INDEX}/{name}" for name in sorted(indexes) if any(seq < record for seq in index_numbers([name]))]

@@ -23,6 +23,7 @@ from kaosmem.persistence.lines import (
     split_lines,
     stated_crc,
 )
+from kaosmem.persistence.manifest import Listed
 from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_version
 from kaosmem.types import JSONValue, StoredItem, json_text
 
@@ -47,6 +48,8 @@ class ItemFile:
     lacking: data of items, with the texts that each lacks.
     commits: by their last records, the ids of those before it that index files are of.
     counter: the name of what counted all that is in it, None where that is not known.
+    session: the id that the session was created under. archives: the archive files that belong to it.
+    spare: see `spare_files`.
     """
 
     seq: int
@@ -59,6 +62,9 @@ class ItemFile:
     lacking: list[tuple[dict[str, JSONValue], tuple[Blob, ...]]] = field(default_factory=list)
     commits: Mapping[int, str] = field(default_factory=dict)
     counter: str | None = None
+    session: str = ""
+    archives: tuple[Listed, ...] = ()
+    spare: tuple[int, ...] = ()
 
 
 def encode_items(
@@ -71,33 +77,44 @@ def encode_items(
     log_id: str = "",
     purged: int = 0,
     commits: Mapping[int, str] | None = None,
+    session: str = "",
+    archives: Iterable[Listed] = (),
+    spare: Iterable[int] = (),
     place: Place = in_line,
     contents: Contents | None = None,
 ) -> Iterator[bytes]:
     """Yield the lines of a file of items, read as they are asked for; their fields are those of an ItemFile.
 
-    place: says which file has a long text; by default they stay in their lines.
+    archives: read when the first line is. place: says which file has a long text; by default they stay in their lines.
     contents: of an archive file, which its last line is to say.
     Raises InvalidContentError.
     """
-    opening = {"seq": seq, "version": FORMAT_VERSION, "chain": f"{crc:08x}", "log": log_id, "purged": purged}
+    opening: dict[str, JSONValue] = {
+        "seq": seq,
+        "version": FORMAT_VERSION,
+        "chain": f"{crc:08x}",
+        "log": log_id,
+        "purged": purged,
+    }
     earlier = {"commits": [[last, txn] for last, txn in sorted(commits.items())]} if commits else {}
+    manifest = {"session": session, "archives": [each.to_list() for each in archives], "spare": list(spare)}
+    opening |= {name: value for name, value in manifest.items() if value}
     line, chain = encode_line({**opening, "txns": list(txns), **earlier, "d": header}, 0)
     yield line
-    count, summary, start = 0, _Summary(), len(line)
+    count, summary = 0, _Summary()
     if contents is not None:
-        contents.note(start)
+        contents.note(len(line))
     for section, data in items:
         data, blobs = (data, []) if place is in_line else spill(data, place)
         fields = {"sec": section, "d": data} | ({"blobs": [blob.to_list() for blob in blobs]} if blobs else {})
         line, chain = encode_line(fields, chain)
         yield line
-        count, start = count + 1, start + len(line)
+        count += 1
         if contents is not None:
             contents.note(len(line), section, data)
         elif not blobs:
             summary.note(count, section, data)
-    own = summary.fields if contents is None else {**contents.fields, "after": f"{chain:08x}", "start": start}
+    own = summary.fields if contents is None else {**contents.fields, "after": f"{chain:08x}"}
     yield encode_line({**own, "end": count}, chain)[0]
 
 
@@ -289,8 +306,22 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
         }:
             crc = stated_crc(b'{"crc":"' + chain.encode())
             commits = _commits_of(fields.get("commits", []))
-            return ItemFile(seq, crc, tuple(map(str, txns)), log_id, purged, header, commits=commits)
+            session, archives, spare = _manifest_of(fields)
+            return ItemFile(
+                *(seq, crc, tuple(map(str, txns)), log_id, purged, header),
+                commits=commits,
+                session=session,
+                archives=archives,
+                spare=spare,
+            )
     raise CorruptionError("it does not begin with a header")
+
+
+def _manifest_of(fields: Mapping[str, Any]) -> tuple[str, tuple[Listed, ...], tuple[int, ...]]:
+    match fields.get("session", ""), fields.get("archives", []), fields.get("spare", []):
+        case str(session), list(archives), list(spare) if {*map(type, spare)} <= {int}:
+            return session, tuple(map(Listed.from_list, archives)), tuple(spare)
+    raise CorruptionError("it does not name the files that it needs")
 
 
 def _commits_of(stored: JSONValue) -> dict[int, str]:

@@ -13,11 +13,18 @@ LOG, SNAP, ARCHIVE, QUARANTINE, BLOB, LOCK = "log", "snap", "archive", "quaranti
 INDEX = "index"
 """What ranks, which can be made anew: not in `snap/`, which is looked at to tell whether a session has changed."""
 
+SESSION = "session.json"
+"""Which session the folder is of."""
+
 PURGE = "purge"
 """There while what was forgotten is deleted from the files."""
 
 FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, BLOB, INDEX)
 
+OWN = (*FOLDERS, LOCK, SESSION, PURGE)
+"""The names of everything in a session's folder."""
+
+_ARCHIVE = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.jsonl")
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
 _BLOB = re.compile(r"([0-9]{1,19})-[0-9A-Za-z]+-[0-9]+")
 _INDEX = re.compile(r"(.+)-([0-9a-f]{8})-([0-9]{20})\.bin")
@@ -33,9 +40,18 @@ def snapshot_file(seq: int) -> str:
     return f"{SNAP}/{seq:020d}.jsonl"
 
 
-def archive_file(seq: int) -> str:
-    """Return the items evicted or replaced up to record `seq`, since the snapshot before."""
-    return f"{ARCHIVE}/{seq:020d}.jsonl"
+def archive_file(seq: int, crc: int) -> str:
+    """Return the items evicted or replaced up to record `seq`, since the snapshot before.
+
+    crc: checksum of its last line. Two writers that archive up to one record write two files.
+    """
+    return f"{ARCHIVE}/{seq:020d}-{crc:08x}.jsonl"
+
+
+def archive_files(names: Iterable[str]) -> list[tuple[int, str]]:
+    """Return the record and the path of each archive file among `names`, ascending."""
+    found = (match for name in names if (match := _ARCHIVE.fullmatch(name)))
+    return sorted((int(match[1]), f"{ARCHIVE}/{match[0]}") for match in found)
 
 
 def quarantine_file(segment: int, start: int, crc: int) -> str:

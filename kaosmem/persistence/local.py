@@ -13,12 +13,13 @@ import weakref
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.disk import Disk, Leave, irregular
-from kaosmem.persistence.layout import FOLDERS, LOCK, LOG, PURGE, SNAP
+from kaosmem.persistence.layout import LOCK, LOG, OWN, SESSION, SNAP
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -68,8 +69,9 @@ class LocalStorage:
                 return self._list(folder)
             case Read(path, start, size):
                 return self._read(self._path(path), ((start, size),))[0]
-            case ReadParts(path, parts):
-                return self._read(self._path(path), parts)
+            case ReadParts(parts):
+                files = groupby(parts, lambda part: part[0])
+                return [data for path, each in files for data in self._read(self._path(path), [p[1:] for p in each])]
             case Lock(create):
                 return self._lock(create)
             case Append(path, size, data):
@@ -132,7 +134,7 @@ class LocalStorage:
             names = sorted(self._disk.list(self._folder))
         except FileNotFoundError:
             return None
-        return next((name for name in names if name not in (*FOLDERS, LOCK, PURGE) and not name.startswith(".")), None)
+        return next((name for name in names if name not in OWN and not name.startswith(".")), None)
 
     def delete(self) -> None:
         """Delete the session: renamed out of sight first, so that nobody sees a part of it."""
@@ -383,7 +385,10 @@ def list_folders(root: Path, namespace: str) -> list[str]:
         entry.name
         for entry in entries
         if not entry.is_symlink()
-        and any((entry / kind).is_dir() and any((entry / kind).iterdir()) for kind in (LOG, SNAP))
+        and (
+            (entry / SESSION).exists()
+            or any((entry / kind).is_dir() and any((entry / kind).iterdir()) for kind in (LOG, SNAP))
+        )
     ]
 
 

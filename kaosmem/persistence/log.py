@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from kaosmem.errors import ConflictError, CorruptionError, KaosmemError, ReadOnlyError
@@ -16,14 +17,15 @@ from kaosmem.persistence.archive import (
     ArchiveFile,
     Entry,
     KeyedLines,
-    encode_archive,
+    NewArchive,
     evicted_items,
     find_archived,
     find_keyed,
+    new_archive,
     read_archive,
     salvage_archive,
 )
-from kaosmem.persistence.blobs import KnownTexts
+from kaosmem.persistence.blobs import KnownTexts, Place
 from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
 from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
 from kaosmem.persistence.disk import Leave
@@ -32,8 +34,9 @@ from kaosmem.persistence.extent import End, Extent
 from kaosmem.persistence.indexes import encode_index, indexed_records, read_index, store_index
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.layout import FOLDERS
+from kaosmem.persistence.manifest import Identity, Listed, txn_prefix, write_identity
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
-from kaosmem.persistence.recovery import Recovered, Recovery, recover
+from kaosmem.persistence.recovery import Recovered, Recovery, archives_after_purge, recover
 from kaosmem.persistence.salvage import salvage
 from kaosmem.persistence.steps import Steps, run
 from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
@@ -64,9 +67,16 @@ class SessionLog:
     """
 
     def __init__(
-        self, storage: Storage, recovery: Recovery, *, read_only: bool = False, clock: Callable[[], float] = time.time
+        self,
+        storage: Storage,
+        recovery: Recovery,
+        session_id: str = "",
+        *,
+        read_only: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
+        self._session_id = session_id
         self._read_only = read_only
         self._clock = clock
         self._unsettled: tuple[Commit, list[Change]] | None = None
@@ -78,6 +88,7 @@ class SessionLog:
         self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
         self._extent = Extent(recovery)
         self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
+        self._archives, self._stated, self._is_named = recovery.archives, recovery.stated, recovery.is_named
         self._counters: set[str | None] = {None}  # of what the archive files hold
         self._keyed: dict[str, KeyedLines] = {}  # by path; archive files do not change until the next purge
         self._texts = KnownTexts(recovery.texts)
@@ -102,29 +113,37 @@ class SessionLog:
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
         storage = open_storage(location, namespace, session_id, single_writer=single_writer)
-        log, recovered = cls.over(storage, read_only=read_only, clock=clock)
+        log, recovered = cls.over(storage, session_id, read_only=read_only, clock=clock)
         for pause_s in _UNDER_WAY_S if storage.appends else ():
             if not log._torn:
                 break
             time.sleep(pause_s)
-            log, recovered = cls.over(storage, read_only=read_only, clock=clock)
+            log, recovered = cls.over(storage, session_id, read_only=read_only, clock=clock)
         return log, recovered
 
     @classmethod
     def over(
-        cls, storage: Storage, *, read_only: bool = False, clock: Callable[[], float] = time.time
+        cls,
+        storage: Storage,
+        session_id: str = "",
+        *,
+        read_only: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> tuple[SessionLog, Recovered]:
-        """Return the log that a storage holds, and what it says, as `open` does."""
+        """Return the log that a storage holds, and what it says, as `open` does.
+
+        session_id: without it, the identity of the session is neither stored nor checked.
+        """
         with as_durability_error("reading the session"):
             try:
-                recovery = run(recover(), storage)
+                recovery = run(recover(session_id), storage)
             except CorruptionError as error:
                 if not read_only:
                     raise
-                recovery = run(salvage(error), storage)
+                recovery = run(salvage(error, session_id), storage)
             if not recovery.segments and not recovery.snapshot:
                 check_no_other(storage)
-        return cls(storage, recovery, read_only=read_only, clock=clock), recovery.recovered
+        return cls(storage, recovery, session_id, read_only=read_only, clock=clock), recovery.recovered
 
     @property
     def seq(self) -> int:
@@ -175,6 +194,7 @@ class SessionLog:
                     self._unsettled = None  # elsewhere it may be there, its answer lost, under what others did since
                 raise
         self._unsettled = None
+        self._is_named = True
         self._may_lose_texts |= any(change.op == TOMBSTONE for change in changes)
         self._advance(head, commit)
         return self.seq
@@ -182,8 +202,17 @@ class SessionLog:
     def steps_of(self, commit: Commit) -> Steps[Head]:
         """Return the protocol of a commit."""
         if self._storage.appends:
-            return append(self._head, commit, snapshot=max(self._extent.sound, default=0))
-        return create(self._head, self._torn, commit, look_first=self._clock() - self._seen_at > _TRUSTED_S)
+            steps = append(self._head, commit, snapshot=max(self._extent.sound, default=0))
+        else:
+            steps = create(self._head, self._torn, commit, look_first=self._clock() - self._seen_at > _TRUSTED_S)
+        return self._naming(steps) if self._session_id else steps
+
+    def _naming(self, steps: Steps[Head]) -> Steps[Head]:
+        """Do the steps of a commit. Then store the identity of the session if it is missing or a segment has begun."""
+        head = yield from steps
+        if not self._is_named or (self._storage.appends and head.segment != self._head.segment):
+            yield from write_identity(Identity(self._session_id, head.log_id, head.segment))
+        return head
 
     def catch_up(self) -> News:
         """Return what others have committed since, and whether a commit that failed is there: nothing changes here.
@@ -208,6 +237,10 @@ class SessionLog:
         seq, found = news.recovery.head.seq, recovery.recovered
         if recovery.snapshot > seq:
             return None
+        with self._measures:  # what another has archived is not in memory then
+            known = {} if recovery.purged > self._purged else {each.path: each for each in self._archives or ()}
+            known |= {each.path: each for each in recovery.archives or ()}
+            self._archives = tuple(known[path] for path in sorted(known))
         return replace(found, records=[record for record in found.records if record.seq <= seq])
 
     def adopt(self, news: News) -> None:
@@ -219,6 +252,7 @@ class SessionLog:
                 self._start_from(recovery)
                 return
             self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
+            self._stated = max(self._stated, recovery.stated)
             self._texts.add(recovery.texts)
             self._may_lose_texts |= any(record.op == TOMBSTONE for record in recovery.recovered.records)
             self._extent.follow(recovery)
@@ -247,13 +281,22 @@ class SessionLog:
             indexed = {*run(indexed_records(), self._storage)}
         with self._measures:
             commits = {last: txn for last, txn in self._extent.commits.items() if last < seq and last in indexed}
-        encoded = self._encoded_items(header, items, seq=seq, end=end, purged=purged, commits=commits)
-        measured = _Measured(encoded)
-        lines = encode_archive(archived, seq=seq, place=self._texts.place(), counter=header.get("counter"))
+        archive = self._new_archive(archived, seq=seq, place=self._texts.place(), counter=header.get("counter"))
+        archives = self._archives or ()
+
+        def lines(spare: Sequence[int]) -> Iterable[bytes]:
+            listed = _listed(archives, archive)
+            measured.lines = self._encoded_items(
+                header, items, seq=seq, end=end, purged=purged, commits=commits, archives=listed, spare=spare
+            )
+            return measured
+
+        measured = _Measured()
         with as_durability_error("the snapshot"):
-            stored = run(store_snapshot(self._head, seq, measured, lines, sound=sound, purged=purged), self._storage)
+            stored = run(store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged), self._storage)
         if stored:
             with self._measures:
+                self._archives = (*_listed(self._archives or (), archive),)
                 self._extent.cut(seq, end, snapshot_bytes=measured.size, indexed=commits)
         return stored
 
@@ -293,17 +336,21 @@ class SessionLog:
         self._check_writable()
         head = self._head
         kept: set[str] = set()
-        encoded = self._encoded_items(header, items, seq=head.seq, end=End.of(head, 0), purged=head.seq, used=kept)
         counter = header.get("counter") if self._counters <= {header.get("counter")} else None
-        measured = _Measured(encoded)
-        lines = encode_archive(archived, seq=head.seq, place=self._texts.place(kept), counter=counter)
+        archive = self._new_archive(archived, seq=head.seq, place=self._texts.place(kept), counter=counter)
+        listed, end = _listed((), archive), End.of(head, 0)
+        measured = _Measured()
+        measured.lines = self._encoded_items(
+            header, items, seq=head.seq, end=end, purged=head.seq, used=kept, archives=listed
+        )
         with as_durability_error("forgetting"):
-            run(purge(head, measured, lines, kept=kept, locks=self._storage.appends), self._storage)
+            run(purge(head, measured, archive, kept=kept, locks=self._storage.appends), self._storage)
         with self._measures:
             self._head = replace(head, segment=0, size=0, last=0, whole=True)
             self._torn = b""
             self._texts = self._texts.only(kept)
             self._may_lose_texts = False
+            self._archives = (*_listed((), archive),)
             self._extent.begin_anew(head, snapshot_bytes=measured.size)
             self._purged, self._has_leftovers, self._keyed = head.seq, False, {}
 
@@ -314,7 +361,7 @@ class SessionLog:
         Raises CorruptionError, but not where the session is read-only: then what is damaged is passed over and said.
         """
         try:
-            return self._read(find_archived(check_item_id(item_id), since=self._purged, check=check))
+            return self._read(lambda archives: find_archived(check_item_id(item_id), archives, check))
         except CorruptionError:
             if not self._read_only:
                 raise
@@ -324,7 +371,7 @@ class SessionLog:
     def archive(self, check: Callable[[Entry], object] = bool) -> list[Entry]:
         """Return the section and data of every archived version, oldest first. `check` and errors as in `archived`."""
         try:
-            entries, texts, self._counters = self._read(read_archive(since=self._purged, check=check))
+            entries, texts, self._counters = self._read(lambda archives: read_archive(archives, check))
         except CorruptionError:
             if not self._read_only:
                 raise
@@ -338,7 +385,7 @@ class SessionLog:
         The first call reads what each archive file says of its keys. After that, the lines with the key alone are read.
         """
         try:
-            return self._read(find_keyed(key, self._keyed, since=self._purged))
+            return self._read(partial(find_keyed, key, self._keyed))
         except CorruptionError:
             self._keyed = {}
             if not self._read_only:
@@ -350,8 +397,11 @@ class SessionLog:
 
         Raises CorruptionError.
         """
-        since = self._purged if at is None else at
-        return self._read(evicted_items(self._read, since=since, until=at))
+
+        def read(archives: Iterable[Listed]) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
+            return evicted_items([each for each in archives if at in (None, each.seq)], self._perform)
+
+        return self._read(read)
 
     def files(self) -> set[str]:
         """Return the paths of the session's files that are not blank."""
@@ -378,12 +428,24 @@ class SessionLog:
         self._read_only = True
         self._storage.close()
 
-    def _read(self, steps: Steps[T]) -> T:
+    def _read(self, steps: Callable[[Sequence[Listed]], Steps[T]]) -> T:
+        """Read the archives, once more if another writer has forgotten something and replaced them."""
+        if self._archives is None:
+            raise CorruptionError("no snapshot names the archive files")
+        try:
+            return self._perform(steps(self._archives))
+        except CorruptionError:
+            if (archives := self._perform(archives_after_purge(self._purged))) is None:
+                raise
+            return self._perform(steps(archives))
+
+    def _perform(self, steps: Steps[T]) -> T:
         with as_durability_error("reading the archive"):
             return run(steps, self._storage)
 
     def _intact_archive(self) -> list[Entry]:
-        entries, damage = self._read(salvage_archive(since=self._purged))
+        salvaging = salvage_archive(self._archives, since=self._purged, log_id=self._head.log_id)
+        entries, damage = self._perform(salvaging)
         known = {str(error) for error in self._damage}
         self._damage += (error for error in damage if str(error) not in known)
         return entries
@@ -393,10 +455,19 @@ class SessionLog:
             raise ReadOnlyError("the session was opened read-only or is closed; open it for writing")
 
     def _encoded(self, changes: Sequence[Change]) -> Commit:
-        txn = secrets.token_hex(8)
+        txn = txn_prefix(self._head.log_id) + secrets.token_hex(5 if self.seq else 8)
         # Where nothing locks, another may be deleting texts for good that are known here from before the tombstone.
         names = {} if self._may_lose_texts and not self._storage.appends else self._texts.names
-        return encode_commit(changes, txn, seq=self._head.seq, crc=self._head.crc, names=names)
+        newest = max(self._extent.sound, default=0)
+        return encode_commit(
+            changes,
+            txn,
+            seq=self._head.seq,
+            crc=self._head.crc,
+            names=names,
+            session="" if self.seq else self._session_id,
+            snapshot=newest if newest > self._stated else 0,
+        )
 
     def _encoded_items(
         self,
@@ -408,6 +479,8 @@ class SessionLog:
         purged: int,
         commits: Mapping[int, str] | None = None,
         used: set[str] | None = None,
+        archives: Iterable[Listed] = (),
+        spare: Sequence[int] = (),
     ) -> Iterator[bytes]:
         head, place = self._head, self._texts.place(used)
         # Those up to there alone: who reads the log after it would count the others twice, and so know fewer.
@@ -421,8 +494,17 @@ class SessionLog:
             log_id=head.log_id,
             purged=purged,
             commits=commits,
+            session=self._session_id,
+            archives=archives,
+            spare=spare,
             place=place,
         )
+
+    def _new_archive(
+        self, archived: Iterable[Entry], *, seq: int, place: Place, counter: JSONValue
+    ) -> NewArchive | None:
+        named = counter if isinstance(counter, str) else None
+        return new_archive(archived, seq=seq, log_id=self._head.log_id, place=place, counter=named)
 
     def _is_settled_alone(self) -> bool:
         """Return whether the commit that failed is the only one that has come to the log, and go on from it if so."""
@@ -436,6 +518,7 @@ class SessionLog:
         with self._measures:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
             self._texts.add({name: sha256 for sha256, name in commit.names.items()})
+            self._stated = max(self._stated, commit.snapshot)
             self._extent.add(head, commit)
             if not self._storage.appends:
                 self._extent.segments.append((head.segment, 1))
@@ -453,14 +536,21 @@ class SessionLog:
                 self._extent.segments[-count:] = [rolled]
 
 
+def _listed(archives: Iterable[Listed], new: NewArchive | None) -> Iterator[Listed]:
+    """Yield archive files, the new one last, once it is read."""
+    yield from archives
+    if new is not None and new.listed is not None:
+        yield new.listed
+
+
 class _Measured:
     """Lines, and how many bytes those have that were read."""
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
+    def __init__(self) -> None:
         self.size = 0
-        self._lines = lines
+        self.lines: Iterable[bytes] = ()
 
     def __iter__(self) -> Iterator[bytes]:
-        for line in self._lines:
+        for line in self.lines:
             self.size += len(line)
             yield line

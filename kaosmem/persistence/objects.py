@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.layout import FOLDERS, LOCK, PURGE, QUARANTINE
+from kaosmem.persistence.layout import FOLDERS, OWN, QUARANTINE, SESSION
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -78,8 +78,8 @@ class ObjectStorage:
                 return set(self.sizes(folder))
             case Read(path, start, size):
                 return self._read(path, start, size)
-            case ReadParts(path, parts):
-                return self._read_parts(path, parts)
+            case ReadParts(parts):
+                return self._read_parts(parts)
             case Lock() | Sync() | Sweep() | Discard():
                 return None  # the name of a commit is the compare-and-swap, and what is stored is durable
             case Draft(_, chunks):
@@ -122,7 +122,7 @@ class ObjectStorage:
     def foreign(self) -> str | None:
         """Return the name of something under the prefix that kaosmem did not put there, or None."""
         names = sorted(name for name, _ in _entries(self._filesystem, self._prefix))
-        return next((name for name in names if name not in (*FOLDERS, LOCK, PURGE) and not name.startswith(".")), None)
+        return next((name for name in names if name not in OWN and not name.startswith(".")), None)
 
     def delete(self) -> None:
         """Delete the session, snapshots first and then the oldest of the log: no part of it looks whole."""
@@ -134,6 +134,8 @@ class ObjectStorage:
                     self._filesystem.rm_file(f"{self._prefix}/{path}")
             if not paths:
                 break
+        with _as_durability_error(SESSION), suppress(FileNotFoundError):  # last: what is left until then is no session
+            self._filesystem.rm_file(f"{self._prefix}/{SESSION}")
         with _as_durability_error(self._prefix), suppress(FileNotFoundError):
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
 
@@ -152,16 +154,15 @@ class ObjectStorage:
             data = self._filesystem.cat_file(whole)
         return data[start:end]
 
-    def _read_parts(self, path: str, parts: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return parts of an object, asked for together."""
-        whole, found = [self._current(path)] * len(parts), [None] * len(parts)
+    def _read_parts(self, parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        """Return parts of objects, asked for together."""
+        current = {path: self._current(path) for path, _, _ in parts}
+        found: Sequence[Any] = [None] * len(parts)
         with suppress(Exception):
-            starts, ends = [start for start, _ in parts], [start + size for start, size in parts]
-            found = self._filesystem.cat_ranges(whole, starts, ends, on_error="return")
-        return [
-            data if isinstance(data, bytes) else self._read(path, *part)
-            for data, part in zip(found, parts, strict=True)
-        ]
+            paths = [current[path] for path, _, _ in parts]
+            starts, ends = [start for _, start, _ in parts], [start + size for _, start, size in parts]
+            found = self._filesystem.cat_ranges(paths, starts, ends, on_error="return")
+        return [data if isinstance(data, bytes) else self._read(*part) for data, part in zip(found, parts, strict=True)]
 
     def _current(self, path: str) -> str:
         """Return an object's path in the filesystem, which then asks the server for it.

@@ -19,6 +19,9 @@ _STATED = "seq", "k", "txn", "sec", "op", "d"
 _KINDS = int, int, str, str, str, dict
 _FIELDS = frozenset({"crc", *_STATED})
 _BLOBS = "blobs"  # there only where data has long texts
+_SESSION = "session"  # in the first record
+_SNAPSHOT = "snap"  # in the first record of a commit after a snapshot
+_OPTIONAL = frozenset({_BLOBS, _SESSION, _SNAPSHOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Record(NamedTuple):
     k: the records still to come in its commit.
     txn: the id of its commit.
     blobs: the texts that its data lacks.
+    session: the id that the session was created under, where that is told.
+    snapshot: the newest snapshot that the writer knew, where that is told, else 0.
     """
 
     seq: int
@@ -50,6 +55,8 @@ class Record(NamedTuple):
     op: str
     data: dict[str, JSONValue]
     blobs: tuple[Blob, ...] = ()
+    session: str = ""
+    snapshot: int = 0
 
     def __repr__(self) -> str:
         # Without its data, which are content.
@@ -61,6 +68,7 @@ class Commit:
     """Changes encoded to follow one record: their lines, and the checksum of the last.
 
     blobs: by name, texts to be stored before. names: by SHA-256, the names of those.
+    snapshot: the one that the first record names, 0 for none.
     """
 
     txn: str
@@ -68,6 +76,7 @@ class Commit:
     crc: int
     blobs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     names: Mapping[str, str] = field(default_factory=dict)
+    snapshot: int = 0
 
     @property
     def data(self) -> bytes:
@@ -76,11 +85,19 @@ class Commit:
 
 
 def encode_commit(
-    changes: Sequence[Change], txn: str, *, seq: int, crc: int, names: Mapping[str, str] | None = None
+    changes: Sequence[Change],
+    txn: str,
+    *,
+    seq: int,
+    crc: int,
+    names: Mapping[str, str] | None = None,
+    session: str = "",
+    snapshot: int = 0,
 ) -> Commit:
     """Return the lines of `changes`, as the records after number `seq`, whose checksum is `crc`.
 
     names: by SHA-256, the names of the long texts that are stored already.
+    session, snapshot: told in the first of them.
     Raises InvalidContentError for what could not be read back.
     """
     lines: list[bytes] = []
@@ -103,9 +120,12 @@ def encode_commit(
             "op": change.op,
             "d": change.data,
         }
+        if number == 1:
+            fields |= {_SESSION: session} if session else {}
+            fields |= {_SNAPSHOT: snapshot} if snapshot else {}
         line, crc = _encode_change(fields, crc, place)
         lines.append(line)
-    return Commit(txn, tuple(lines), crc, blobs, named)
+    return Commit(txn, tuple(lines), crc, blobs, named, snapshot)
 
 
 def _encode_change(fields: dict[str, Any], crc: int, place: Place) -> tuple[bytes, int]:
@@ -171,9 +191,13 @@ def record_of(fields: dict[str, Any]) -> Record:
         raise CorruptionError("a record's field is missing or of the wrong type")
     if len(fields) == len(_FIELDS):
         return record
-    if len(fields) == len(_FIELDS) + 1 and _BLOBS in fields:
-        return record._replace(blobs=stated_blobs(fields))
-    unknown = ", ".join(map(shown, sorted(fields.keys() - _FIELDS)[:5]))
+    _, *names = fields  # the first is the checksum, whose name may be damaged in a line that is rescued
+    if not (unknown_fields := {*names} - _FIELDS - _OPTIONAL):
+        session, snapshot = fields.get(_SESSION, ""), fields.get(_SNAPSHOT, 0)
+        if (type(session), type(snapshot)) != (str, int):
+            raise CorruptionError("a record's field is missing or of the wrong type")
+        return record._replace(blobs=stated_blobs(fields), session=session, snapshot=snapshot)
+    unknown = ", ".join(map(shown, sorted(unknown_fields)[:5]))
     version = shown(fields.get("v", record.data.get("version", "newer")))
     raise UnsupportedVersionError(
         f"record {record.seq} has fields of a version ({version}) that is not known here: {unknown}; "

@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.blobs import fill
 from kaosmem.persistence.items import ItemFile, Stored, decode_items
-from kaosmem.persistence.layout import LOG, PURGE, SNAP, log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.layout import (
+    ARCHIVE,
+    LOG,
+    PURGE,
+    SESSION,
+    SNAP,
+    archive_files,
+    log_file,
+    numbers,
+    segments,
+    snapshot_file,
+)
+from kaosmem.persistence.manifest import (
+    Identity,
+    Listed,
+    check_archives,
+    check_spare,
+    missing,
+    other_id,
+    other_log,
+    read_identity,
+)
 from kaosmem.persistence.records import FORMAT_VERSION, Record, unknown_version
 from kaosmem.persistence.steps import List, Read, Steps
 from kaosmem.persistence.tail import REMEDY, Head, Tail, located, read_tail, torn_tail
 from kaosmem.types import JSONValue
 
 LOOKS = 10
+_GONE = "bring it back from a copy, or delete the session"
 
 
 @dataclass(frozen=True)
@@ -48,6 +70,9 @@ class Recovery:
     purged: as that snapshot says it. has_leftovers: files from before that record are there still.
     texts: by the names of the long texts in what was read, their SHA-256.
     commits: by their last records, the ids of those since that snapshot, and before it of those that it names.
+    archives: the archive files that belong to the session, oldest first; None where no snapshot tells.
+    session: the id that the session was created under, as far as these files tell. stated: the newest snapshot that the
+    log after that one names. is_named: the identity of the session is stored.
     """
 
     recovered: Recovered
@@ -61,20 +86,31 @@ class Recovery:
     has_leftovers: bool
     texts: Mapping[str, str]
     commits: Mapping[int, str] = field(default_factory=dict)
+    archives: tuple[Listed, ...] | None = ()
+    session: str = ""
+    stated: int = 0
+    is_named: bool = False
 
 
-def recover() -> Steps[Recovery]:
+def recover(session: str = "") -> Steps[Recovery]:
     """Return the state of a session, looked for again as long as other writers move its files meanwhile.
 
+    session: the id that it is opened under; without it, nobody asks which session the files are of.
     Raises CorruptionError, UnsupportedVersionError and ConflictError.
     """
     seen = None
     for _ in range(LOOKS):
-        # The log first: a snapshot listed after it cannot lack the log that follows it.
+        # First the identity, which is stored after the log has begun, and then the log: a snapshot listed after it
+        # cannot lack the log that follows it.
+        identity = (yield from read_identity()) if session else None
         log = yield List(LOG)
         snapshots = numbers((yield List(SNAP)))
         try:
-            return (yield from _recovery(log, snapshots))
+            recovery = yield from _recovery(log, snapshots, identity)
+            if not session:
+                return recovery
+            yield from _check_own(recovery, session, identity)
+            return replace(recovery, is_named=isinstance(identity, Identity))
         except (CorruptionError, FileNotFoundError):
             if seen == (log, snapshots):
                 raise
@@ -94,9 +130,12 @@ def recover_since(head: Head) -> Steps[Recovery]:
     return (yield from _found(walk, None, 0, Recovered(records=walk.records)))
 
 
-def _recovery(log: Collection[str], snapshots: Sequence[int]) -> Steps[Recovery]:
+def _recovery(
+    log: Collection[str], snapshots: Sequence[int], identity: Identity | CorruptionError | None
+) -> Steps[Recovery]:
     damage: list[CorruptionError] = []
-    base, snapshot_bytes = yield from _newest_snapshot(snapshots, damage)
+    log_id = identity.log_id if isinstance(identity, Identity) else ""
+    base, snapshot_bytes = yield from _newest_snapshot(snapshots, log_id, damage)
     walk = _Walk(Head(base.seq, base.crc, txns=base.txns, log_id=base.log_id) if base else Head())
     try:
         yield from walk.run(numbers(log))
@@ -105,9 +144,14 @@ def _recovery(log: Collection[str], snapshots: Sequence[int]) -> Steps[Recovery]
     except CorruptionError as error:
         raise _with(error, damage) from error
     yield from _check_blank(walk, snapshots)
+    if log_id and walk.head.log_id not in ("", log_id):
+        raise other_log(log_file(walk.firsts[0]) if walk.firsts else snapshot_file(base.seq if base else 0))
     if walk.torn:
         head = walk.head
         damage.append(torn_tail(log_file(head.segment), head.size, head.seq + 1, len(walk.torn)))
+    damage += _missing_spare(base, walk, snapshots)
+    if base and (gone := (yield from check_archives(base.archives))):
+        raise _with(gone[0], [*gone[1:], *damage])
     recovered = Recovered(base.header if base else None, base.items if base else [], walk.records, damage)
     return (yield from _found(walk, base, snapshot_bytes, recovered))
 
@@ -140,7 +184,21 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
         has_leftovers,
         {blob.name: blob.sha256 for _, blobs in lacking for blob in blobs},
         commits,
+        base.archives if base else (),
+        base.session if base else next((record.session for record in walk.records[:1]), ""),
+        _stated(walk.records),
     )
+
+
+def archives_after_purge(purged: int) -> Steps[tuple[Listed, ...] | None]:
+    """Return the archives of the newest snapshot if files were deleted after record `purged`, else None."""
+    for seq in reversed(numbers((yield List(SNAP)))):
+        try:
+            found = decode_items((yield Read(snapshot_file(seq))), snapshot_file(seq), unread=True)
+        except (CorruptionError, FileNotFoundError):
+            continue
+        return found.archives if found.purged > purged else None
+    return None
 
 
 def is_purge_unfinished() -> Steps[bool]:
@@ -223,7 +281,9 @@ def _with(error: CorruptionError, damage: Sequence[CorruptionError]) -> Corrupti
     return CorruptionError(message, file=error.file, byte=error.byte, seq=error.seq)
 
 
-def _newest_snapshot(snapshots: Sequence[int], damage: list[CorruptionError]) -> Steps[tuple[ItemFile | None, int]]:
+def _newest_snapshot(
+    snapshots: Sequence[int], log_id: str, damage: list[CorruptionError]
+) -> Steps[tuple[ItemFile | None, int]]:
     for seq in reversed(snapshots):
         path = snapshot_file(seq)
         data = yield Read(path)
@@ -231,11 +291,49 @@ def _newest_snapshot(snapshots: Sequence[int], damage: list[CorruptionError]) ->
             found = decode_items(data, path, unread=True)
             if found.seq != seq:
                 raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}")
+            if log_id not in ("", found.log_id):
+                raise other_log(path)
             return found, len(data)
         except CorruptionError as error:
             message = f"{error}; the snapshot before and more of the log are used"
             damage.append(CorruptionError(message, file=path, byte=error.byte))
     return None, 0
+
+
+def _check_own(recovery: Recovery, session: str, identity: Identity | CorruptionError | None) -> Steps[None]:
+    """Raise CorruptionError for the files of another session, and for the remains of one that is gone.
+
+    Enter what is wrong with the identity alone in the damage.
+    """
+    head, damage = recovery.head, recovery.recovered.damage
+    if isinstance(identity, Identity) and identity.session == session and head.seq < identity.segment:
+        raise missing(log_file(identity.segment), f"or its commits are; {_GONE}")
+    if head.seq == 0:
+        for _, path in archive_files((yield List(ARCHIVE))):
+            raise CorruptionError(f"{path!r} is here, but neither a log nor a snapshot; {_GONE}", file=path)
+        return
+    if isinstance(identity, Identity):
+        if identity.session != session:
+            raise other_id(identity.session, session)
+    elif recovery.session not in ("", session):
+        raise other_id(recovery.session, session)
+    elif isinstance(identity, CorruptionError):
+        damage.append(identity)
+    elif recovery.snapshot or len(head.txns) > 1:  # else its writer may have been killed before it stored it
+        damage.append(missing(SESSION, "the next save writes it anew"))
+
+
+def _missing_spare(base: ItemFile | None, walk: _Walk, snapshots: Sequence[int]) -> list[CorruptionError]:
+    """Return an error for each file that is missing though nothing is lost without it."""
+    stated, start = _stated(walk.records), base.seq if base else 0
+    gone = check_spare(base.spare, snapshots, walk.firsts) if base else []
+    if stated > start and stated not in snapshots:
+        gone.append(missing(snapshot_file(stated), "the snapshot before and more of the log are used"))
+    return gone
+
+
+def _stated(records: Iterable[Record]) -> int:
+    return max((record.snapshot for record in records), default=0)
 
 
 def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:

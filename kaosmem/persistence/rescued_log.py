@@ -9,6 +9,7 @@ from itertools import pairwise
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.persistence.fragments import Fragment, fragments, lost_stretches, mended, vouch
 from kaosmem.persistence.layout import log_file
+from kaosmem.persistence.manifest import txn_prefix
 from kaosmem.persistence.records import Record, record_of
 from kaosmem.persistence.tail import is_torn, torn_tail
 
@@ -80,11 +81,12 @@ class RescuedLog:
         return CorruptionError(f"there is a gap in the log: {records} in no file", file=path, byte=0, seq=gap[0])
 
 
-def rescue_log(files: Iterable[tuple[int, bytes]], *, heads: Mapping[int, int]) -> RescuedLog:
+def rescue_log(files: Iterable[tuple[int, bytes]], *, heads: Mapping[int, int], log_id: str = "") -> RescuedLog:
     """Return what is intact of a log.
 
     files: of each segment the seq of its first record, and its bytes, ascending. heads: checksums of records by seq.
-    A record that cannot be checked, as what precedes it is lost, is taken as it stands.
+    log_id: of the session's log, as far as it is known.
+    A record that cannot be checked, as what precedes it is lost, is taken as it stands, unless it is of another log.
     Raises UnsupportedVersionError.
     """
     files = list(files)
@@ -96,18 +98,18 @@ def rescue_log(files: Iterable[tuple[int, bytes]], *, heads: Mapping[int, int]) 
     vouch(found, stated_before=lambda fragment: stated.get((fragment.claimed_seq or 0) - 1, ()))
     log = RescuedLog(firsts=[first for first, _ in files])
     for fragment in found:
-        _take(fragment, log)
+        _take(fragment, log, log_id)
     log.places = list(_places(found, log.firsts))
     told = {*stated, *(seq for seq, fragment in log.places if fragment.stated is not None)}
     for seq, fragment in log.places:
         is_whole = not fragment.is_sound and seq == fragment.claimed_seq and fragment.fields is not None
         if is_whole and seq not in log.records and seq - 1 not in told:
-            _take_unchecked(seq, fragment, log)
+            _take_unchecked(seq, fragment, log, log_id)
     _leave_out_torn(log)
     return log
 
 
-def _take(fragment: Fragment, log: RescuedLog) -> None:
+def _take(fragment: Fragment, log: RescuedLog, log_id: str) -> None:
     """Add the record of a sound line; what is none is not sound."""
     if fragment.is_sound and fragment.fields is not None:
         try:
@@ -115,18 +117,21 @@ def _take(fragment: Fragment, log: RescuedLog) -> None:
         except CorruptionError:
             fragment.is_sound = False
         else:
-            if record.seq == fragment.claimed_seq:
+            if record.seq == fragment.claimed_seq and record.txn.startswith(txn_prefix(log_id)):
                 log.records.setdefault(record.seq, record)
-            else:  # a number that no record has
+            else:  # a number that no record has, or another session's record
                 fragment.is_sound = False
 
 
-def _take_unchecked(seq: int, fragment: Fragment, log: RescuedLog) -> None:
+def _take_unchecked(seq: int, fragment: Fragment, log: RescuedLog, log_id: str) -> None:
     """Add the record of a line of which nothing says what its checksum should build on."""
     try:
-        log.records[seq] = record_of(fragment.fields or {})
+        record = record_of(fragment.fields or {})
     except (CorruptionError, UnsupportedVersionError):
         return
+    if not record.txn.startswith(txn_prefix(log_id)):
+        return
+    log.records[seq] = record
     fragment.is_sound = True
     log.unchecked.add(seq)
 

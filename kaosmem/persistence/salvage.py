@@ -9,6 +9,7 @@ from kaosmem.errors import CorruptionError
 from kaosmem.persistence.blobs import Blob, fill
 from kaosmem.persistence.items import ItemFile, decode_items
 from kaosmem.persistence.layout import LOG, SNAP, log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.manifest import Identity, Listed, check_archives, foreign, other_id, read_identity
 from kaosmem.persistence.recovery import (
     LOOKS,
     Recovered,
@@ -24,19 +25,22 @@ from kaosmem.persistence.tail import TXNS_KEPT, Head
 from kaosmem.types import JSONValue
 
 
-def salvage(cause: CorruptionError) -> Steps[Recovery]:
+def salvage(cause: CorruptionError, session: str = "") -> Steps[Recovery]:
     """Return what is intact of a session, exactly as it was where that can be told, else as near as can be.
 
-    cause: why it can't be recovered; raised where nothing is intact.
+    cause: why it can't be recovered; raised where nothing is intact. session: as in `recover`.
     Raises UnsupportedVersionError, and ConflictError where other writers move the session's files all the time.
     """
     for _ in range(LOOKS):
+        identity = (yield from read_identity()) if session else None
         log, snapshots = (yield List(LOG)), (yield List(SNAP))
-        found = _Salvage()
+        found = _Salvage(session)
         try:
+            found.note_identity(identity)
             yield from found.read_snapshots(numbers(snapshots))
             yield from found.read_log(log)
             yield from found.fill()
+            found.damage += yield from check_archives(found.archives or ())
         except FileNotFoundError:
             continue
         if (log, snapshots) == ((yield List(LOG)), (yield List(SNAP))):
@@ -50,8 +54,11 @@ class _Salvage:
 
     base, base_bytes: the newest snapshot that is whole. parts: of newer ones that are not, ascending.
     purged: up to where snapshots say that older files are to be gone.
+    session: the id that the session is opened under. log_id: the id of its log, "" where that is not known.
     """
 
+    session: str = ""
+    log_id: str = ""
     damage: list[CorruptionError] = field(default_factory=list)
     base: ItemFile | None = None
     base_bytes: int = 0
@@ -61,6 +68,23 @@ class _Salvage:
     newest: int = 0
     log: RescuedLog = field(default_factory=RescuedLog)
     lacks_text: bool = False
+
+    @property
+    def archives(self) -> tuple[Listed, ...] | None:
+        """Return the archive files that belong to the session, None where no snapshot tells."""
+        named = [file for file in self._files() if file.log_id]
+        if named:
+            return named[-1].archives
+        return None
+
+    def note_identity(self, identity: Identity | CorruptionError | None) -> None:
+        """Enter which log is the session's own; of another session's identity, that it is one."""
+        if isinstance(identity, CorruptionError):
+            self.damage.append(identity)
+        elif identity and identity.session != self.session:
+            self.damage.append(other_id(identity.session, self.session))
+        elif identity:
+            self.log_id = identity.log_id
 
     def read_snapshots(self, seqs: Sequence[int]) -> Steps[None]:
         """Read the newest sound snapshot, and what is intact of those after it."""
@@ -72,6 +96,8 @@ class _Salvage:
                 found = decode_items(data, path)
                 if found.seq != seq:
                     raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}", file=path)
+                if self.log_id not in ("", found.log_id):
+                    raise foreign(path, self.session)
             except CorruptionError as error:
                 if error.byte is None:  # no file, or another's
                     self.damage.append(error)
@@ -103,7 +129,8 @@ class _Salvage:
             except CorruptionError as error:
                 self.damage.append(error)
         heads = {file.seq: file.crc for file in self._files() if file.log_id or file.crc}
-        self.log = rescue_log(files, heads={0: 0} | heads)
+        log_id = self.log_id or (self.base.log_id if self.base else "")
+        self.log = rescue_log(files, heads={0: 0} | heads, log_id=log_id)
         for record in self.log.records.values():
             check_version(record)
         for part in list(self.parts):
@@ -150,9 +177,12 @@ class _Salvage:
         txns = (*(base.txns if base else ()), *(record.txn for record in records if record.k == 0))
         ends = [(seq, crc) for file in self._files() for seq, crc in [(file.seq, file.crc)]]
         seq, crc = max([*ends, *((record.seq, 0) for record in records)], default=(0, 0))
-        head = Head(seq, crc, txns=txns[-TXNS_KEPT:], log_id=base.log_id if base else "")
+        head = Head(seq, crc, txns=txns[-TXNS_KEPT:], log_id=self.log_id or (base.log_id if base else ""))
         firsts = tuple((first, 0) for first in self.log.firsts)
-        return Recovery(recovered, head, b"", firsts, self.newest, self.base_bytes, 0, self.purged, False, {})
+        return Recovery(
+            *(recovered, head, b"", firsts, self.newest, self.base_bytes, 0, self.purged, False, {}),
+            archives=self.archives,
+        )
 
     @property
     def _start(self) -> int:

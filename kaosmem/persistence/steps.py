@@ -38,10 +38,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadParts:
-    """Answered by parts of a file, as far as it goes: each from a byte on, and so many. Raises FileNotFoundError."""
+    """Answered by parts of files, as far as each goes, asked for together. Raises FileNotFoundError.
 
-    path: str
-    parts: tuple[tuple[int, int], ...]
+    parts: of each its path, its first byte and its number of bytes.
+    """
+
+    parts: tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ _NAMESPACE = "Team:a"
 # Some begin as another does or differ in case alone; on disk they have `%`, `=` and `~`.
 _SESSIONS = ("a", "ab", "a.b", "A", "con", "x:1+2@z_-.", "n" * 128)
 _SEGMENTS = tuple(log_file(seq) for seq in (1, 2, 10))
-_OTHERS = (archive_file(1), f"{SNAP}/{1:020d}.jsonl", f"{SNAP}/{10:020d}.jsonl", f"{BLOB}/00ff-0", f"{BLOB}/00ff-01")
+_OTHERS = (archive_file(1, 0), f"{SNAP}/{1:020d}.jsonl", f"{SNAP}/{10:020d}.jsonl", f"{BLOB}/00ff-0", f"{BLOB}/00ff-01")
 _CUT = f"{QUARANTINE}/{1:020d}-0-0badc0de"
 
 _sessions = st.sampled_from(_SESSIONS)
@@ -147,7 +147,7 @@ class StorageMachine(RuleBasedStateMachine):
         stored = [(session, path) for session in _SESSIONS for path in sorted(self._files[session])]
         session, path = stored[which % len(stored)]
         data = self._files[session][path]
-        found = self._perform(session, ReadParts(path, tuple(parts)))
+        found = self._perform(session, ReadParts(tuple((path, *part) for part in parts)))
         assert found == [data[start:][:size] for start, size in parts], f"parts of {path!r} are others"
 
     @rule(session=_sessions, path=_paths, parts=_parts)
@@ -155,7 +155,7 @@ class StorageMachine(RuleBasedStateMachine):
         """Read parts of a file that is not there, which raises FileNotFoundError."""
         if path not in self._files[session]:
             try:
-                self._perform(session, ReadParts(path, tuple(parts)))
+                self._perform(session, ReadParts(tuple((path, *part) for part in parts)))
             except FileNotFoundError:
                 return
             raise AssertionError(f"{path!r} is not stored, and parts of it were read")

@@ -231,15 +231,16 @@ def test_one_of_a_log_that_was_cut_back_is_none(place: Any) -> None:
 def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path: Path) -> None:
     log = started(tmp_path, "a")
     keep(log)
-    shutil.copytree(tmp_path / "default" / "s", tmp_path / "default" / "copy")
-    assert kept(opened(tmp_path, "copy")) == WORDS
+    copied = tmp_path / "copy"
+    shutil.copytree(tmp_path / "default" / "s", copied / "default" / "s")
+    assert kept(opened(copied)) == WORDS
     log.commit([add("b")])
     keep(log, b"of the first")
-    other = opened(tmp_path, "copy")
+    other = opened(copied)
     other.commit([add("c")])
-    shutil.rmtree(tmp_path / "default" / "copy" / INDEX)
-    shutil.copytree(tmp_path / "default" / "s" / INDEX, tmp_path / "default" / "copy" / INDEX)
-    assert kept(opened(tmp_path, "copy")) is None
+    shutil.rmtree(copied / "default" / "s" / INDEX)
+    shutil.copytree(tmp_path / "default" / "s" / INDEX, copied / "default" / "s" / INDEX)
+    assert kept(opened(copied)) is None
 
 
 def test_one_that_is_ahead_of_what_was_read_is_not_used(place: Any) -> None:

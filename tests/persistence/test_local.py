@@ -135,6 +135,7 @@ def test_what_is_unneeded_is_deleted(tmp_path: Path) -> None:
         "lock",
         f"log/{ends[-2] + 1:020d}.jsonl",
         f"log/{ends[-1] + 1:020d}.jsonl",
+        "session.json",
         f"snap/{ends[-2]:020d}.jsonl",
         f"snap/{ends[-1]:020d}.jsonl",
     ]
@@ -158,7 +159,7 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     """Every file is 0600."""
     snapshot(started(tmp_path / "root", "a"), ["a"], archived=["b"])
     files = [path for path in (tmp_path / "root").rglob("*") if path.is_file()]
-    assert len(files) == 4
+    assert len(files) == 5
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
@@ -170,7 +171,10 @@ def test_bi_025_027_only_regular_files_are_opened(kind: str, path: str, tmp_path
     snapshot(log, ["a"], archived=["b"])
     target = tmp_path / "target"
     target.write_bytes(b"secret")
-    file = tmp_path / "root" / "default" / "s" / path.format(f"{1 if 'log' in path else log.seq:020d}.jsonl")
+    session = tmp_path / "root" / "default" / "s"
+    archive = [each.stem for each in session.glob("archive/*")] if "archive" in path else []
+    numbered = f"{1 if 'log' in path else log.seq:020d}"
+    file = session / path.format(f"{archive[0] if archive else numbered}.jsonl")
     file.unlink()
     file.symlink_to(target) if kind == "link" else os.mkfifo(file)
     with pytest.raises(CorruptionError):

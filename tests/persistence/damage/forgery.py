@@ -29,6 +29,8 @@ _RAW = {
 }
 _RAW_STRING = re.compile('"([\uf8f0-\uf8ff])"'.encode())
 
+_ARCHIVE = re.compile(r"(archive/([0-9]{20}))(?:-[0-9a-f]{8})?\.jsonl")
+
 _NUMBERS = (0, 1, -1, 2, 7, 255, 2**16, 2**31, 2**40, 2**53, 2**62, 2**63 - 1, -(2**63), 2**63, 2**70, 10**30)
 _OTHERS = (
     *(None, True, False, 0.5, -1.5, 1.0, 1e300, float("nan"), float("inf"), "", " ", "\0", "x" * 300, "é\u2028\x85"),
@@ -235,6 +237,7 @@ def seal(files: Mapping[str, Sequence[bytes]], *, chained: bool = True) -> dict[
     """
     crcs: dict[int, int] = {}
     sealed = {}
+    listed: dict[bytes, bytes] = {}  # of archives, what a snapshot says of each by its number
     crc = 0
     by_kind = sorted(files, key=lambda path: (not path.startswith("log"), path))
     logs = [path for path in by_kind if path.startswith("log/")]
@@ -247,13 +250,20 @@ def seal(files: Mapping[str, Sequence[bytes]], *, chained: bool = True) -> dict[
         out = []
         for at, line in enumerate(files[path]):
             body = line[_BODY:]
+            if path.startswith("snap/") and at == 0:
+                body = re.sub(rb"\[(\d+),\d+,\d+,\d+,\{", lambda found: listed.get(found[1], found[0]), body)
             if path.startswith("snap/") and at == 0 and chained:
                 body = re.sub(rb'"chain":"[0-9a-f]{8}"', b'"chain":"%08x"' % crcs.get(int(path[5:25]), 0), body)
             crc = crc32(body, crc)
             out.append(b'{"crc":"%08x",%b\n' % (crc, body))
             if path.startswith("log/") and (seq := re.match(rb'"seq":([0-9]{1,18}),', body)):
                 crcs[int(seq[1])] = crc
-        sealed[path] = b"".join(out)
+        data = b"".join(out)
+        if (archive := _ARCHIVE.fullmatch(path)) and out:
+            path = f"{archive[1]}-{crc:08x}.jsonl"
+            number = b"%d" % int(archive[2])
+            listed[number] = b"[%b,%d,%d,%d,{" % (number, crc, len(data), len(data) - len(out[-1]))
+        sealed[path] = data
     return sealed
 
 

@@ -1,0 +1,296 @@
+"""Files of a session that are missing, old, foreign or swapped: each is named, and nothing wrong is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from kaosmem import SectionSpec, SessionMemory
+from kaosmem.errors import CorruptionError, UnknownItemError
+from kaosmem.persistence import list_sessions
+from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.session.repair import repair_session
+from tests.persistence.damage.damaged import COUNTER, FOLDER, Files
+from tests.persistence.damage.damaged import stored as stored_objects
+
+SPECS = (SectionSpec("facts", 200), SectionSpec("notes", 40_000))
+LONG = "a long text " * 6_000
+Answers = dict[str, str]
+"""By id, the text that `fetch` answers."""
+
+
+@dataclass
+class History:
+    """A session with prices that were superseded and removed.
+
+    answers: after each save. older: earlier states of its files. appends: it was on a local disk.
+    """
+
+    files: Files
+    answers: list[Answers]
+    older: list[Files] = field(default_factory=list)
+    appends: bool = False
+
+
+def opened(place: Any, *, read_only: bool = False, session_id: str = "s") -> AbstractAsyncContextManager[SessionMemory]:
+    return SessionMemory.open(place, session_id, sections=SPECS, counter=COUNTER, read_only=read_only)
+
+
+async def answered(memory: SessionMemory, ids: Iterable[str], damage: list[CorruptionError] | None = None) -> Answers:
+    answers = {}
+    for item_id in ids:
+        try:
+            with suppress(UnknownItemError):
+                answers[item_id] = (await memory.fetch(item_id)).text
+        except CorruptionError as error:
+            if damage is not None:
+                damage.append(error)
+    return answers
+
+
+@cache
+def history(seed: int, kind: str) -> History:
+    """Return a session on objects, on objects without snapshots, or on a local disk."""
+    with TemporaryDirectory() as folder:
+        place = Path(folder) if kind == "local" else IsolatedMemoryFileSystem()
+        lived = _lived(place, random.Random(seed), str(seed), 10**9 if kind == "log" else 1_500)
+        with ThreadPoolExecutor(1) as thread:  # a test may run a loop in this one
+            return thread.submit(asyncio.run, lived).result()
+
+
+def stored(place: Path | IsolatedMemoryFileSystem) -> Files:
+    if isinstance(place, IsolatedMemoryFileSystem):
+        return stored_objects(place)
+    files = [path for path in place.glob("default/s/**/*") if path.is_file() and path.name != "lock"]
+    return {path.relative_to(place / "default" / "s").as_posix(): path.read_bytes() for path in files}
+
+
+async def _lived(place: Any, rng: random.Random, name: str, log_bytes: int) -> History:
+    found = History({}, [{}], appends=isinstance(place, Path))
+    ids: list[str] = []
+    with patch("kaosmem.persistence.log.MIN_LOG_BYTES", log_bytes):
+        for turn in range(14):
+            async with opened(place) as memory:
+                for number in range(rng.randrange(1, 4)):
+                    item_id = f"price{number}"
+                    if item_id in memory and rng.random() < 0.2:
+                        memory.remove(item_id)
+                    elif item_id in memory:
+                        memory.update(item_id, f"price {name}.{number} is {100 * turn}")
+                    elif item_id not in ids:
+                        ids.append(item_id)
+                        memory.add("facts", f"price {name}.{number} is {100 * turn}", id=item_id)
+                text = LONG if turn in (2, 9) else "words " * 40
+                ids.append(f"note{turn}")
+                memory.add("notes", f"{name}.{turn} {text}", id=f"note{turn}")
+                if turn == 4:
+                    memory.remove("note2")
+                await memory.save()
+                await memory._saver._checkpoints.finished()
+                found.answers.append(await answered(memory, ids))
+            found.older.append(stored(place))
+    found.files = found.older.pop()
+    return found
+
+
+def broken(case: History, other: History, path: str) -> Iterator[tuple[str, Files]]:
+    """Yield the files with one of them missing, cut, old, another session's, or in the place of another."""
+    files = case.files
+    rest = {name: data for name, data in files.items() if name != path}
+    yield "deleted", rest
+    yield "cut", rest | {path: files[path][: len(files[path]) // 2]}
+    yield "emptied", rest | {path: b""}
+    older = {each[path] for each in case.older if path in each and path != "session.json"} - {files[path]}
+    for data in older:
+        yield "older", rest | {path: data}
+    folder = path.rpartition("/")[0]
+    foreign = [name for name in other.files if name.rpartition("/")[0] == folder]
+    if foreign:
+        data = other.files.get(path, other.files[foreign[-1]])
+        yield "foreign", rest | {path: data}
+    for name in sorted(files):
+        if name > path and name.rpartition("/")[0] == folder:
+            yield "swapped", files | {path: files[name], name: files[path]}
+
+
+def place_of(files: Files) -> IsolatedMemoryFileSystem:
+    place = IsolatedMemoryFileSystem()
+    for path, data in files.items():
+        place.pipe_file(FOLDER + path, data)
+    return place
+
+
+async def check(case: History, kind: str, path: str, files: Files) -> None:
+    """Check that the damage is named in both modes, and that each answer was once true."""
+    place = place_of(files)
+    ids = list(case.answers[-1])
+    what = f"{kind} {path}"
+    try:
+        async with opened(place) as memory:
+            damage: list[CorruptionError] = []
+            got = await answered(memory, ids, damage)
+            damage += memory.damage
+    except CorruptionError as error:
+        damage, got = [error], {}
+        assert path in str(error) or kind == "swapped" or path.startswith("log/"), f"{what}: {error}"
+        got = await _read_only(case, what, place, ids)
+    else:
+        assert damage or got in case.answers, f"{what} is not named, and something else is answered"
+        assert damage or not is_needed(case, kind, path), f"{what} is not named"
+        if not damage:
+            return
+    for item_id, text in got.items():
+        assert text == case.answers[-1][item_id] or damage, f"{what}: {text[:50]!r} is answered for {item_id!r}"
+
+
+async def _read_only(case: History, what: str, place: IsolatedMemoryFileSystem, ids: list[str]) -> Answers:
+    try:
+        async with opened(place, read_only=True) as memory:
+            got = await answered(memory, ids)
+            assert memory.damage, f"{what} is not named, read-only"
+    except CorruptionError:  # nothing that could be served
+        return {}
+    known = {text for answers in case.answers for text in answers.values()}
+    assert {*got.values()} <= known, f"{what}: another session's text is answered"
+    report = await repair_session(place, "s")
+    async with SessionMemory.open(place, report.into or "s", sections=SPECS, counter=COUNTER) as memory:
+        assert (await answered(memory, ids)) == got, f"{what}: a repair changes what is readable"
+    return got
+
+
+def is_needed(case: History, kind: str, path: str) -> bool:
+    """Return whether damage to a file has to be named.
+
+    A log that ends with an earlier commit cannot be told from one that never went on, unless a whole segment of a local
+    disk is gone. Before the newest snapshot only
+    the names of the files count that would replace it.
+    """
+    folder = path.partition("/")[0]
+    names = sorted(name for name in case.files if name.startswith(f"{folder}/"))
+    if folder == "snap":
+        return path == names[-1] or (path == names[-2] and kind == "deleted")
+    snapshots = sorted(name for name in case.files if name.startswith("snap/"))
+    is_after = not snapshots or path[4:] > snapshots[-1][5:]
+    return folder != "log" or (is_after and (path != names[-1] or (case.appends and kind in ("deleted", "emptied"))))
+
+
+def cases(seed: int, kind_of_place: str) -> Iterator[tuple[History, str, str, Files]]:
+    case, other = history(seed, kind_of_place), history(seed + 100, kind_of_place)
+    for path in sorted(case.files):
+        if not path.startswith("index/"):
+            for kind, files in broken(case, other, path):
+                yield case, kind, path, files
+
+
+@pytest.mark.parametrize("place", ["objects", "log", "local"])
+def test_each_damaged_file_is_named(place: str) -> None:
+    """A file that is missing, cut, old, foreign or swapped is named to readers and writers, and no answer is wrong."""
+    found = [*cases(1, place)]
+    for case, kind, path, files in random.Random(1).sample(found, 20):
+        asyncio.run(check(case, kind, path, files))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("place", ["objects", "log", "local"])
+def test_each_damaged_file_of_many_sessions_is_named(place: str) -> None:
+    """So it is with each file of twenty sessions."""
+    for seed in range(20):
+        for case, kind, path, files in cases(seed, place):
+            asyncio.run(check(case, kind, path, files))
+
+
+async def refused(place: Any, match: str) -> list[CorruptionError]:
+    """Check that a writer is refused, and return what a reader is told; nothing of the session is served."""
+    with pytest.raises(CorruptionError, match=match):
+        async with opened(place):
+            pass
+    try:
+        async with opened(place, read_only=True) as memory:
+            assert not any(memory[name] for name in ("facts", "notes"))
+            return [*memory.damage]
+    except CorruptionError as error:
+        return [error]
+
+
+@pytest.mark.parametrize("kind", ["objects", "log", "local"])
+async def test_a_session_whose_log_is_gone_is_not_empty(kind: str) -> None:
+    """It is listed still, and readers and writers are told that its log is missing."""
+    files = {name: data for name, data in history(1, kind).files.items() if not name.startswith(("log/", "snap/"))}
+    place = place_of(files)
+    assert list_sessions(place) == ["s"]
+    damage = await refused(place, "log/[0-9]{20}.jsonl' is missing")
+    assert any("log/" in str(error) for error in damage)
+
+
+async def test_an_archive_without_its_session_is_named() -> None:
+    """Where the identity is gone too, the archive tells that there was a session."""
+    files = {name: data for name, data in history(1, "objects").files.items() if name.startswith("archive/")}
+    assert await refused(place_of(files), "neither a log nor a snapshot")
+
+
+@pytest.mark.parametrize("kind", ["log", "local"])
+async def test_a_whole_log_of_another_session_is_refused(kind: str) -> None:
+    """It is named, and nothing of it is served."""
+    own, other = history(1, kind).files, history(2, kind).files
+    files = {name: data for name, data in own.items() if not name.startswith(("log/", "snap/", "archive/"))}
+    files |= {name: data for name, data in other.items() if name.startswith(("log/", "snap/", "archive/"))}
+    assert await refused(place_of(files), "session")
+
+
+async def test_a_segment_of_another_session_is_not_served() -> None:
+    """Linked into the log, beyond its end or into a gap, it is neither shown nor rescued."""
+    case, other = history(1, "log"), history(2, "log")
+    names = sorted(name for name in case.files if name.startswith("log/"))
+    segment = next(data for name, data in sorted(other.files.items()) if name == names[5] or name > names[5])
+    beyond = f"log/{int(names[-1][4:24]) + 50:020d}.jsonl"
+    for files in (case.files | {beyond: segment}, case.files | {names[5]: segment}):
+        async with opened(place_of(files), read_only=True) as memory:
+            got = await answered(memory, case.answers[-1])
+            assert not any(item.text.startswith("2.") for item in memory["notes"])
+            assert memory.damage
+        assert {*got.values()} <= {text for answers in case.answers for text in answers.values()}
+
+
+async def test_a_lost_identity_is_written_anew() -> None:
+    """Without `session.json` the log says which session it is; the next save stores it again."""
+    files = history(1, "objects").files
+    place = place_of({name: data for name, data in files.items() if name != "session.json"})
+    async with opened(place) as memory:
+        assert [error.file for error in memory.damage] == ["session.json"]
+        memory.add("notes", "more")
+    async with opened(place_of(stored(place))) as memory:
+        assert memory.damage == ()
+    stated = [json.loads(each["session.json"]) for each in (files, stored(place))]
+    assert [(each["session"], each["log"]) for each in stated] == [("s", stated[0]["log"])] * 2
+
+
+async def test_a_copied_session_is_the_same_session_under_its_own_id() -> None:
+    """A backup opens where it is restored; under another id it is named, and a repair makes a session of its own."""
+    case = history(1, "objects")
+    async with opened(place_of(case.files)) as memory:
+        whole = await answered(memory, case.answers[-1])
+        assert (whole, memory.damage) == (case.answers[-1], ())
+    place = IsolatedMemoryFileSystem()
+    for name, data in case.files.items():
+        place.pipe_file(f"/default/copy/{name}", data)
+    with pytest.raises(CorruptionError, match="created as 's', not as 'copy'"):
+        async with opened(place, session_id="copy"):
+            pass
+    async with opened(place, session_id="copy", read_only=True) as memory:
+        assert await answered(memory, case.answers[-1]) == whole
+        assert [error.file for error in memory.damage] == ["session.json"]
+    await repair_session(place, "copy", "own")
+    async with opened(place, session_id="own") as memory:
+        assert (await answered(memory, case.answers[-1]), memory.damage) == (whole, ())
