@@ -30,7 +30,7 @@ from kaosmem.persistence.layout import PURGE
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.objects import ObjectStorage
-from kaosmem.persistence.steps import Append, Delete, Step, Write
+from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
 from kaosmem.sections import lazy_index
 from kaosmem.testing import paths_holding
 from tests.persistence.damage.forgery import encoded, seal
@@ -323,7 +323,7 @@ async def test_a_forgetting_that_fails_is_finished_later(
         if kind == "tombstone":
             return type(step).__name__ == "Append"
         folder = kind.removeprefix("deleting ")
-        kinds = Delete if kind.startswith("deleting") else Write
+        kinds = Delete if kind.startswith("deleting") else (Write, Publish)
         return isinstance(step, kinds) and step.path.startswith(folder)
 
     await filled(tmp_path)
