@@ -26,16 +26,10 @@ import numpy as np
 import pytest
 
 from benchmarks.corpus import seeded_texts, text_item
-from kaosmem import (
-    Action,
-    ChatMessage,
-    EventLog,
-    LLMSummarizingCondenser,
-    SectionSpec,
-    SessionMemory,
-    SummarizationCompaction,
-)
+from kaosmem import ChatMessage, SectionSpec, SessionMemory
+from kaosmem.compaction import SummarizationCompaction
 from kaosmem.compaction.facts import facts_of
+from kaosmem.conversation import ActionEvent, EventLog, LLMSummarizingCondenser
 from kaosmem.ingest.files import UnreadableError
 from kaosmem.ingest.kinds import KINDS as FILE_KINDS
 from kaosmem.ingest.kinds import Kind
@@ -258,7 +252,7 @@ def compacting(text: str) -> Callable[[], object]:
 def condensing(text: str) -> Callable[[], object]:
     events = EventLog()
     for at, piece in enumerate(_pieces(text)):
-        events.append(Action("message", piece, source="agent" if at % 2 else "user"))
+        events.append(ActionEvent("message", piece, source="agent" if at % 2 else "user"))
     view, condenser = events.view, LLMSummarizingCondenser(None, counter="estimate")
     return lambda: asyncio.run(condenser.condense(view))
 

@@ -22,26 +22,21 @@ import pytest
 
 import kaosmem
 from benchmarks.corpus import seeded_texts
-from kaosmem import (
-    ChatMessage,
+from kaosmem import ChatMessage, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock, get_counter
+from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
-    HistorySource,
-    InMemoryHistoryProvider,
-    SelectiveToolCallCompactionStrategy,
-    SessionMemory,
+    MessageSizes,
+    SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
-    TextBlock,
-    TokenBudgetComposedStrategy,
-    ToolResultBlock,
-    ToolResultCompactionStrategy,
-    ToolUseBlock,
-    TruncationStrategy,
-    get_counter,
+    TokenBudgetCompaction,
+    ToolResultCompaction,
+    TruncationCompaction,
 )
-from kaosmem.compaction import MessageSizes
 from kaosmem.compaction.facts import facts_in
+from kaosmem.sources import HistorySource
+from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM
 
 BUDGET = 8_000
@@ -57,14 +52,12 @@ SLOW = 1_000
 
 STRATEGIES: dict[str, CompactionStrategy] = {
     "sliding window": SlidingWindowCompaction(),
-    "tool results": ToolResultCompactionStrategy(),
-    "tool calls": SelectiveToolCallCompactionStrategy(),
-    "truncation": TruncationStrategy(max_messages=500, max_chars=100_000),
-    "token budget, none": TokenBudgetComposedStrategy([], BUDGET),
-    "token budget, two": TokenBudgetComposedStrategy(
-        [ToolResultCompactionStrategy(), SelectiveToolCallCompactionStrategy()], BUDGET
-    ),
-    "pipeline of two": CompactionPipeline([ToolResultCompactionStrategy(), SlidingWindowCompaction()]),
+    "tool results": ToolResultCompaction(),
+    "tool calls": SelectiveToolCallCompaction(),
+    "truncation": TruncationCompaction(max_messages=500, max_chars=100_000),
+    "token budget, none": TokenBudgetCompaction([], BUDGET),
+    "token budget, two": TokenBudgetCompaction([ToolResultCompaction(), SelectiveToolCallCompaction()], BUDGET),
+    "pipeline of two": CompactionPipeline([ToolResultCompaction(), SlidingWindowCompaction()]),
 }
 
 
@@ -183,9 +176,9 @@ def agent_framework_windows(
 
     tokenizer = Tokenizer()
     strategies = {
-        "truncation": af.TruncationStrategy(max_n=BUDGET, compact_to=BUDGET // 2, tokenizer=tokenizer),
+        "truncation": af.TruncationCompaction(max_n=BUDGET, compact_to=BUDGET // 2, tokenizer=tokenizer),
         "sliding window": af.SlidingWindowStrategy(keep_last_groups=50),
-        "tool calls": af.SelectiveToolCallCompactionStrategy(keep_last_tool_call_groups=5),
+        "tool calls": af.SelectiveToolCallCompaction(keep_last_tool_call_groups=5),
     }
 
     def window(strategy: af.CompactionStrategy) -> int:

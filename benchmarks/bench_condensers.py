@@ -12,15 +12,15 @@ from math import log
 import pytest
 
 from benchmarks.bench_conversation import conversation, least
-from kaosmem import (
+from kaosmem.conversation import (
     AmortizedForgettingCondenser,
     Condensation,
     Condenser,
+    ConversationView,
     LLMAttentionCondenser,
     LLMSummarizingCondenser,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
-    View,
 )
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, ranking
@@ -39,7 +39,7 @@ def condensers() -> dict[str, Condenser]:
     }
 
 
-def condensed(condenser: Condenser, view: View) -> View | Condensation:
+def condensed(condenser: Condenser, view: ConversationView) -> ConversationView | Condensation:
     return asyncio.run(condenser.condense(view))
 
 

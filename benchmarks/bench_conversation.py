@@ -17,34 +17,29 @@ from time import process_time
 import pytest
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import (
-    Action,
+from kaosmem import SessionMemory, TextBlock, ThinkingBlock, ToolUseBlock, get_counter, render_messages
+from kaosmem.conversation import (
+    ActionEvent,
     AmortizedForgettingCondenser,
     Condensation,
     Condenser,
+    ConversationEvent,
     ConversationMemory,
-    ConversationSource,
-    Event,
+    ConversationView,
     EventLog,
     LLMSummarizingCondenser,
-    Observation,
+    ObservationEvent,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
     RollingConfig,
-    SessionMemory,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    View,
-    get_counter,
-    render_messages,
 )
+from kaosmem.sources import ConversationSource
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 
 SIZES = 1_000, 10_000, 100_000
 KINDS = "plain", "thinking", "one loop", "condensed"
 RUNS = 3
-FIRST = Action("message", "Make the tests pass.", source="user")
+FIRST = ActionEvent("message", "Make the tests pass.", source="user")
 STEP = 10
 APPENDED = 500
 
@@ -65,8 +60,8 @@ def conversation(length: int, kind: str) -> EventLog:
     return log
 
 
-def _turns(texts: list[str], kind: str) -> Iterator[Event]:
-    yield Action("system_message", "You write code.", source="environment")
+def _turns(texts: list[str], kind: str) -> Iterator[ConversationEvent]:
+    yield ActionEvent("system_message", "You write code.", source="environment")
     yield FIRST
     turn = 0
     while True:
@@ -77,17 +72,17 @@ def _turns(texts: list[str], kind: str) -> Iterator[Event]:
             said = (ThinkingBlock("I look at the code first.", f"seal-{turn}"), TextBlock("I look.")) if reasons else ""
             for number, call in enumerate(ids):
                 use = ToolUseBlock(call, "read_file", json.dumps({"path": f"src/{turn}.py"}))
-                yield Action("tool_call", said if number == 0 else "", use, response)
+                yield ActionEvent("tool_call", said if number == 0 else "", use, response)
             for call in ids:
-                yield Observation("result", text, call)
+                yield ObservationEvent("result", text, call)
         turn += 1
         if kind != "one loop":
-            yield Action("message", f"Done with step {turn}.")
-            yield Action("message", f"Now step {turn + 1}.", source="user")
+            yield ActionEvent("message", f"Done with step {turn}.")
+            yield ActionEvent("message", f"Now step {turn + 1}.", source="user")
 
 
 def _condensation(log: EventLog) -> Condensation:
-    view = View.from_events(log[-250:])
+    view = ConversationView.from_events(log[-250:])
     keep = view.cut_points[-min(20, len(view.cut_points))]
     forgotten = tuple(event.id for event in view[:keep])
     return Condensation(forgotten, summary="All is well so far.", summary_offset=0)
@@ -108,12 +103,12 @@ def measured(length: int, kind: str) -> Row:
     events = list(log)
     counter = get_counter(None)
     counter("loads its vocabulary")
-    view = View.from_events(events)
+    view = ConversationView.from_events(events)
     seconds = {
         "json.loads": least(lambda: list(map(json.loads, lines))),
         "from_lines": least(lambda: EventLog.from_lines(lines)),
-        "view": least(lambda: len(View.from_events(events))),
-        "cut points": least(lambda: View(events).cut_points),
+        "view": least(lambda: len(ConversationView.from_events(events))),
+        "cut points": least(lambda: ConversationView(events).cut_points),
         "messages": min(messages_s(events) for _ in range(RUNS)),
         "counted first": least(lambda: sum(event.tokens(counter) for event in view), runs=1),
         "counted again": least(lambda: sum(event.tokens(counter) for event in view)),
@@ -121,13 +116,13 @@ def measured(length: int, kind: str) -> Row:
     return Row(len(events), seconds, append_us(events))
 
 
-def messages_s(events: list[Event]) -> float:
+def messages_s(events: list[ConversationEvent]) -> float:
     """Return what it costs to make messages of a view, none of whose events was a message before."""
-    view, memory = View(event.changed() for event in events), ConversationMemory()
+    view, memory = ConversationView(event.changed() for event in events), ConversationMemory()
     return least(lambda: memory.process_events(view, FIRST), runs=1)
 
 
-def append_us(events: list[Event]) -> float:
+def append_us(events: list[ConversationEvent]) -> float:
     """Return what it costs to append an event to a view of nearly all of them and to read its end."""
 
     def append() -> None:
@@ -137,7 +132,7 @@ def append_us(events: list[Event]) -> float:
 
     best = float("inf")
     for _ in range(RUNS):
-        view = View(events[:-APPENDED])
+        view = ConversationView(events[:-APPENDED])
         assert len(view) > 0
         best = min(best, least(append, runs=1) / APPENDED * 1e6)
     return best
@@ -165,7 +160,7 @@ def exponents(rows: list[Row], name: str) -> list[float]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_messages_of_a_long_log_are_what_providers_take(kind: str) -> None:
-    view = View.from_events(conversation(600, kind))
+    view = ConversationView.from_events(conversation(600, kind))
     messages = ConversationMemory().process_events(view, FIRST)
     assert len(messages) > (20 if kind == "condensed" else 300)
     check_openai_messages(render_messages(messages, "openai").messages)
@@ -212,8 +207,8 @@ async def turn_ms(length: int, kind: str, condenser: Condenser | None) -> tuple[
     await memory.attach(ConversationSource(log, condenser))
     costs = []
     for number in range(TURNS):
-        log.append(Action("tool_call", "", ToolUseBlock(f"late-{number}", "find"), f"late-{number}"))
-        log.append(Observation("result", f"found {number}", f"late-{number}"))
+        log.append(ActionEvent("tool_call", "", ToolUseBlock(f"late-{number}", "find"), f"late-{number}"))
+        log.append(ObservationEvent("result", f"found {number}", f"late-{number}"))
         gc.collect()
         gc.disable()
         begin = process_time()
@@ -272,24 +267,24 @@ def test_a_record_by_the_length_of_its_log(capsys: pytest.CaptureFixture[str]) -
         assert rows[name][-1] <= 3 * rows[name][0]
 
 
-def gone_wrong(length: int) -> dict[str, list[Event]]:
+def gone_wrong(length: int) -> dict[str, list[ConversationEvent]]:
     """Return logs of that many calls that no agent should write, but some do."""
     calls = [_call(str(number), f"r{number}") for number in range(length)]
     same = [_call("a", f"r{number}") for number in range(length)]
     batch = [_call(str(number), "r") for number in range(length)]
-    results = [Observation("result", "found", action.call.id) for action in calls if action.call]
+    results = [ObservationEvent("result", "found", action.call.id) for action in calls if action.call]
     return {
         "never answered": calls,
         "answered late": [*calls, *results],
         "answered in reverse": [*calls, *reversed(results)],
         "never called": results,
-        "one id": [*same, *(Observation("result", "found", "a") for _ in same)],
+        "one id": [*same, *(ObservationEvent("result", "found", "a") for _ in same)],
         "one answer": [*batch, *results],
     }
 
 
-def _call(name: str, response: str) -> Action:
-    return Action("tool_call", (ThinkingBlock("hm", "seal"),), ToolUseBlock(name, "find"), response)
+def _call(name: str, response: str) -> ActionEvent:
+    return ActionEvent("tool_call", (ThinkingBlock("hm", "seal"),), ToolUseBlock(name, "find"), response)
 
 
 @pytest.mark.timed

@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 
 from benchmarks.bench_conversation import FIRST, conversation, least, messages_s
-from kaosmem import (
-    Action,
+from kaosmem import TextBlock, ThinkingBlock
+from kaosmem.conversation import (
+    ActionEvent,
     Condensation,
+    ConversationEvent,
     ConversationMemory,
-    Event,
+    ConversationView,
     EventLog,
-    Observation,
-    TextBlock,
-    ThinkingBlock,
-    View,
+    ObservationEvent,
 )
 
 LENGTH = 10_000
@@ -34,12 +33,12 @@ def openhands_events(log: EventLog) -> list[Any]:
     """Return the events of a log as those of openhands-sdk."""
     from openhands.sdk import event as theirs
 
-    names = {each.call.id: each.call.name for each in log if isinstance(each, Action) and each.call is not None}
+    names = {each.call.id: each.call.name for each in log if isinstance(each, ActionEvent) and each.call is not None}
     events: list[Any] = []
     for each in log:
-        if isinstance(each, Action):
+        if isinstance(each, ActionEvent):
             events.append(_action(each))
-        elif isinstance(each, Observation):
+        elif isinstance(each, ObservationEvent):
             given = {"tool_name": names[each.call_id], "tool_call_id": each.call_id}
             events.append(theirs.AgentErrorEvent(id=_id(each), error=each.text, **given))
         elif isinstance(each, Condensation):
@@ -51,7 +50,7 @@ def openhands_events(log: EventLog) -> list[Any]:
     return events
 
 
-def _action(action: Action) -> Any:
+def _action(action: ActionEvent) -> Any:
     from openhands.sdk import event as theirs
     from openhands.sdk import llm
 
@@ -78,11 +77,11 @@ def _action(action: Action) -> Any:
     )
 
 
-def _blocks(action: Action) -> Iterable[object]:
+def _blocks(action: ActionEvent) -> Iterable[object]:
     return () if isinstance(action.content, str) else action.content
 
 
-def _id(event: Event) -> str:
+def _id(event: ConversationEvent) -> str:
     return f"event-{event.id}"
 
 
@@ -101,12 +100,12 @@ def test_views_and_messages_beside_openhands(kind: str, capsys: pytest.CaptureFi
 
     log = conversation(LENGTH, kind)
     events, their_events = list(log), openhands_events(log)
-    view, their_view = View.from_events(events), theirs.View.from_events(their_events)
+    view, their_view = ConversationView.from_events(events), theirs.View.from_events(their_events)
     assert len(view) == len(their_view)
     assert len(ConversationMemory().process_events(view, FIRST)) > 1
     rows = {
         "view": (
-            least(lambda: len(View.from_events(events))),
+            least(lambda: len(ConversationView.from_events(events))),
             least(lambda: len(theirs.View.from_events(their_events))),
         ),
         "messages": (

@@ -20,7 +20,8 @@ from statistics import mean
 import pytest
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import SessionMemory, count_messages, get_counter
+from kaosmem import SessionMemory, get_counter
+from kaosmem.formats import count_messages
 from kaosmem.formats.openai import REPLY_TOKENS
 
 BUDGET, BLOCK = 8_000, 500
@@ -188,11 +189,11 @@ class Tokenizer:
 def agent_framework_window(loop: asyncio.AbstractEventLoop, *, reloaded: bool, budget: int = BUDGET) -> Window:
     """Return a truncation that starts over each turn from all messages, or goes on with what it left of them."""
     from agent_framework import Message as Held
-    from agent_framework import TruncationStrategy, apply_compaction
+    from agent_framework import TruncationCompaction, apply_compaction
 
     held: list[Held] = []
     tokenizer = Tokenizer()
-    strategy = TruncationStrategy(
+    strategy = TruncationCompaction(
         max_n=budget - REPLY_TOKENS, compact_to=int(KEPT * budget) - REPLY_TOKENS, tokenizer=tokenizer
     )
 

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kaosmem import (
-    ChatMessage,
-    Document,
+from kaosmem import ChatMessage
+from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider, SqliteLongTermMemory, SqliteVectorStore
+from kaosmem.retrieval.analysis import analyze
+from kaosmem.stores import (
     HistoryProvider,
     InMemoryGraphStore,
     InMemoryHistoryProvider,
@@ -27,10 +28,9 @@ from kaosmem import (
     InMemoryVectorStore,
     LongTermMemory,
     Relationship,
+    VectorDocument,
     VectorStore,
 )
-from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider, SqliteLongTermMemory, SqliteVectorStore
-from kaosmem.retrieval.analysis import analyze
 
 ROUNDS = 15
 BATCH = 1_000
@@ -46,7 +46,7 @@ async def filled_vectors(vectors: NDArray[np.float32], store: VectorStore | None
     store = InMemoryVectorStore() if store is None else store
     for start in range(0, len(vectors), BATCH):
         rows = enumerate(vectors[start : start + BATCH].tolist(), start)
-        await store.add(Document("text", f"d{row:06}", vector, {"even": row % 2 == 0}) for row, vector in rows)
+        await store.add(VectorDocument("text", f"d{row:06}", vector, {"even": row % 2 == 0}) for row, vector in rows)
     return store
 
 
@@ -301,7 +301,7 @@ async def test_sqlite_searches_vectors_as_fast_as_memory(tmp_path: Path, capsys:
         table.append(f"search: {ours:.1f} ms, in memory {theirs:.1f} ms, ratio {ours / theirs:.2f}")
 
         async def add_and_search(turn: int) -> None:
-            await store.upsert([Document("text", "new", asked[turn])])
+            await store.upsert([VectorDocument("text", "new", asked[turn])])
             assert (await store.search(asked[turn], limit=1))[0].id == "new"
 
         changed, _ = await compared(add_and_search, lambda turn: store.search(asked[turn]), perf_counter)

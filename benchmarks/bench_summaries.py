@@ -16,16 +16,8 @@ from statistics import mean
 
 import pytest
 
-from kaosmem import (
-    ChatMessage,
-    SummarizationCompaction,
-    Summarizer,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    get_counter,
-)
-from kaosmem.compaction import MessageSizes
+from kaosmem import ChatMessage, TextBlock, ToolResultBlock, ToolUseBlock, get_counter
+from kaosmem.compaction import MessageSizes, SummarizationCompaction, Summarizer
 from kaosmem.testing import ScriptedLLM
 
 ROUNDS = 5

@@ -37,8 +37,9 @@ import pytest
 from rich.progress import track
 
 from benchmarks.bench_prefix import agent_framework_window, langchain_window
-from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory, count_messages
+from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory
 from kaosmem.evaluation import Corpus, EvidenceItem, Question, read_corpora
+from kaosmem.formats import count_messages
 from kaosmem.testing import PrefixBinding
 
 WINDOWS = {8_000: (512, 2_000), 32_000: (2_000, 4_000), 128_000: (4_000, 8_000)}

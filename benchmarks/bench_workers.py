@@ -21,8 +21,10 @@ import pytest
 from fsspec.implementations.dirfs import DirFileSystem
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import AgentContext, ChatMessage, ContextConfig, SectionSpec, SessionMemory, SlidingWindowCompaction
+from kaosmem import ChatMessage, SectionSpec, SessionMemory
 from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider
+from kaosmem.compaction import SlidingWindowCompaction
+from kaosmem.context import AgentContext, ContextConfig
 from tests.many_writers import processes
 from tests.servers import postgres_server, redis_server, s3_server
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kaosmem import (
-    AgentContext,
-    ChatMessage,
-    ContextConfig,
-    HistoryRetention,
-    InMemoryHistoryProvider,
-    LLMClient,
-    SummarizationCompaction,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from kaosmem.compaction import MessageSizes
+from kaosmem import ChatMessage, TextBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.clients import LLMClient
+from kaosmem.compaction import MessageSizes, SummarizationCompaction
+from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
+from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM
 
 WINDOW = 2_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaosmem import SessionMemory, count_messages
+from kaosmem import SessionMemory
+from kaosmem.formats import count_messages
 
 BUDGET = 600
 

@@ -6,18 +6,17 @@ import json
 import random
 from collections.abc import Iterator
 
-from kaosmem import (
-    Action,
+from kaosmem import SessionMemory, ToolUseBlock
+from kaosmem.conversation import (
+    ActionEvent,
     Condensation,
-    ConversationSource,
-    Event,
+    ConversationEvent,
     EventLog,
     LLMSummarizingCondenser,
-    Observation,
-    SessionMemory,
+    ObservationEvent,
     SummarizingConfig,
-    ToolUseBlock,
 )
+from kaosmem.sources import ConversationSource
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 
 WINDOW = 4_000
@@ -25,15 +24,15 @@ TOOLS = ("shell_command", "file_read", "file_edit", "notebook_cell")
 INSTRUCTION = "TASK-{0}: the client in src/client_{0}.py must give up after {0} attempts. Never touch src/legacy."
 
 
-def work(events: int, seed: int) -> Iterator[Event]:
+def work(events: int, seed: int) -> Iterator[ConversationEvent]:
     """Yield what happens: every hundred events another instruction, between them steps and a list of those to do."""
     rng = random.Random(seed)
     to_do: list[str] = []
-    yield Action("system_message", "You are a careful programmer.", source="environment")
+    yield ActionEvent("system_message", "You are a careful programmer.", source="environment")
     for number in range(1, events):
         if number % 100 == 1:
-            yield Action("message", f"The last task is done, and {len(to_do)} steps are left.")
-            yield Action("message", INSTRUCTION.format(number // 100 + 1), source="user")
+            yield ActionEvent("message", f"The last task is done, and {len(to_do)} steps are left.")
+            yield ActionEvent("message", INSTRUCTION.format(number // 100 + 1), source="user")
         elif number % 14 == 0:
             to_do = [step for step in to_do if rng.random() < 0.7] + [f"step {number}: look at line {rng.random()}"]
             yield from call(number, "task_tracker", {"open": to_do}, "noted")
@@ -43,9 +42,9 @@ def work(events: int, seed: int) -> Iterator[Event]:
             yield from call(number, rng.choice(TOOLS), {"path": path}, f"{lines}\n{path}: ok")
 
 
-def call(number: int, tool: str, arguments: dict[str, object], outcome: str) -> Iterator[Event]:
-    yield Action(tool, "", ToolUseBlock(f"call-{number}", tool, json.dumps(arguments)), f"answer-{number}")
-    yield Observation("result", outcome, f"call-{number}")
+def call(number: int, tool: str, arguments: dict[str, object], outcome: str) -> Iterator[ConversationEvent]:
+    yield ActionEvent(tool, "", ToolUseBlock(f"call-{number}", tool, json.dumps(arguments)), f"answer-{number}")
+    yield ObservationEvent("result", outcome, f"call-{number}")
 
 
 async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() -> None:

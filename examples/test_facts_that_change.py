@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kaosmem import FactSource, LongTermMemory, SessionMemory
+from kaosmem import SessionMemory
 from kaosmem.backends import open_stores
+from kaosmem.sources import FactSource
+from kaosmem.stores import LongTermMemory
 
 
 async def learn(facts: LongTermMemory, session: str, day: str, *learned: tuple[str, str]) -> None:

@@ -13,16 +13,10 @@ import pytest
 from fastapi import FastAPI, Header
 from flask import Flask, request
 
-from kaosmem import (
-    ConflictError,
-    SessionMemory,
-    delete_idle_sessions,
-    delete_namespace,
-    list_namespaces,
-    safe_id,
-    stored_sessions,
-)
+from kaosmem import ConflictError, SessionMemory
 from kaosmem.backends import open_stores
+from kaosmem.names import safe_id
+from kaosmem.session import delete_idle_sessions, delete_namespace, list_namespaces, stored_sessions
 
 
 async def ask_model(messages: list[dict[str, Any]]) -> str:

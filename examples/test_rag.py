@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kaosmem import Document, SessionMemory, VectorSource, VectorStore
+from kaosmem import SessionMemory
 from kaosmem.backends import open_stores
 from kaosmem.retrieval.wordllama import WordLlamaEmbedder
+from kaosmem.sources import VectorSource
+from kaosmem.stores import VectorDocument, VectorStore
 
 PASSAGES = {
     "leave.md": "Employees are entitled to thirty days of paid vacation in each calendar year.",
@@ -35,7 +37,7 @@ async def test_passages_that_mean_what_is_asked_are_shown(tmp_path: Path) -> Non
 
 
 async def ask_the_handbook(store: VectorStore) -> None:
-    await store.add(Document(text, source, metadata={"source": source}) for source, text in PASSAGES.items())
+    await store.add(VectorDocument(text, source, metadata={"source": source}) for source, text in PASSAGES.items())
     memory = SessionMemory.test_mode()
     memory.add("role", "You answer questions about the staff handbook.")
     handbook = await memory.attach(VectorSource(store, Embeddings()), name="handbook", timeout_s=2)

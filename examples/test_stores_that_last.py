@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kaosmem import (
-    AgentContext,
-    BlobSource,
-    ChatMessage,
-    ContextConfig,
-    FactSource,
-    HistorySource,
-    SessionMemory,
-    StateSource,
-    Task,
-    TaskSource,
-)
+from kaosmem import ChatMessage, SessionMemory
 from kaosmem.backends import Stores, open_stores
+from kaosmem.context import AgentContext, ContextConfig
+from kaosmem.sources import BlobSource, FactSource, HistorySource, StateSource, TaskSource
+from kaosmem.stores import Task
 
 
 async def answer(stores: Stores, question: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kaosmem import SessionMemory, Task, TaskSource, TaskStatus, TaskStore, agent_scope
+from kaosmem import SessionMemory
 from kaosmem.backends import open_stores
+from kaosmem.sources import TaskSource
+from kaosmem.stores import Task, TaskStatus, TaskStore, agent_scope
 
 
 async def work(memory: SessionMemory, board: TaskStore, agent: str, outcomes: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kaosmem import ChatMessage, InvalidContentError, SessionMemory, TokenCounter
+from kaosmem import ChatMessage, InvalidArgumentError, SessionMemory, TokenCounter
 from kaosmem.formats import BlockPlace, HistoryEntry, Layout, Mark, Rendered
 from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, escaped_in_history, mark_text, speaker_line
 from kaosmem.testing import FormatContract
@@ -53,7 +53,7 @@ class GeminiFormat:
         match message:
             case {"role": "user" | "model" as role, "parts": [{"text": str() as text}]}:
                 return ChatMessage("assistant" if role == "model" else "user", text)
-        raise InvalidContentError("a gemini message needs a role and one part of text")
+        raise InvalidArgumentError("a gemini message needs a role and one part of text")
 
 
 def _content(entry: HistoryEntry) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from kaosmem import InMemoryShortTermMemory, InvalidContentError, SessionMemory, ShortTermMemory, StateSource
+from kaosmem import InvalidArgumentError, SessionMemory
 from kaosmem.names import check_id
+from kaosmem.sources import StateSource
+from kaosmem.stores import InMemoryShortTermMemory, ShortTermMemory
 from kaosmem.stores.memory import check_state
 from kaosmem.testing import ShortTermContract
 
@@ -90,7 +92,7 @@ async def test_the_same_agent_runs_on_either(make: Any) -> None:
     shown = [await turn(state, "deal-42", question) for question in ("Who signs?", "And when?")]
     assert shown[0].endswith('## state\n[*] asked: Who signs?\n[*] steps: ["step 1"]\n')
     assert shown[1].endswith('## state\n[*] asked: And when?\n[*] steps: ["step 1","step 2"]\n')
-    with pytest.raises(InvalidContentError):
+    with pytest.raises(InvalidArgumentError):
         await state.set_state("deal-42", {"steps": {1, 2}})
     if isinstance(state, SqliteSessionState):
         state.close()

@@ -13,7 +13,7 @@ from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction, fallback_reason
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.thread import Thread, is_record
-from kaosmem.errors import ConflictError, InvalidArgumentError, InvalidContentError, SummaryError, WindowTooSmallError
+from kaosmem.errors import ConflictError, InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.names import check_id, shown_name
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
@@ -55,7 +55,7 @@ class ContextConfig:
         the ids of its sources is stored. Any other message that a strategy makes is made again for each window.
     Raises InvalidArgumentError if an argument has another type.
 
-    >>> from kaosmem import SlidingWindowCompaction
+    >>> from kaosmem.compaction import SlidingWindowCompaction
     >>> ContextConfig(InMemoryHistoryProvider(), SlidingWindowCompaction(40)).retention
     <HistoryRetention.PERMANENT: 'permanent'>
     """
@@ -139,7 +139,7 @@ class AgentContext:
     So another process begins with a request of its own. A session's `window=` goes on in any process.
 
     counter: the default is o200k_base. rng: source of ids; the default is the system's.
-    Raises InvalidNameError, UnknownEncodingError, and InvalidArgumentError if `config` is no ContextConfig.
+    Raises InvalidNameError, InvalidArgumentError if `config` is no ContextConfig.
 
     >>> context = AgentContext(ContextConfig.default(), "analyst")
     >>> appended = await context.append([ChatMessage("user", "Who owns the deal?")], "room-7")
@@ -170,7 +170,7 @@ class AgentContext:
     async def append(self, messages: Iterable[ChatMessage], session_id: str, run_id: str = "") -> list[ChatMessage]:
         """Append messages as one block, and return them with ids. A message without an id gets a new one.
 
-        Raises InvalidNameError, InvalidContentError, and InvalidArgumentError if `messages` is no list of messages, or
+        Raises InvalidNameError, InvalidArgumentError if `messages` is no list of messages, or
         if a run is required and missing.
         """
         if self._retention is HistoryRetention.RUN and run_id == "":
@@ -178,7 +178,7 @@ class AgentContext:
         checked = map(check_message, check_several(messages, "messages"))
         new = [message if message.id else replace(message, id=self._new_id()) for message in checked]
         if any(map(is_record, new)):
-            raise InvalidContentError("a summary that names sources is the window's own; leave the sources out")
+            raise InvalidArgumentError("a summary that names sources is the window's own; leave the sources out")
         if self._retention is not HistoryRetention.NONE:
             await self._history.append_many(self._agent_id, new, session_id=session_id, run_id=run_id)
             if request := self._requests.get(session_id):
@@ -251,7 +251,7 @@ class AgentContext:
     async def expand(self, session_id: str, message_id: str) -> list[ChatMessage]:
         """Return the messages that a summary stands for, oldest first. Any other message is returned itself.
 
-        Raises UnknownItemError.
+        Raises NotFoundError.
         """
         return (await self._thread(session_id)).originals(message_id)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from kaosmem.errors import InvalidContentError, InvalidNameError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.names import MAX_ID_CHARS, check_item_id, shown, shown_name
 from kaosmem.types import Interval, JSONValue, aware, check_metadata, check_text, json_text
 
@@ -27,7 +27,7 @@ class Entity:
     id: the name in relationships, 1 to 256 characters without control characters.
     name: the name for people; the default is the id. aliases: further names. type: its kind.
     properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its label.
-    Raises InvalidNameError for the id, InvalidContentError for the rest.
+    Raises InvalidNameError for the id, InvalidArgumentError for the rest.
 
     >>> Entity("acme", "Acme Corp", "company", "supplier of bolts", aliases=("Acme",)).line
     'Acme Corp (company), also Acme: supplier of bolts'
@@ -45,7 +45,7 @@ class Entity:
         for name in ("name", "type", "description"):
             _check_text(getattr(self, name), f"{name} of entity", self.id)
         if isinstance(self.aliases, str) or not isinstance(self.aliases, Iterable):
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 f"aliases of entity {shown(self.id)} are a {type(self.aliases).__name__}; give a list of names"
             )
         object.__setattr__(self, "aliases", tuple(self.aliases))
@@ -97,7 +97,7 @@ class Relationship:
     id: identifies it. The default follows from source, type and target, so that these three identify it. Give ids to
         relationships that have all three in common, such as two jobs at one company.
     Ids and types are 1 to 256 characters without control characters.
-    Raises InvalidNameError for these, InvalidContentError for the rest.
+    Raises InvalidNameError for these, InvalidArgumentError for the rest.
 
     >>> Relationship("acme", "beta", "supplies", "since 2019").line("Acme", "Beta Ltd")
     'Acme -[supplies]-> Beta Ltd: since 2019'
@@ -259,7 +259,7 @@ def part_of(metadata: Mapping[str, JSONValue]) -> Part | None:
         if isinstance(stored, Mapping):
             try:
                 return kind.of(stored)
-            except (InvalidContentError, InvalidNameError):
+            except (InvalidArgumentError, InvalidNameError):
                 return None
     return None
 
@@ -303,7 +303,7 @@ def _time_of(stated: JSONValue) -> datetime | None:
 
 
 def _keep_properties(part: Part) -> None:
-    """Check and copy the properties of an entity or a relationship. Raises InvalidContentError."""
+    """Check and copy the properties of an entity or a relationship. Raises InvalidArgumentError."""
     object.__setattr__(part, "properties", check_metadata(part.properties, "properties"))
 
 
@@ -317,18 +317,18 @@ def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
         return given
     what, known = kind.__name__.lower(), kind.__slots__
     if not isinstance(given, Mapping):
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"a graph's {what} is a {type(given).__name__}; give an instance of {kind.__name__} or a mapping"
         )
     if unknown := [key for key in given if key not in known]:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"a graph's {what} has the unknown field {shown(unknown[0])}; there are {', '.join(known)}"
         )
     values: dict[str, Any] = dict(given)
     try:
         return kind(**values)
     except TypeError:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"a graph's {what} lacks a field; give " + ("an id" if kind is Entity else "source, target and type")
         ) from None
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kaosmem.errors import InvalidFilterError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown, shown_name
 from kaosmem.types import JSONValue
 
@@ -51,7 +51,7 @@ class MetadataFilter:
 
 
 def parse_filter(given: Filter) -> MetadataFilter:
-    """Return a filter that is checked and ready to use. Raises InvalidFilterError, which names the fault.
+    """Return a filter that is checked and ready to use. Raises InvalidArgumentError, which names the fault.
 
     >>> recent = parse_filter({"year": {"$gte": 2020}})
     >>> recent.matches({"year": 2024}), recent.matches({"year": 2016})
@@ -66,9 +66,9 @@ _Test: TypeAlias = Callable[[Mapping[str, JSONValue]], bool]
 
 def _all_of(given: object, fields: set[str], depth: int) -> _Test:
     if not isinstance(given, Mapping):
-        raise InvalidFilterError(f"a filter is a mapping such as {{'source': 'a.md'}}, not a {type(given).__name__}")
+        raise InvalidArgumentError(f"a filter is a mapping such as {{'source': 'a.md'}}, not a {type(given).__name__}")
     if depth > _MAX_DEPTH:
-        raise InvalidFilterError(f"a filter is nested deeper than {_MAX_DEPTH} levels; flatten it")
+        raise InvalidArgumentError(f"a filter is nested deeper than {_MAX_DEPTH} levels; flatten it")
     tests = [_test(name, wanted, fields, depth) for name, wanted in given.items()]
     return lambda metadata: all(test(metadata) for test in tests)
 
@@ -86,7 +86,7 @@ def _test(name: object, wanted: object, fields: set[str], depth: int) -> _Test:
             fields.add(name)
             conditions = [_condition(name, key, value) for key, value in _conditions(wanted)]
             return lambda metadata: all(holds(metadata.get(name, _MISSING)) for holds in conditions)
-    raise InvalidFilterError(f"a filter has the key {shown_name(name)}; use a field's name, or $and, $or, $not")
+    raise InvalidArgumentError(f"a filter has the key {shown_name(name)}; use a field's name, or $and, $or, $not")
 
 
 def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
@@ -111,15 +111,19 @@ def _condition(field: str, name: str, wanted: Any) -> Callable[[Any], bool]:
             in_order = _ORDERS[name]
             return lambda value: _kind(value) == _kind(wanted) and in_order(value, wanted)
         case "$exists":
-            raise InvalidFilterError(f"$exists of {shown(field)} is a {type(wanted).__name__}; give True or False")
+            raise InvalidArgumentError(f"$exists of {shown(field)} is a {type(wanted).__name__}; give True or False")
         case "$gt" | "$gte" | "$lt" | "$lte":
-            raise InvalidFilterError(f"{name} of {shown(field)} is a {type(wanted).__name__}; give a number or a text")
-    raise InvalidFilterError(f"{shown(field)} has the condition {shown_name(name)}; use one of {', '.join(CONDITIONS)}")
+            raise InvalidArgumentError(
+                f"{name} of {shown(field)} is a {type(wanted).__name__}; give a number or a text"
+            )
+    raise InvalidArgumentError(
+        f"{shown(field)} has the condition {shown_name(name)}; use one of {', '.join(CONDITIONS)}"
+    )
 
 
 def _listed(name: str, wanted: object) -> Iterable[object]:
     if isinstance(wanted, str | Mapping) or not isinstance(wanted, Iterable):
-        raise InvalidFilterError(f"{name} takes a list, not a {type(wanted).__name__}")
+        raise InvalidArgumentError(f"{name} takes a list, not a {type(wanted).__name__}")
     return wanted
 
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, SessionMemory, WindowTooSmallError, assembly
-from kaosmem.assembly import Need, allocate
+from kaosmem.assembly import TokenNeed, allocate
 from kaosmem.assembly.allocation import scaled_floors
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[list[SectionSpec], dict[str, Need], int]:
+def requests(draw: st.DrawFn) -> tuple[list[SectionSpec], dict[str, TokenNeed], int]:
     count = draw(st.integers(1, 5))
     specs, needs = [], {}
     for index in range(count):
@@ -26,11 +26,11 @@ def requests(draw: st.DrawFn) -> tuple[list[SectionSpec], dict[str, Need], int]:
         specs.append(spec)
         if draw(st.booleans()):
             must = draw(st.sampled_from([0, 0, 20, 60]))
-            needs[spec.name] = Need(must, must + draw(st.integers(0, 400)))
+            needs[spec.name] = TokenNeed(must, must + draw(st.integers(0, 400)))
     return specs, needs, draw(st.integers(0, 800))
 
 
-def most(spec: SectionSpec, need: Need) -> int:
+def most(spec: SectionSpec, need: TokenNeed) -> int:
     return need.want if spec.budget is None else min(need.want, max(spec.budget, need.must))
 
 
@@ -93,13 +93,13 @@ def test_static_sections_leave_room_for_the_floors_and_musts_of_others() -> None
     playbooks = SectionSpec("playbooks", placement="static", priority=9)
     messages = SectionSpec("messages", placement="history", floor=0.35)
     documents = SectionSpec("documents", floor=0.25)
-    needs = {"playbooks": Need(0, 5_000), "messages": Need(100, 5_000), "documents": Need(0, 5_000)}
+    needs = {"playbooks": TokenNeed(0, 5_000), "messages": TokenNeed(100, 5_000), "documents": TokenNeed(0, 5_000)}
     assert allocate([playbooks, messages, documents], needs, 1_000) == {
         "playbooks": 400,
         "messages": 350,
         "documents": 250,
     }
-    needs = {"playbooks": Need(0, 5_000), "messages": Need(100, 120), "documents": Need(0, 30)}
+    needs = {"playbooks": TokenNeed(0, 5_000), "messages": TokenNeed(100, 120), "documents": TokenNeed(0, 30)}
     assert allocate([playbooks, messages, documents], needs, 1_000) == {
         "playbooks": 850,
         "messages": 120,
@@ -155,7 +155,7 @@ def test_floors_of_others_take_nothing_from_a_history_as_the_window_grows() -> N
     """Five floors that each grow by a token at once do not shorten a tail."""
     history = SectionSpec("messages", placement="history")
     specs = [history, *(SectionSpec(f"s{number}", floor=0.15) for number in range(5))]
-    needs = {spec.name: Need(0, 1_000) for spec in specs}
+    needs = {spec.name: TokenNeed(0, 1_000) for spec in specs}
     grants = [allocate(specs, needs, budget)["messages"] for budget in range(400)]
     assert grants == sorted(grants)
 

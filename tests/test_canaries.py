@@ -16,10 +16,8 @@ import pytest
 from kaosmem import (
     ChatMessage,
     DocumentBlock,
-    Entity,
     ImageBlock,
     Item,
-    Relationship,
     SectionSpec,
     SessionMemory,
     TextBlock,
@@ -34,6 +32,7 @@ from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.retrieval import Query
 from kaosmem.sections import Archived
 from kaosmem.session.hydration import hydrate
+from kaosmem.stores import Entity, Relationship
 from kaosmem.tokens import EstimateCounter
 from tests.persistence.damage.forgery import encoded, seal
 from tests.persistence.worlds import snapshot

@@ -16,23 +16,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kaosmem import (
-    CorruptionError,
-    InvalidArgumentError,
-    InvalidBudgetError,
-    InvalidContentError,
-    InvalidNameError,
-    KaosmemError,
-    SessionMemory,
-    UnknownEncodingError,
-    UnknownSectionError,
-    UnknownSessionError,
-    count_messages,
-)
+from kaosmem import CorruptionError, InvalidArgumentError, KaosmemError, NotFoundError, SessionMemory
 from kaosmem.cli import main, run
-from kaosmem.errors import MissingExtraError, NothingToIngestError, UnknownAssemblerError, UnknownFormatError
+from kaosmem.errors import InvalidNameError, MissingExtraError, MissingFileError
 from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD
 from kaosmem.evaluation.table import FIGURES_HEADER
+from kaosmem.formats import count_messages
 
 QUESTION = "how long is the notice of termination"
 PROCESS = [sys.executable, "-m", "kaosmem.cli"]
@@ -295,15 +284,15 @@ FOREIGN = {
 BENCH = ["bench", "items.jsonl", "questions.jsonl"]
 ASSEMBLE = ["assemble", "docs", "-q", QUESTION, "--session", "kept/deal"]
 BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
-    "a negative budget": ([*ASSEMBLE, "-b", "-5"], InvalidBudgetError, "from 0 up"),
-    "a budget that is no number": ([*ASSEMBLE, "--budget", "abc"], InvalidBudgetError, "'abc'; give a whole number"),
-    "a fraction of a token": ([*ASSEMBLE, "--budget", "1.5"], InvalidBudgetError, "'1.5'; give a whole number"),
-    "an unknown encoding": ([*ASSEMBLE, "--counter", "gpt"], UnknownEncodingError, "'o200k_base'"),
-    "a query that is no text": (["assemble", "docs", "-q", "\udcff", *ASSEMBLE[4:]], InvalidContentError, "surrogate"),
-    "a path that is not there": (["assemble", "nope", *ASSEMBLE[2:]], NothingToIngestError, "check the path"),
-    "an empty path": (["assemble", "", *ASSEMBLE[2:]], NothingToIngestError, "current folder"),
-    "nothing readable": (["assemble", "docs/picture.png", *ASSEMBLE[2:]], NothingToIngestError, "(an image)"),
-    "an unknown protocol": (["assemble", "foo://docs", *ASSEMBLE[2:]], NothingToIngestError, "fsspec"),
+    "a negative budget": ([*ASSEMBLE, "-b", "-5"], InvalidArgumentError, "from 0 up"),
+    "a budget that is no number": ([*ASSEMBLE, "--budget", "abc"], InvalidArgumentError, "'abc'; give a whole number"),
+    "a fraction of a token": ([*ASSEMBLE, "--budget", "1.5"], InvalidArgumentError, "'1.5'; give a whole number"),
+    "an unknown encoding": ([*ASSEMBLE, "--counter", "gpt"], InvalidArgumentError, "'o200k_base'"),
+    "a query that is no text": (["assemble", "docs", "-q", "\udcff", *ASSEMBLE[4:]], InvalidArgumentError, "surrogate"),
+    "a path that is not there": (["assemble", "nope", *ASSEMBLE[2:]], MissingFileError, "check the path"),
+    "an empty path": (["assemble", "", *ASSEMBLE[2:]], MissingFileError, "current folder"),
+    "nothing readable": (["assemble", "docs/picture.png", *ASSEMBLE[2:]], MissingFileError, "(an image)"),
+    "an unknown protocol": (["assemble", "foo://docs", *ASSEMBLE[2:]], MissingFileError, "fsspec"),
     "a session without a root": ([*ASSEMBLE[:-1], "deal"], InvalidNameError, "<root>/<session id>"),
     "a bucket without a session": ([*ASSEMBLE[:-1], "s3://bucket"], InvalidNameError, "<root>/<session id>"),
     "a session id that climbs": ([*ASSEMBLE[:-1], "kept/.."], InvalidNameError, "safe_id"),
@@ -314,14 +303,14 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "a folder that is no session": ([*ASSEMBLE[:-1], "foreign/notes"], CorruptionError, "choose another place"),
     "a log that is no session's": ([*ASSEMBLE[:-1], "foreign/log"], CorruptionError, "open another session"),
     "a log that is damaged": ([*ASSEMBLE[:-1], "foreign/broken"], CorruptionError, "read_only"),
-    "showing what is not there": (["show", "kept/deal"], UnknownSessionError, "none is stored there; open one"),
+    "showing what is not there": (["show", "kept/deal"], NotFoundError, "none is stored there; open one"),
     "showing a folder that is no session": (
         ["show", "foreign/notes"],
-        UnknownSessionError,
+        NotFoundError,
         "the nearest of ",
     ),
-    "listing what is not there": (["list", "nowhere"], UnknownSessionError, "check the path"),
-    "erasing from what is not there": (["forget", "kept/deal", "x"], UnknownSessionError, "none is stored there"),
+    "listing what is not there": (["list", "nowhere"], NotFoundError, "check the path"),
+    "erasing from what is not there": (["forget", "kept/deal", "x"], NotFoundError, "none is stored there"),
     "verifying without a receipt": (
         ["verify", "kept/deal", "nope"],
         InvalidArgumentError,
@@ -330,20 +319,24 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "showing a session id that climbs": (["show", "kept/.."], InvalidNameError, "safe_id"),
     "showing no URL": (["show", "deal"], InvalidNameError, "<root>/<session id>"),
     "showing from a file": (["show", "file/deal"], InvalidNameError, "give a folder"),
-    "figures of what is not there": (["stats", "kept/deal"], UnknownSessionError, "none is stored there; open one"),
+    "figures of what is not there": (["stats", "kept/deal"], NotFoundError, "none is stored there; open one"),
     "figures in a bad namespace": (["stats", "kept/deal", "--namespace", ""], InvalidNameError, "safe_id"),
-    "measuring on no items": (["bench", "nope.jsonl", "questions.jsonl"], NothingToIngestError, "check the path"),
-    "measuring without questions": (BENCH[:2], NothingToIngestError, "name their file too"),
-    "measuring on a folder without items": (["bench", "docs"], NothingToIngestError, "give a folder that holds some"),
-    "malformed questions": ([*BENCH[:2], "broken.jsonl"], InvalidContentError, "'broken.jsonl', line 2: not JSON at"),
-    "questions as items": (["bench", "questions.jsonl", "questions.jsonl"], InvalidContentError, "line 1: no 'text'"),
-    "a budget to measure at that is no number": ([*BENCH, "-b", "512,x"], InvalidBudgetError, "'x'; give a whole"),
-    "a budget to measure at of nothing": ([*BENCH, "-b", "0"], InvalidBudgetError, "from 1 up"),
-    "no budget to measure at": ([*BENCH, "-b", ""], InvalidBudgetError, "''; give a whole number"),
-    "a picture of no known kind": (["bench", "nope", "--plot", "plot.gif"], UnknownFormatError, "end the name in .png"),
-    "an assembler of no known name": ([*BENCH, "--assembler", "magic"], UnknownAssemblerError, "module:attribute"),
-    "a data set that is not there": (["bench", "docs", "--datasets", "x"], NothingToIngestError, "holds some"),
-    "an unknown encoding to measure with": ([*BENCH, "--counter", "gpt"], UnknownEncodingError, "'o200k_base'"),
+    "measuring on no items": (["bench", "nope.jsonl", "questions.jsonl"], MissingFileError, "check the path"),
+    "measuring without questions": (BENCH[:2], MissingFileError, "name their file too"),
+    "measuring on a folder without items": (["bench", "docs"], MissingFileError, "give a folder that holds some"),
+    "malformed questions": ([*BENCH[:2], "broken.jsonl"], InvalidArgumentError, "'broken.jsonl', line 2: not JSON at"),
+    "questions as items": (["bench", "questions.jsonl", "questions.jsonl"], InvalidArgumentError, "line 1: no 'text'"),
+    "a budget to measure at that is no number": ([*BENCH, "-b", "512,x"], InvalidArgumentError, "'x'; give a whole"),
+    "a budget to measure at of nothing": ([*BENCH, "-b", "0"], InvalidArgumentError, "from 1 up"),
+    "no budget to measure at": ([*BENCH, "-b", ""], InvalidArgumentError, "''; give a whole number"),
+    "a picture of no known kind": (
+        ["bench", "nope", "--plot", "plot.gif"],
+        InvalidArgumentError,
+        "end the name in .png",
+    ),
+    "an assembler of no known name": ([*BENCH, "--assembler", "magic"], InvalidArgumentError, "module:attribute"),
+    "a data set that is not there": (["bench", "docs", "--datasets", "x"], MissingFileError, "holds some"),
+    "an unknown encoding to measure with": ([*BENCH, "--counter", "gpt"], InvalidArgumentError, "'o200k_base'"),
 }
 
 
@@ -503,7 +496,7 @@ def test_show_of_an_unknown_section_names_the_known_ones(session: str, command: 
     code, out, err = command("show", session, "--section", "nope")
     assert (code, out) == (2, "")
     assert "no section 'nope'; there are role, " in err
-    with pytest.raises(UnknownSectionError):
+    with pytest.raises(NotFoundError):
         run(["show", session, "--section", "nope"])
 
 

@@ -17,30 +17,32 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     ChatMessage,
-    CompactionPipeline,
-    CompactionStrategy,
     Context,
     Item,
-    ItemTooLargeError,
+    NotFoundError,
     Reason,
+    SectionFullError,
     SectionSpec,
-    SelectiveToolCallCompactionStrategy,
     SessionMemory,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Trust,
+    WindowTooSmallError,
+)
+from kaosmem.cli.report import item_json, print_session, stats_json
+from kaosmem.compaction import (
+    CompactionPipeline,
+    CompactionStrategy,
+    SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
     Summarizer,
-    TextBlock,
-    ToolResultBlock,
-    ToolResultCompactionStrategy,
-    ToolUseBlock,
-    Trust,
-    UnknownItemError,
-    WindowTooSmallError,
-    count_messages,
+    ToolResultCompaction,
+    fallback_reason,
 )
-from kaosmem.cli.report import item_json, print_session, stats_json
-from kaosmem.compaction import fallback_reason
 from kaosmem.filters import parse_filter
+from kaosmem.formats import count_messages
 from kaosmem.persistence import log as session_log
 from kaosmem.retrieval import Query
 from kaosmem.sections import Section, lazy_index
@@ -135,7 +137,7 @@ async def test_an_add_evicts_nothing_before_the_section_is_shown() -> None:
     assert context.decision(summary.id).reason is Reason.TAIL
     for turn in range(30):
         assert (await memory.fetch(f"q{turn}")).text == f"question {turn} about the notice period"
-    with pytest.raises(ItemTooLargeError):
+    with pytest.raises(SectionFullError):
         memory.add("messages", "word " * 500)
 
 
@@ -355,7 +357,7 @@ async def _think_aloud(rng: random.Random) -> None:
         for item_id, text in said.items():
             assert (await again.fetch(item_id)).text == text
         for item_id in forgotten:
-            with pytest.raises(UnknownItemError):
+            with pytest.raises(NotFoundError):
                 await again.fetch(item_id)
             assert not any(item_id in item.sources for item in again["messages"])
 
@@ -412,7 +414,7 @@ async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path: Path) ->
         await memory.forget("a1")
         assert summary.id not in memory["messages"]
         for item_id in ("a1", summary.id, *[each for each in summary.sources if each not in ("q0", "a0")][:1]):
-            with pytest.raises(UnknownItemError):
+            with pytest.raises(NotFoundError):
                 await memory.fetch(item_id)
         assert (await memory.fetch("a2")).text.startswith("answer 2")
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
@@ -487,11 +489,11 @@ def tool_turns(memory: SessionMemory, turns: range) -> None:
 
 
 PIPELINES = {
-    "cut results": lambda: ToolResultCompactionStrategy(60),
-    "old calls": lambda: SelectiveToolCallCompactionStrategy(1),
+    "cut results": lambda: ToolResultCompaction(60),
+    "old calls": lambda: SelectiveToolCallCompaction(1),
     "a window": lambda: SlidingWindowCompaction(8),
     "a summary": summarizing,
-    "all": lambda: CompactionPipeline([ToolResultCompactionStrategy(60), summarizing()]),
+    "all": lambda: CompactionPipeline([ToolResultCompaction(60), summarizing()]),
 }
 
 
@@ -848,5 +850,5 @@ async def test_expanding_an_item_of_no_sources_gives_it() -> None:
     await shown(memory)
     assert [item.id for item in await memory.expand("q29")] == ["q29"]
     assert [item.id for item in await memory.expand("q5")] == ["q5"]
-    with pytest.raises(UnknownItemError):
+    with pytest.raises(NotFoundError):
         await memory.expand("nothing")

@@ -17,17 +17,16 @@ from benchmarks.corpus import text_item
 from kaosmem import (
     BM25Ranker,
     Context,
-    GraphRanker,
     InvalidArgumentError,
     Item,
     LinearRanker,
-    RankBM25Ranker,
     Reason,
     SectionSpec,
     SessionMemory,
     WindowTooSmallError,
 )
 from kaosmem.assembly.confidence import BIAS, confidence_of, default_weights, terms_of
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections import Proposal, Stock
 from tests.worlds import WORDS, World, budgets, formats, queries, texts, worlds
 

@@ -12,36 +12,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
-    AgentContext,
-    AgentContextProtocol,
     ChatMessage,
-    CompactionPipeline,
-    CompactionStrategy,
     ConflictError,
-    ContextConfig,
-    HistoryProvider,
-    HistoryRetention,
-    HistorySource,
-    InMemoryHistoryProvider,
     InvalidArgumentError,
-    InvalidContentError,
-    InvalidNameError,
-    SelectiveToolCallCompactionStrategy,
+    NotFoundError,
     SessionMemory,
-    SlidingWindowCompaction,
-    SummarizationCompaction,
-    Summarizer,
-    SummaryError,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    UnknownItemError,
     WindowTooSmallError,
     render_messages,
 )
-from kaosmem.compaction import MessageSizes, fallback_reason
+from kaosmem.compaction import (
+    CompactionPipeline,
+    CompactionStrategy,
+    MessageSizes,
+    SelectiveToolCallCompaction,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    Summarizer,
+    fallback_reason,
+)
+from kaosmem.context import AgentContext, AgentContextProtocol, ContextConfig, HistoryRetention
+from kaosmem.errors import InvalidNameError, SummaryError
 from kaosmem.formats import parse_message
+from kaosmem.sources import HistorySource
+from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.testing import PrefixBinding, ScriptedLLM, check_openai_messages
 from kaosmem.testing.compaction_contract import PROMISES, it_leaves_answers_whole, it_orphans_no_result
 from kaosmem.testing.tool_conversations import conversations as tool_conversations
@@ -174,7 +171,7 @@ async def test_one_summary_takes_the_next_in() -> None:
     originals = await context.expand("s", summary.id)
     assert texts([window[0], *originals, *window[2:]]) == texts(numbered(60))
     assert await context.expand("s", originals[3].id) == [originals[3]]
-    with pytest.raises(UnknownItemError):
+    with pytest.raises(NotFoundError):
         await context.expand("s", "unknown")
     assert await history.count_messages("agent", session_id="s") > 70
 
@@ -265,7 +262,7 @@ async def test_summaries_of_every_strategy_are_stored() -> None:
 
 async def test_a_summary_of_part_of_a_unit_stands_for_all_of_it() -> None:
     """Where calls were left out before the rest was summed up, their results do not come back as orphans."""
-    context, history = context_of([SelectiveToolCallCompactionStrategy(1), summing_up()])
+    context, history = context_of([SelectiveToolCallCompaction(1), summing_up()])
     for number in range(20):
         call = ChatMessage("assistant", (TextBlock(f"I look {WORDS}"), ToolUseBlock(f"c{number}", "f")))
         result = ChatMessage("tool", (ToolResultBlock(f"c{number}", "found"),))
@@ -294,7 +291,7 @@ async def test_messages_that_were_stored_without_ids_are_summed_up_too() -> None
 async def test_nobody_else_says_what_stands_for_what() -> None:
     """A summary that names sources is refused; one without is a message like any other."""
     context, history = context_of()
-    with pytest.raises(InvalidContentError, match="names sources"):
+    with pytest.raises(InvalidArgumentError, match="names sources"):
         await context.append([ChatMessage("summary", "x", sources=("a",))], "s")
     await context.append([ChatMessage("summary", "of another session")], "s")
     for name in ("", "x"):
@@ -332,7 +329,7 @@ async def test_what_makes_no_context_is_refused() -> None:
             ContextConfig(**bad)
     context, history = context_of([])
     bad = [*said("a"), {"role": "user", "content": "b"}]
-    with pytest.raises(InvalidContentError, match="is a dict"):
+    with pytest.raises(InvalidArgumentError, match="is a dict"):
         await context.append(bad, "s")
     assert await history.count_messages("agent", session_id="s") == 0
     await context.append(numbered(150), "s")

@@ -11,16 +11,11 @@ from itertools import count
 
 import pytest
 
-from kaosmem import (
-    AgentContext,
-    ChatMessage,
-    ConflictError,
-    ContextConfig,
-    HistoryRetention,
-    InMemoryHistoryProvider,
-    SummarizationCompaction,
-)
+from kaosmem import ChatMessage, ConflictError
+from kaosmem.compaction import SummarizationCompaction
 from kaosmem.compaction.thread import is_record
+from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
+from kaosmem.stores import InMemoryHistoryProvider
 
 RUNS = ("one", "two", "three")
 CANARY = re.compile(r"canary-\d+")

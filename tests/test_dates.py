@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import BM25Ranker, LinearRanker, Period, Query, Ranker, Reason, SectionSpec, SessionMemory
+from kaosmem import BM25Ranker, LinearRanker, Query, Ranker, Reason, SectionSpec, SessionMemory
+from kaosmem.retrieval import Period
 from kaosmem.retrieval.dates import day_of
 from kaosmem.types import Item
 

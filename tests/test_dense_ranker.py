@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem import DenseRanker, Embedder, MissingExtraError, SectionSpec, SessionMemory
-from kaosmem.errors import InvalidContentError, UnusableDumpError
+from kaosmem import DenseRanker, Embedder, SectionSpec, SessionMemory
+from kaosmem.errors import CorruptionError, InvalidArgumentError, MissingExtraError
 from kaosmem.retrieval import minilm, wordllama
 from kaosmem.retrieval.dense_index import DenseIndex
 from kaosmem.retrieval.linear_index import BY_HAND
@@ -121,9 +121,9 @@ def test_a_loaded_index_embeds_nothing_again(
 def test_a_dump_by_another_embedder_is_refused() -> None:
     """Its vectors would say nothing; nor is one cut short taken."""
     data = b"".join(index_of({1: text_item("rent")}, Hashing()).dump() or ())
-    with pytest.raises(UnusableDumpError, match="wordllama"):
+    with pytest.raises(CorruptionError, match="wordllama"):
         DenseRanker(embedder=WordLlamaEmbedder()).load(data)
-    with pytest.raises(UnusableDumpError):
+    with pytest.raises(CorruptionError):
         DenseRanker(embedder=Hashing()).load(data[:-8])
 
 
@@ -183,7 +183,7 @@ def test_vectors_of_no_use_are_refused(dimensions: int, vectors: NDArray[np.floa
 
     embedder = Wrong()
     embedder.dimensions = dimensions
-    with pytest.raises(InvalidContentError, match=remedy):
+    with pytest.raises(InvalidArgumentError, match=remedy):
         index_of({1: text_item("rent")}, embedder)
 
 

@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from kaosmem import KaosmemError, SectionSpec, SessionMemory, get_counter
-from kaosmem.errors import (
-    InvalidBudgetError,
-    InvalidContentError,
-    MissingExtraError,
-    NothingToIngestError,
-    UnknownAssemblerError,
-    UnknownFormatError,
-)
+from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.evaluation import (
     ASSEMBLERS,
     DENSE,
@@ -113,10 +106,10 @@ def test_a_folder_of_folders_is_data_sets(tmp_path: Path) -> None:
     read = {corpus.name: corpus.dataset for corpus in read_corpora(tmp_path)}
     assert read == {"chats/one": "chats", "chats/two": "chats", "deals/one": "deals"}
     assert [corpus.name for corpus in read_corpora(tmp_path, datasets=["deals"])] == ["deals/one"]
-    with pytest.raises(NothingToIngestError, match=r"no data set 'empty' in .*; there are 'chats', 'deals'"):
+    with pytest.raises(MissingFileError, match=r"no data set 'empty' in .*; there are 'chats', 'deals'"):
         read_corpora(tmp_path, datasets=["deals", "empty"])
     for alone in ("chats", "chats/one.items.jsonl"):
-        with pytest.raises(NothingToIngestError, match=r"no data set 'one' in .*; there are none"):
+        with pytest.raises(MissingFileError, match=r"no data set 'one' in .*; there are none"):
             read_corpora(tmp_path / alone, datasets=["one"])
 
 
@@ -177,7 +170,7 @@ def test_malformed_items_are_refused_by_file_and_line(case: str, tmp_path: Path)
     content, message = BAD_ITEMS[case]
     path = tmp_path / "mine.jsonl"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(InvalidContentError) as raised:
+    with pytest.raises(InvalidArgumentError) as raised:
         read_items(path)
     assert f"{str(path)!r}" in str(raised.value)
     assert message in str(raised.value)
@@ -189,7 +182,7 @@ def test_malformed_questions_are_refused_by_file_and_line(case: str, tmp_path: P
     content, message = BAD_QUESTIONS[case]
     path = tmp_path / "asked.jsonl"
     path.write_text(content)
-    with pytest.raises(InvalidContentError) as raised:
+    with pytest.raises(InvalidArgumentError) as raised:
         read_questions(path, items=[EvidenceItem("i1", "text")])
     assert f"{str(path)!r}" in str(raised.value)
     assert message in str(raised.value)
@@ -212,7 +205,7 @@ def test_files_that_are_not_there_are_named(given: tuple[str, ...], remedy: str,
     (tmp_path / "empty").mkdir()
     (tmp_path / "here.jsonl").write_text(lines(ITEM))
     (tmp_path / "alone.items.jsonl").write_text(lines(ITEM))
-    with pytest.raises(NothingToIngestError) as raised:
+    with pytest.raises(MissingFileError) as raised:
         read_corpora(*(tmp_path / name for name in given))
     assert remedy in str(raised.value)
 
@@ -547,7 +540,7 @@ def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         "my_assemblers:absent": "'absent' of 'my_assemblers' is no assembler",
         "not_a_module:x": "no module 'not_a_module' to take an assembler from; run from the folder that it is in",
     }.items():
-        with pytest.raises(UnknownAssemblerError, match=re.escape(remedy)):
+        with pytest.raises(InvalidArgumentError, match=re.escape(remedy)):
             get_assembler(name)
     with pytest.raises(ModuleNotFoundError, match="not_a_module_of_anyone"):
         get_assembler("my_broken:x")
@@ -662,7 +655,7 @@ async def test_progress_is_told_of_every_context() -> None:
 @pytest.mark.parametrize("budgets", [[], [0], [-1], [True], [1.5], ["512"], [512, None]])
 def test_budgets_are_whole_numbers_from_1_up(budgets: list[object]) -> None:
     """Anything else is refused with a remedy."""
-    with pytest.raises(InvalidBudgetError, match="whole number"):
+    with pytest.raises(InvalidArgumentError, match="whole number"):
         check_budgets(budgets)  # type: ignore[arg-type]
 
 
@@ -750,7 +743,7 @@ def test_a_plot_needs_a_known_suffix_and_its_extra(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What can't be drawn is a typed error with the remedy, and nothing is written."""
-    with pytest.raises(UnknownFormatError, match=r"'\.gif'; end the name in \.png, \.svg, \.pdf"):
+    with pytest.raises(InvalidArgumentError, match=r"'\.gif'; end the name in \.png, \.svg, \.pdf"):
         save_plot(report, tmp_path / "plot.gif")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'kaosmem\[plot\]'") as raised:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import DEFAULT_SECTIONS, BM25Ranker, InvalidFilterError, Reason, SectionSpec, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, BM25Ranker, InvalidArgumentError, Reason, SectionSpec, SessionMemory
 from kaosmem.filters import parse_filter
 
 MSA = {"source": "msa.pdf", "year": 2021, "draft": False, "parties": ["Acme", "Beta"]}
@@ -71,7 +71,7 @@ def test_each_condition_means_what_it_says(given_filter: dict[str, Any], passes:
 )
 def test_what_means_nothing_is_refused(given_filter: Any, message: str) -> None:
     """The error says what was expected."""
-    with pytest.raises(InvalidFilterError, match=message):
+    with pytest.raises(InvalidArgumentError, match=message):
         parse_filter(given_filter)
 
 
@@ -80,7 +80,7 @@ def test_a_filter_nested_beyond_reason_is_refused() -> None:
     nested: dict[str, Any] = {"a": 1}
     for _ in range(100):
         nested = {"$not": nested}
-    with pytest.raises(InvalidFilterError, match="nested"):
+    with pytest.raises(InvalidArgumentError, match="nested"):
         parse_filter(nested)
 
 

@@ -19,9 +19,9 @@ from kaosmem import (
     ConflictError,
     CorruptionError,
     DurabilityError,
+    NotFoundError,
     SectionSpec,
     SessionMemory,
-    UnknownItemError,
     list_sessions,
     repair_session,
 )
@@ -102,7 +102,7 @@ async def test_no_file_holds_what_is_forgotten(place: Any) -> None:
         assert [item.id for item in memory["documents"]] == ["report"]
         for turn in range(8):
             assert f"harmless {turn}" in (await memory.fetch(f"h{turn}")).text
-            with pytest.raises(UnknownItemError):
+            with pytest.raises(NotFoundError):
                 await memory.fetch(f"m{turn}")
         assert (await memory.fetch("report")).text == LONG
         memory.add("messages", "life goes on")
@@ -119,9 +119,9 @@ async def test_a_session_with_nothing_left_is_still_there(place: Any) -> None:
     assert paths_holding(place, CANARY) == []
     assert await list_sessions(place) == ["default"]
     async with opened(place) as memory:
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.forget("only")
-        with pytest.raises(UnknownItemError, match="forgotten"):
+        with pytest.raises(NotFoundError, match="forgotten"):
             memory.add("findings", "as it said", sources=["only"])
         memory.add("documents", "another of this name", id="only")
     async with opened(place) as memory:
@@ -129,7 +129,7 @@ async def test_a_session_with_nothing_left_is_still_there(place: Any) -> None:
         memory.remove("only")
         await memory.save()
         await memory.forget("only")
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.fetch("only")
 
 
@@ -286,7 +286,7 @@ async def _act(memory: SessionMemory, action: str, known: set[str]) -> None:
             await memory.save()
         case "forget":
             for item_id in known:
-                with suppress(UnknownItemError):
+                with suppress(NotFoundError):
                     receipt = await memory.forget(item_id)
                     assert await memory.verify(receipt) == ()
 
@@ -344,7 +344,7 @@ async def test_a_forgetting_that_fails_is_finished_later(
             await memory.forget("secret")
         else:
             assert "secret" not in memory
-            with pytest.raises(UnknownItemError):
+            with pytest.raises(NotFoundError):
                 await memory.fetch("secret")
             await memory.save()
         assert not paths_holding(tmp_path, f"{CANARY}, version")
@@ -465,7 +465,7 @@ async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> N
         memory.add("documents", "a contract", id="contract")
     before = files(place)
     async with opened(place) as memory:
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.forget("nothing")
     async with SessionMemory.open(place, sections=SPECS, read_only=True) as memory:
         with pytest.raises(PermissionError):

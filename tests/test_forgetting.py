@@ -21,15 +21,10 @@ import pytest
 from kaosmem import (
     BM25Ranker,
     Context,
-    ForgetIncompleteError,
-    ForgettingSource,
-    GraphRanker,
     ImageBlock,
     Item,
     KaosmemError,
     Proposal,
-    RankBM25Ranker,
-    ReadOnlyError,
     Section,
     SectionSpec,
     SessionMemory,
@@ -37,10 +32,11 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from kaosmem.errors import ReadOnlyError, SourceError
 from kaosmem.eviction import POLICIES
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval import Query
-from kaosmem.sections import Archived, derived_from
+from kaosmem.retrieval import GraphRanker, Query, RankBM25Ranker
+from kaosmem.sections import Archived, ForgettingSource, derived_from
 from kaosmem.session.roster import Roster
 from kaosmem.testing import paths_holding
 from kaosmem.tokens import get_counter
@@ -553,7 +549,7 @@ async def test_a_section_of_another_session_cannot_forget() -> None:
 
 def test_what_is_not_forgotten_is_named_in_the_error() -> None:
     """The error is the builtin a caller would catch, and holds the names of the sources."""
-    error = ForgetIncompleteError("2 sources can't forget", sources=["notes", "room"])
+    error = SourceError("2 sources can't forget", sources=["notes", "room"])
     assert error.sources == ("notes", "room")
     assert isinstance(error, RuntimeError)
     assert isinstance(error, KaosmemError)

@@ -19,20 +19,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kaosmem import (
-    InvalidContentError,
-    InvalidNameError,
+    InvalidArgumentError,
     Item,
-    ReadOnlyError,
+    NotFoundError,
     Reason,
     SectionSpec,
     SessionMemory,
     Trust,
-    UnknownItemError,
-    UnknownSectionError,
     WindowTooSmallError,
-    count_messages,
 )
 from kaosmem.entities import Entity, Relationship, SubGraph, part_of
+from kaosmem.errors import InvalidNameError, ReadOnlyError
+from kaosmem.formats import count_messages
 from kaosmem.retrieval import BM25Ranker, Query, RankBM25Ranker
 from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.retrieval.mentions import Mentions
@@ -147,7 +145,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(entity_id=ends)
     def remove_entity(self, entity_id: str) -> None:
         if entity_id not in self.model.ids():
-            with pytest.raises(UnknownItemError):
+            with pytest.raises(NotFoundError):
                 self.memory.graph.remove([entity_id])
             return
         gone = {part_of(item.metadata) for item in self.memory.graph.remove([entity_id])}
@@ -162,7 +160,7 @@ class GraphMachine(RuleBasedStateMachine):
             self.memory.graph.remove(relationships=[relationship])
             del self.model.relationships[key]
         else:
-            with pytest.raises(UnknownItemError):
+            with pytest.raises(NotFoundError):
                 self.memory.graph.remove(relationships=[relationship])
 
     @rule(entity_id=ends)
@@ -189,7 +187,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(entity_id=ends, depth=st.integers(1, 3))
     def neighbors_are_those_of_a_plain_search(self, entity_id: str, depth: int) -> None:
         if entity_id not in self.model.ids():
-            with pytest.raises(UnknownItemError):
+            with pytest.raises(NotFoundError):
                 self.memory.graph.neighbors(entity_id, depth=depth)
             return
         found = self.memory.graph.neighbors(entity_id, depth=depth)
@@ -273,7 +271,7 @@ async def test_properties_and_ids_are_kept(tmp_path: Path) -> None:
         memory.graph.remove(relationships="job-1")
         memory.graph.remove(relationships=[jobs[2]])
         assert [each.id for each in memory.graph.neighbors("ann").relationships] == ["job-2"]
-        with pytest.raises(UnknownItemError, match="no relationship 'job-1' in this graph"):
+        with pytest.raises(NotFoundError, match="no relationship 'job-1' in this graph"):
             memory.graph.remove(relationships=["job-2", "job-1"])
 
 
@@ -316,13 +314,13 @@ def test_a_relationship_is_no_more_trusted_than_the_names_in_it() -> None:
         ({"id": "  "}, InvalidNameError, "white space"),
         ({"id": "a\nb"}, InvalidNameError, "control"),
         ({"id": 3}, InvalidNameError, "entity id 3"),
-        ({"name": "Alpha"}, InvalidContentError, "give an id"),
-        ({"id": "a", "nam": "Alpha"}, InvalidContentError, "unknown field 'nam'"),
-        ({"id": "a", "name": 3}, InvalidContentError, "name of entity 'a' is a int"),
-        ({"id": "a", "aliases": "Alpha"}, InvalidContentError, "list of names"),
-        ({"id": "a", "aliases": [3]}, InvalidContentError, "alias"),
-        ({"id": "a", "description": "\ud800"}, InvalidContentError, "surrogate"),
-        ("a", InvalidContentError, "instance of Entity"),
+        ({"name": "Alpha"}, InvalidArgumentError, "give an id"),
+        ({"id": "a", "nam": "Alpha"}, InvalidArgumentError, "unknown field 'nam'"),
+        ({"id": "a", "name": 3}, InvalidArgumentError, "name of entity 'a' is a int"),
+        ({"id": "a", "aliases": "Alpha"}, InvalidArgumentError, "list of names"),
+        ({"id": "a", "aliases": [3]}, InvalidArgumentError, "alias"),
+        ({"id": "a", "description": "\ud800"}, InvalidArgumentError, "surrogate"),
+        ("a", InvalidArgumentError, "instance of Entity"),
     ],
 )
 def test_an_invalid_entity_is_refused_before_anything_is_added(given: object, error: type, says: str) -> None:
@@ -335,11 +333,11 @@ def test_an_invalid_entity_is_refused_before_anything_is_added(given: object, er
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
-        ({"source": "a", "target": "b"}, InvalidContentError, "give source, target and type"),
+        ({"source": "a", "target": "b"}, InvalidArgumentError, "give source, target and type"),
         ({"source": "a", "target": "b", "type": ""}, InvalidNameError, "relationship type ''"),
         ({"source": "", "target": "b", "type": "owns"}, InvalidNameError, "relationship source ''"),
-        ({"source": "a", "target": "b", "type": "owns", "weight": 1}, InvalidContentError, "unknown field 'weight'"),
-        ({"source": "a", "target": "b", "type": "owns", "description": None}, InvalidContentError, "description"),
+        ({"source": "a", "target": "b", "type": "owns", "weight": 1}, InvalidArgumentError, "unknown field 'weight'"),
+        ({"source": "a", "target": "b", "type": "owns", "description": None}, InvalidArgumentError, "description"),
     ],
 )
 def test_an_invalid_relationship_is_refused_before_anything_is_added(given: object, error: type, says: str) -> None:
@@ -756,9 +754,9 @@ async def test_a_pinned_line_is_always_shown_and_never_evicted() -> None:
 
 
 def test_a_section_that_is_no_graph_says_so() -> None:
-    with pytest.raises(UnknownSectionError, match="no section 'graph'"):
+    with pytest.raises(NotFoundError, match="no section 'graph'"):
         _ = SessionMemory.test_mode(sections=(SectionSpec("notes"),)).graph
-    with pytest.raises(UnknownSectionError, match="ranker=GraphRanker"):
+    with pytest.raises(NotFoundError, match="ranker=GraphRanker"):
         _ = SessionMemory.test_mode(sections=(SectionSpec("graph"),)).graph
 
 
@@ -785,9 +783,9 @@ def test_looking_at_a_graph() -> None:
     assert graph.neighbors("b") == SubGraph((Entity("a", "Alpha"),), (Relationship("a", "b", "owns"),))
     with pytest.raises(ValueError, match="depth is 0"):
         graph.neighbors("a", depth=0)
-    with pytest.raises(UnknownItemError, match="no entity 'z'"):
+    with pytest.raises(NotFoundError, match="no entity 'z'"):
         graph.neighbors("z")
-    with pytest.raises(UnknownItemError, match="no entity 'z'"):
+    with pytest.raises(NotFoundError, match="no entity 'z'"):
         graph.remove(["a", "z"])
     assert len(graph.remove("a")) == 2
 

@@ -22,10 +22,9 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
     Trust,
-    count_messages,
 )
 from kaosmem.conversation.prompts import PromptTemplates
-from kaosmem.formats import FORMATS, HistoryPart, Layout, get_format
+from kaosmem.formats import FORMATS, HistoryPart, Layout, count_messages, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, escaped_in_history, speaker_name
 from kaosmem.formats.labels import role_label
 from kaosmem.formats.spelling import may_hold, plain_spelling

@@ -14,7 +14,7 @@ from fsspec.implementations.dirfs import DirFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem.errors import MissingExtraError, NothingToIngestError
+from kaosmem.errors import MissingExtraError, MissingFileError
 from kaosmem.ingest import IngestReport, Skipped, SourceFile, changes, find_files, read_passages
 from kaosmem.ingest.files import UnreadableError, decoded
 from kaosmem.ingest.kinds import kind_of
@@ -174,7 +174,7 @@ def test_nothing_to_ingest_says_what_was_looked_for(tmp_path: Path, name: str, m
     """The error names the path, what was found there and what can be given."""
     write(tmp_path, {"a.txt": "A.", **{f"images/{number}.png": b"x" for number in range(9)}})
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NothingToIngestError) as caught:
+    with pytest.raises(MissingFileError) as caught:
         find_files(str(tmp_path / name))
     assert message in str(caught.value)
     assert isinstance(caught.value, FileNotFoundError)
@@ -184,7 +184,7 @@ def test_nothing_to_ingest_says_what_was_looked_for(tmp_path: Path, name: str, m
 def test_a_place_that_cannot_be_read_is_named(tmp_path: Path, place: str) -> None:
     """A server that does not answer, a missing archive and a file that is none are typed errors."""
     write(tmp_path, {"a.txt": "A."})
-    with pytest.raises(NothingToIngestError, match="cannot be read"):
+    with pytest.raises(MissingFileError, match="cannot be read"):
         find_files(place.format(tmp_path))
 
 
@@ -193,7 +193,7 @@ def test_an_archive_expands_to_so_much_at_most(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(4):
             archive.writestr(f"{number}.txt", b"word " * 200_000)
-    with pytest.raises(NothingToIngestError, match="expands to 4,000,000 bytes, more than"):
+    with pytest.raises(MissingFileError, match="expands to 4,000,000 bytes, more than"):
         find_files(f"zip:///::{tmp_path}/a.zip")
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         archive.writestr("a.txt", b"word " * 200_000)
@@ -203,9 +203,9 @@ def test_an_archive_expands_to_so_much_at_most(tmp_path: Path) -> None:
 
 def test_a_url_that_is_not_known_is_an_error_with_a_remedy() -> None:
     """An unknown protocol is told from one whose driver is missing."""
-    with pytest.raises(NothingToIngestError, match="'nope://x' is not a URL that fsspec knows"):
+    with pytest.raises(MissingFileError, match="'nope://x' is not a URL that fsspec knows"):
         find_files("nope://x")
-    with pytest.raises(NothingToIngestError, match=r"'\.' is the current folder"):
+    with pytest.raises(MissingFileError, match=r"'\.' is the current folder"):
         find_files("")
     with pytest.raises(MissingExtraError, match="'dropbox://x' needs a package"):
         find_files("dropbox://x")

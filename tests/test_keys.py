@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
-    DuplicateItemError,
-    InvalidContentError,
+    InvalidArgumentError,
     Item,
+    NotFoundError,
     Reason,
     SectionSpec,
     SessionMemory,
@@ -19,9 +19,8 @@ from kaosmem import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    UnknownItemError,
 )
-from kaosmem.errors import ItemTooLargeError, ReadOnlyError, SectionFullError
+from kaosmem.errors import DuplicateError, ReadOnlyError, SectionFullError
 from kaosmem.session.remains import Remains
 
 PERSISTENCES = ("stream", "snapshot", "none")
@@ -95,7 +94,7 @@ def test_its_room_is_the_newcomers(memory: SessionMemory) -> None:
     before = live(memory, "full")
     with pytest.raises(SectionFullError):
         memory.add("full", "word " * 15, key="k")
-    with pytest.raises(ItemTooLargeError):
+    with pytest.raises(SectionFullError):
         memory.add("full", "word " * 30, key="k")
     assert live(memory, "full") == before
     assert len(memory["full"].archive) == 1
@@ -122,12 +121,12 @@ def test_what_is_superseded_is_not_evicted_too() -> None:
 def test_an_update_keeps_the_key_and_the_place(memory: SessionMemory) -> None:
     """What was superseded can't be updated; a live id is not given twice, an archived one may be."""
     old = memory.add("findings", "Ann", key="owner", id="owner")
-    with pytest.raises(DuplicateItemError):
+    with pytest.raises(DuplicateError):
         memory.add("findings", "Bob", key="owner", id="owner")
     updated = memory.update("owner", "Anna")
     assert (updated.key, live(memory, "findings")) == ("owner", [updated])
     new = memory.add("findings", "Bob", key="owner")
-    with pytest.raises(UnknownItemError):
+    with pytest.raises(NotFoundError):
         memory.update(old.id, "Annie")
     back = memory.add("findings", "Ann again", key="owner", id="owner")
     assert live(memory, "findings") == [back]
@@ -152,7 +151,7 @@ async def test_a_superseded_call_leaves_with_its_result(memory: SessionMemory) -
 def test_what_would_be_one_unit_with_its_older_version_is_refused(memory: SessionMemory) -> None:
     """Neither could leave alone; nothing has changed."""
     memory.add("messages", [ToolUseBlock("a", "look")], role="assistant", key="page", id="call")
-    with pytest.raises(InvalidContentError, match=r"result.* has the key of .*call.*; leave out the key of one"):
+    with pytest.raises(InvalidArgumentError, match=r"result.* has the key of .*call.*; leave out the key of one"):
         memory.add("messages", [ToolResultBlock("a", "found")], role="tool", key="page", id="result")
     assert [item.id for item in memory["messages"]] == ["call"]
     memory.add("messages", [ThinkingBlock("hm", "seal"), ToolUseBlock("b", "look")], role="assistant")
@@ -184,7 +183,7 @@ async def test_what_was_superseded_can_be_forgotten(tmp_path: Path) -> None:
         first, second, third = (memory.add("messages", f"CANARY-{each}", key="k") for each in "abc")
         await memory.forget(first.id)
         assert live(memory, "messages") == [third]
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.fetch(first.id)
         await memory.forget(third.id)
         assert live(memory, "messages") == []

@@ -7,7 +7,8 @@ import unicodedata
 
 import pytest
 
-from kaosmem import SectionSpec, SessionMemory, count_messages
+from kaosmem import SectionSpec, SessionMemory
+from kaosmem.formats import count_messages
 
 # By language: ten texts on ten subjects, and questions with the number of the text that answers each.
 LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from benchmarks import train_ranker
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import DEFAULT_SECTIONS, DenseRanker, LinearRanker, Reason, SessionMemory
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.learning import learn_weights, read_lessons
 from kaosmem.retrieval import Weights, analyze, linear_index
@@ -329,7 +329,7 @@ def test_weights_are_learned_from_questions() -> None:
     )
     firsts = [two.items[index.rank(each.query, 1)[0][0]].id for each in two.questions]
     assert sum(first in each.evidence_ids for first, each in zip(firsts, two.questions, strict=True)) >= 10
-    with pytest.raises(InvalidContentError, match="give more questions"):
+    with pytest.raises(InvalidArgumentError, match="give more questions"):
         learn_weights([])
 
 
@@ -374,7 +374,7 @@ def test_weights_are_read_as_they_were_written() -> None:
         assert found.signals.keys() - BY_HAND.keys() == model.keys()
         assert all(np.isfinite(each).all() and len(each) == len(found.ordinals) for each in found.signals.values())
     for text in ("", "[]", '{"documents": {}}', '{"documents": {"words": "much"}, "conversation": {}}'):
-        with pytest.raises(InvalidContentError, match=r"Weights\.to_json"):
+        with pytest.raises(InvalidArgumentError, match=r"Weights\.to_json"):
             Weights.from_json(text)
 
 

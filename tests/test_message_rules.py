@@ -24,9 +24,9 @@ from kaosmem import (
     ToolUseBlock,
     Trust,
     WindowTooSmallError,
-    count_messages,
 )
 from kaosmem.cli.report import context_json, print_context
+from kaosmem.formats import count_messages
 from kaosmem.testing import MessageRuleError, check_anthropic_messages, check_openai_messages
 from kaosmem.testing.anthropic_rules import RULES as ANTHROPIC_RULES
 from kaosmem.testing.openai_rules import RULES as OPENAI_RULES

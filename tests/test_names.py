@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import InvalidNameError, safe_id
-from kaosmem.names import check_item_id, check_name, name_of, path_of, shown
+from kaosmem.errors import InvalidNameError
+from kaosmem.names import check_item_id, check_name, name_of, path_of, safe_id, shown
 
 valid_names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}\Z").filter(lambda name: ".." not in name)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.lines import encode_line
 from kaosmem.types import StoredItem, decoded
 
@@ -73,7 +73,7 @@ def test_a_stored_item_without_what_has_its_default_is_whole() -> None:
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_a_stored_field_of_the_wrong_type_is_refused(name: str, value: object) -> None:
     """No item is made of a field that is not what `to_dict` stores, and the error does not show it."""
-    with pytest.raises(InvalidContentError) as raised:
+    with pytest.raises(InvalidArgumentError) as raised:
         Item.from_dict({**STORED, name: value}, "documents")
     assert "yesterday" not in str(raised.value)
     assert raised.value.__cause__ is None
@@ -81,7 +81,7 @@ def test_a_stored_field_of_the_wrong_type_is_refused(name: str, value: object) -
 
 @pytest.mark.parametrize("name", LEAST)
 def test_a_stored_item_that_lacks_a_field_is_refused(name: str) -> None:
-    with pytest.raises(InvalidContentError):
+    with pytest.raises(InvalidArgumentError):
         Item.from_dict({field: value for field, value in STORED.items() if field != name}, "documents")
 
 

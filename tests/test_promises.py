@@ -21,10 +21,9 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
     WindowTooSmallError,
-    count_messages,
 )
 from kaosmem.display import width
-from kaosmem.formats import BlockPlace, get_format
+from kaosmem.formats import BlockPlace, count_messages, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.retrieval import Query

@@ -14,7 +14,8 @@ import pytest
 from openai.types.chat import ChatCompletionMessage
 
 from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
-from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SourceStatus
+from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory
+from kaosmem.assembly import SourceStatus
 from kaosmem.retrieval.linear_index import BY_HAND
 from kaosmem.retrieval.weights import default_weights
 from tests.console import Console

@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import ConflictError, DurabilityError, ReadOnlyError, SectionSpec, SessionMemory, SummarizationCompaction
+from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory
+from kaosmem.compaction import SummarizationCompaction
+from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.sections import DEFAULT_SECTIONS
 from kaosmem.testing import ScriptedLLM

@@ -8,15 +8,10 @@ from typing import Any
 
 import pytest
 
-from kaosmem import (
-    DurabilityError,
-    ErasureReceipt,
-    ForgetIncompleteError,
-    InvalidArgumentError,
-    SectionSpec,
-    SessionMemory,
-)
+from kaosmem import DurabilityError, InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem.errors import SourceError
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.session import ErasureReceipt
 from tests.test_forget_stored import CANARY, Failing, failing, filled, opened, small_snapshots
 from tests.test_forgetting import ErasableNotes, Notes
 
@@ -159,7 +154,7 @@ async def test_attached_sources_are_named_and_asked(tmp_path: Path) -> None:
         assert await memory.verify(receipt) == ("source 'notes' holds item 'note'",)
         await memory.attach(fixed, name="fixed")
         memory.add("documents", "as the other note says", id="other")
-        with pytest.raises(ForgetIncompleteError) as caught:
+        with pytest.raises(SourceError) as caught:
             await memory.forget("other")
         assert caught.value.sources == ("fixed",)
         assert caught.value.receipt.sources == {"notes": ("other",)}

@@ -16,17 +16,9 @@ from fsspec.implementations.dirfs import DirFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import (
-    BM25Ranker,
-    GraphRanker,
-    InvalidArgumentError,
-    KaosmemError,
-    LinearRanker,
-    RankBM25Ranker,
-    SectionSpec,
-    SessionMemory,
-)
+from kaosmem import BM25Ranker, InvalidArgumentError, KaosmemError, LinearRanker, SectionSpec, SessionMemory
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.stores import InMemoryFileStore, InMemoryLongTermMemory
 from kaosmem.tokens import EstimateCounter
 

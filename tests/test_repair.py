@@ -21,7 +21,7 @@ from kaosmem.errors import (
     CorruptionError,
     InvalidNameError,
     KaosmemError,
-    UnknownSessionError,
+    NotFoundError,
     UnsupportedVersionError,
 )
 from kaosmem.persistence import Change, SessionLog
@@ -190,7 +190,7 @@ async def test_an_interrupted_repair_is_taken_up_by_the_next(place: Any) -> None
 async def test_what_is_no_session_or_a_newer_one_is_refused(place: Any) -> None:
     """A missing session, bad names, a newer version and a session of which nothing is intact are typed errors."""
     await filled(place)
-    with pytest.raises(UnknownSessionError, match="no session 'gone'"):
+    with pytest.raises(NotFoundError, match="no session 'gone'"):
         await repair_session(place, "gone")
     for names in (("..", None), ("s", "a/b")):
         with pytest.raises(InvalidNameError):
@@ -240,7 +240,7 @@ async def check(case: Case) -> None:
         return
     try:
         report = await repair_session(place, "s")
-    except UnknownSessionError:
+    except NotFoundError:
         assert not found
         return
     assert before.items() <= contents(place).items()

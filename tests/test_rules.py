@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, Summarizer, TextBlock, ToolResultBlock, Trust
-from kaosmem.compaction import RULE_CUES
+from kaosmem import ChatMessage, TextBlock, ToolResultBlock, Trust
+from kaosmem.compaction import RULE_CUES, Summarizer
 from kaosmem.rules import rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
 

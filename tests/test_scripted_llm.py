@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kaosmem import ChatMessage, LLMClient
+from kaosmem import ChatMessage
+from kaosmem.clients import LLMClient
 from kaosmem.testing import ScriptedLLM, ScriptExhaustedError
 
 ASKED = [ChatMessage("user", "Who goes?")]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
     Context,
-    ItemTooLargeError,
     Reason,
+    SectionFullError,
     SectionSpec,
     SessionMemory,
     TextBlock,
@@ -208,8 +208,8 @@ async def test_results_that_fill_a_section_together_are_shown_ever_shorter() -> 
 def test_only_a_result_is_cut_when_it_is_added() -> None:
     """Any other item that is larger than its section is refused, and nothing has changed."""
     memory = SessionMemory.test_mode()
-    with pytest.raises(ItemTooLargeError, match="split it, or raise the section's budget"):
+    with pytest.raises(SectionFullError, match="split it, or raise the section's budget"):
         memory.add("messages", long_text(40_001))
-    with pytest.raises(ItemTooLargeError):
+    with pytest.raises(SectionFullError):
         memory.add("findings", [ToolResultBlock("c1", long_text(40_001))], role="tool")
     assert len(memory["messages"]) == len(memory["messages"].archive) == 0

@@ -10,31 +10,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
-    Action,
-    AgentContext,
     ChatMessage,
-    CompactionStrategy,
-    ContextConfig,
-    ConversationMemory,
-    ConversationSource,
-    EventLog,
-    InMemoryHistoryProvider,
-    LLMSummarizingCondenser,
-    Observation,
-    SelectiveToolCallCompactionStrategy,
     SessionMemory,
-    SlidingWindowCompaction,
-    SummarizationCompaction,
-    SummarizingConfig,
     TextBlock,
     ThinkingBlock,
-    TokenBudgetComposedStrategy,
     ToolResultBlock,
     ToolUseBlock,
-    TruncationStrategy,
     WindowTooSmallError,
     render_messages,
 )
+from kaosmem.compaction import (
+    CompactionStrategy,
+    SelectiveToolCallCompaction,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    TokenBudgetCompaction,
+    TruncationCompaction,
+)
+from kaosmem.context import AgentContext, ContextConfig
+from kaosmem.conversation import (
+    ActionEvent,
+    ConversationMemory,
+    EventLog,
+    LLMSummarizingCondenser,
+    ObservationEvent,
+    SummarizingConfig,
+)
+from kaosmem.sources import ConversationSource
+from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
 from kaosmem.testing.compaction_contract import tokens_of
 
@@ -73,9 +76,9 @@ def check_taken(messages: Sequence[ChatMessage], said: Sequence[ChatMessage]) ->
     ("strategy", "least"),
     [
         (SlidingWindowCompaction(40), 39),
-        (TruncationStrategy(max_messages=40), 39),
-        (TokenBudgetComposedStrategy([], 3_000), 40),
-        (SelectiveToolCallCompactionStrategy(20), 40),
+        (TruncationCompaction(max_messages=40), 39),
+        (TokenBudgetCompaction([], 3_000), 40),
+        (SelectiveToolCallCompaction(20), 40),
     ],
     ids=["window", "truncation", "budget", "calls"],
 )
@@ -105,7 +108,7 @@ async def test_the_default_window_of_an_agent_is_full(rounds: int) -> None:
 async def test_a_summary_takes_the_place_of_old_rounds() -> None:
     """A budget of 8,000 tokens is enough at every step of 200 rounds."""
     llm = ScriptedLLM(lambda _: "The agent looks for the fee.")
-    strategy = TokenBudgetComposedStrategy([SummarizationCompaction(llm, 4_000, 1_000)], 8_000)
+    strategy = TokenBudgetCompaction([SummarizationCompaction(llm, 4_000, 1_000)], 8_000)
     context = AgentContext(ContextConfig(InMemoryHistoryProvider(), strategy), "bot")
     said = loop(200)
     for begin in range(0, len(said), 9):
@@ -137,7 +140,7 @@ async def test_a_default_session_takes_in_a_loop_of_any_length(rounds: int) -> N
 def log_of(rounds: int, *, tool: str = "read", first: str = "", lost: int | None = None) -> EventLog:
     """Return a log of signed rounds. first: the tool of the first round; lost: a round whose second result is lost."""
     log = EventLog()
-    log.append(Action("message", "Find the fee.", source="user"))
+    log.append(ActionEvent("message", "Find the fee.", source="user"))
     for number in range(rounds):
         name = first if first and not number else tool
         append_round(log, number, name, batch=2 if number == lost else 1)
@@ -148,8 +151,8 @@ def append_round(log: EventLog, number: int, tool: str, *, batch: int = 1) -> No
     """Append a signed answer and its results; of a batch of calls all but the first result are lost."""
     for each in range(batch):
         content = (thought(number),) if not each else ()
-        log.append(Action("tool_call", content, ToolUseBlock(f"c{number}-{each}", tool), f"r{number}"))
-    log.append(Observation("tool_result", f"{number}: {RESULT}", f"c{number}-0"))
+        log.append(ActionEvent("tool_call", content, ToolUseBlock(f"c{number}-{each}", tool), f"r{number}"))
+    log.append(ObservationEvent("tool_result", f"{number}: {RESULT}", f"c{number}-0"))
 
 
 @pytest.mark.parametrize(("first", "lost"), [("todo_write", None), ("", 0), ("", None)], ids=["tasks", "lost", "plain"])
@@ -186,7 +189,7 @@ async def test_the_newest_round_is_never_dropped_without_a_word() -> None:
     """If it does not fit, the error gives the sums."""
     said = loop(3)
     said[-1] = ChatMessage("tool", (ToolResultBlock("c2", RESULT * 100),))
-    for strategy in (TokenBudgetComposedStrategy([], 3_000), TruncationStrategy(max_chars=9_000)):
+    for strategy in (TokenBudgetCompaction([], 3_000), TruncationCompaction(max_chars=9_000)):
         with pytest.raises(WindowTooSmallError, match="the newest messages") as raised:
             await strategy.compact(said)
         assert raised.value.need["the newest messages"] > 3_000
@@ -220,7 +223,7 @@ async def test_an_interrupted_call_is_repaired_when_a_window_is_rendered(format_
 def test_any_window_is_taken_within_its_budget(history: list[ChatMessage], budget: int) -> None:
     """Whatever was interrupted, the rendered window obeys both providers and its budget."""
     try:
-        left = asyncio.run(TokenBudgetComposedStrategy([], budget).compact(history))
+        left = asyncio.run(TokenBudgetCompaction([], budget).compact(history))
     except WindowTooSmallError:
         return
     check_openai_messages(render_messages(left, "openai").messages)

@@ -10,17 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem import (
-    ForgetIncompleteError,
-    InvalidArgumentError,
-    Item,
-    Proposal,
-    SectionSpec,
-    SessionMemory,
-    SourceStatus,
-    SourceUnavailableError,
-    UnknownItemError,
-)
+from kaosmem import InvalidArgumentError, Item, NotFoundError, Proposal, SectionSpec, SessionMemory
+from kaosmem.assembly import SourceStatus
+from kaosmem.errors import SourceError
 from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval import Query
 
@@ -103,7 +95,7 @@ async def test_what_is_required_is_raised(before, kind, said) -> None:
     await memory.attach(Notes("beside", unreachable))
     await memory.attach(Notes("needed", before), timeout_s=0.02, required=True)
     await memory.attach(Notes("needed-too", unreachable), required=True)
-    with pytest.raises(SourceUnavailableError, match=said) as raised:
+    with pytest.raises(SourceError, match=said) as raised:
         await memory.assemble_context("notice", budget=500)
     assert raised.value.source == "needed"
     assert raised.value.late is (before is hanging)
@@ -138,13 +130,13 @@ async def test_fetch_asks_the_others_and_says_what_it_could_not_ask(tmp_path: Pa
         memory.remove(gone.id)
     async with SessionMemory.open(tmp_path, "s") as memory:
         await memory.attach(Notes("broken", unreachable))
-        with pytest.raises(SourceUnavailableError, match="broken"):
+        with pytest.raises(SourceError, match="broken"):
             await memory.fetch("n1")
         assert (await memory.fetch(gone.id)).content == gone.content
         await memory.attach(Notes("fine"))
         assert (await memory.fetch("n1")).content == NOTE.content
     async with SessionMemory.open(tmp_path, "s", sources=[Notes("fine")]) as memory:
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.fetch("n2")
 
 
@@ -157,7 +149,7 @@ async def test_forgetting_goes_on_where_a_source_fails_and_names_it() -> None:
     await memory.attach(fine)
     item = memory.add("documents", NOTE.content, id="n1")
     broken.before = unreachable
-    with pytest.raises(ForgetIncompleteError) as raised:
+    with pytest.raises(SourceError) as raised:
         await memory.forget(item.id)
     assert raised.value.sources == ("broken", "away")
     assert fine.forgotten == ["n1"]

@@ -16,18 +16,17 @@ from hypothesis import given
 from kaosmem import (
     Context,
     Item,
+    NotFoundError,
     Proposal,
-    ReadOnlyError,
     Reason,
     SectionSpec,
     SessionMemory,
     Source,
-    UnknownItemError,
-    UnknownSectionError,
     WindowTooSmallError,
-    count_messages,
 )
+from kaosmem.errors import ReadOnlyError
 from kaosmem.filters import MetadataFilter
+from kaosmem.formats import count_messages
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Read, Step
 from kaosmem.retrieval import Query
@@ -86,7 +85,7 @@ async def test_names_are_free_ones_or_refused(tmp_path: Path) -> None:
         assert await memory.attach(room["documents"]) == "documents-3"
         with pytest.raises(ValueError, match="deal-room"):
             await memory.attach(room["documents"], name="deal-room")
-        with pytest.raises(UnknownSectionError, match="deal-room"):
+        with pytest.raises(NotFoundError, match="deal-room"):
             await memory.assemble_context("q", budget=100, sections=["contracts"])
         async with SessionMemory.open(tmp_path, "user", sources=[room["documents"]]) as user:
             assert list(user.sources) == ["documents-2"]
@@ -291,5 +290,5 @@ async def test_a_source_of_ones_own_is_asked_and_shown() -> None:
     assert "It is raining; asked: Shall I take an umbrella?" in str(context.messages)
     assert context.decision("w1").reason is Reason.RELEVANT
     assert count_messages(context.messages, "openai") == context.used
-    with pytest.raises(UnknownItemError):
+    with pytest.raises(NotFoundError):
         await memory.fetch("w2")

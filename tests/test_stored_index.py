@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem import SessionMemory, UnusableDumpError
+from kaosmem import CorruptionError, SessionMemory
 from kaosmem.memos import clear_memos
 from kaosmem.retrieval import (
     BM25Ranker,
@@ -195,7 +195,7 @@ def test_only_an_analysis_of_ours_can_be_stored() -> None:
         index = ranker.index()
         index.add([(0, text_item("rent"))])
         assert index.dump() is None
-        with pytest.raises(UnusableDumpError, match="analysis"):
+        with pytest.raises(CorruptionError, match="analysis"):
             ranker.load(bytes_of(type(ranker)().index()))
 
 
@@ -232,7 +232,7 @@ def test_a_dump_of_another_kind_is_refused(change: Callable[[dict[str, object]],
     """Another version, analysis or ranker, or columns that are not there: the message says what, and what to do."""
     data = bytes_of(index_of(BM25Ranker(), numbered(20)))
     assert len(BM25Ranker().load(with_header(data, lambda _: None))) == 20
-    with pytest.raises(UnusableDumpError, match=rf"{message}.*make the index anew"):
+    with pytest.raises(CorruptionError, match=rf"{message}.*make the index anew"):
         BM25Ranker().load(with_header(data, change))
 
 
@@ -240,7 +240,7 @@ def test_a_dump_of_another_kind_is_refused(change: Callable[[dict[str, object]],
 def test_bytes_that_are_no_dump_are_refused(data: bytes) -> None:
     """Nothing of a file is needed to say that it is none of ours."""
     for ranker in RANKERS:
-        with pytest.raises(UnusableDumpError):
+        with pytest.raises(CorruptionError):
             ranker.load(data)
 
 
@@ -265,7 +265,7 @@ def test_forged_bytes_are_refused_or_give_an_index_that_works(ranker: BM25Ranker
     del data[rng.choice([len(data), len(data), rng.randrange(len(data))]) :]
     try:
         index = ranker.load(bytes(data))
-    except UnusableDumpError:
+    except CorruptionError:
         return
     for query in ("rent", *QUERIES, "contract 3"):
         index.rank(query, 20)

@@ -13,20 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import (
-    BM25Ranker,
-    KaosmemError,
-    LinearRanker,
-    RankBM25Ranker,
-    SectionSpec,
-    SessionMemory,
-    repair_session,
-)
+from kaosmem import BM25Ranker, KaosmemError, LinearRanker, SectionSpec, SessionMemory, repair_session
 from kaosmem.persistence.layout import INDEX
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.steps import Draft, Read
-from kaosmem.retrieval import analyze
+from kaosmem.retrieval import RankBM25Ranker, analyze
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
 from tests.canary import modules_of, traces

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from kaosmem import (
     DEFAULT_SECTIONS,
     Context,
-    HistorySource,
-    InMemoryHistoryProvider,
     Item,
     Reason,
     SectionSpec,
@@ -25,6 +23,8 @@ from kaosmem import (
 from kaosmem.assembly.tail import TailCutter
 from kaosmem.formats import get_format
 from kaosmem.sections import Candidate
+from kaosmem.sources import HistorySource
+from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.types import ChatMessage
 from tests.worlds import World, formats, queries, worlds
 

@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from kaosmem import (
-    CorruptionError,
-    InvalidArgumentError,
-    Reason,
-    SectionSpec,
-    SessionMemory,
-    UnknownSectionError,
-)
+from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, Reason, SectionSpec, SessionMemory
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
 from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
@@ -135,7 +128,7 @@ async def test_another_sessions_section_leaves_newer_items_out() -> None:
 async def test_versions_of_an_unknown_key_are_none() -> None:
     memory = SessionMemory.test_mode()
     assert await memory.versions("owner") == []
-    with pytest.raises(UnknownSectionError):
+    with pytest.raises(NotFoundError):
         await memory.versions("owner", "nowhere")
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import ConcurrentUseError, SessionMemory
+from kaosmem import SessionMemory
+from kaosmem.errors import ConcurrentUseError
 from kaosmem.session.turns import Queues
 from kaosmem.tokens import EstimateCounter
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import kaosmem
 from kaosmem import (
     ChatMessage,
-    InvalidContentError,
+    InvalidArgumentError,
     Item,
     KaosmemError,
     TextBlock,
@@ -94,7 +94,7 @@ def test_items_and_blocks_are_frozen() -> None:
 )
 def test_content_that_could_not_be_kept_is_refused(content: object, why: str) -> None:
     """Lone surrogates are named with their position, other things by what is wrong with them."""
-    with pytest.raises(InvalidContentError, match=why):
+    with pytest.raises(InvalidArgumentError, match=why):
         check_content(content)  # type: ignore[arg-type]
 
 
@@ -162,7 +162,7 @@ def nested(depth: int) -> list[object]:
 )
 def test_metadata_that_json_would_change_is_refused(value: object) -> None:
     """The message says where."""
-    with pytest.raises(InvalidContentError, match="metadata"):
+    with pytest.raises(InvalidArgumentError, match="metadata"):
         check_json({"x": value}, "metadata")
 
 
@@ -188,9 +188,9 @@ def test_a_message_takes_blocks_in_any_sequence_and_refuses_what_is_no_content()
     assert ChatMessage("user", [block]) == ChatMessage("user", [{"type": "text", "text": "found"}])  # type: ignore[arg-type, list-item]
     assert hash(ChatMessage("user", [block])) == hash(ChatMessage("user", (block,)))  # type: ignore[arg-type]
     for content in (None, 3, [None], [{"type": "sound"}], {"text": "found"}):
-        with pytest.raises(InvalidContentError, match="content"):
+        with pytest.raises(InvalidArgumentError, match="content"):
             ChatMessage("user", content)  # type: ignore[arg-type]
-    with pytest.raises(InvalidContentError, match="role is a NoneType; give a str"):
+    with pytest.raises(InvalidArgumentError, match="role is a NoneType; give a str"):
         ChatMessage(None, "found")  # type: ignore[arg-type]
 
 
@@ -201,8 +201,8 @@ def test_arguments_of_a_call_may_be_a_mapping(arguments: dict[str, Any]) -> None
     block = {"type": "tool_use", "id": "1", "name": "search", "arguments": arguments}
     try:
         made = ToolUseBlock("1", "search", arguments)
-    except InvalidContentError:
-        with pytest.raises(InvalidContentError):
+    except InvalidArgumentError:
+        with pytest.raises(InvalidArgumentError):
             check_content([block])
         return
     assert made.arguments == text
@@ -212,5 +212,5 @@ def test_arguments_of_a_call_may_be_a_mapping(arguments: dict[str, Any]) -> None
 @pytest.mark.parametrize("arguments", [5, None, [1], ("a",), {1: 2}, {"a": float("nan")}])
 def test_arguments_that_are_no_object_name_the_field(arguments: Any) -> None:
     """The error says which field of which block is wrong."""
-    with pytest.raises(InvalidContentError, match=r"block 1.*'arguments'|arguments of a tool call"):
+    with pytest.raises(InvalidArgumentError, match=r"block 1.*'arguments'|arguments of a tool call"):
         check_content([TextBlock("hi"), ToolUseBlock("1", "search", arguments)])

@@ -14,12 +14,11 @@ from kaosmem import (
     DEFAULT_SECTIONS,
     Context,
     InvalidArgumentError,
-    ItemTooLargeError,
+    NotFoundError,
     SectionFullError,
     SectionSpec,
     SessionMemory,
     Trust,
-    UnknownSectionError,
 )
 from kaosmem.formats import count_messages
 from kaosmem.formats.text import item_piece
@@ -98,7 +97,7 @@ async def test_a_role_that_is_accepted_is_shown() -> None:
                 memory.add("role", "word " * 40)
         context = await memory.assemble_context(budget=1_000)
         assert [item.id for item in context.items] == [item.id for item in memory["role"]]
-    with pytest.raises(ItemTooLargeError):
+    with pytest.raises(SectionFullError):
         memory.add("role", "word " * 400)
     kept = memory["role"].peek(context.items[0].id)
     with pytest.raises(SectionFullError):
@@ -129,7 +128,7 @@ async def test_one_default_section_is_changed_and_opens_again(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changes", "error", "remedy"),
     [
-        ({"rolle": {"budget": 5}}, UnknownSectionError, "nearest name is 'role'"),
+        ({"rolle": {"budget": 5}}, NotFoundError, "nearest name is 'role'"),
         ({"role": {"buget": 5}}, InvalidArgumentError, "nearest is 'budget'"),
         ({"role": SectionSpec("lessons")}, InvalidArgumentError, "keep the name"),
         ({"role": 64_000}, InvalidArgumentError, "give a SectionSpec or its fields"),

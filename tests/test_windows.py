@@ -7,21 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kaosmem import (
-    Action,
-    ChatMessage,
-    ConversationSource,
-    EventLog,
-    FactSource,
-    HistorySource,
-    InMemoryHistoryProvider,
-    InMemoryLongTermMemory,
-    InvalidArgumentError,
-    ReadOnlyError,
-    SessionMemory,
-    count_messages,
-)
-from kaosmem.formats import parse_message
+from kaosmem import ChatMessage, InvalidArgumentError, SessionMemory
+from kaosmem.conversation import ActionEvent, EventLog
+from kaosmem.errors import ReadOnlyError
+from kaosmem.formats import count_messages, parse_message
+from kaosmem.sources import ConversationSource, FactSource, HistorySource
+from kaosmem.stores import InMemoryHistoryProvider, InMemoryLongTermMemory
 from kaosmem.testing import PrefixBinding
 from kaosmem.tokens import preserves_thinking
 from tests.windows import SECTIONS, World
@@ -293,7 +284,7 @@ class Talk:
         elif message.role == "assistant":
             self.log.append_reply(message)
         else:
-            self.log.append(Action("message", message.text, source="user"))
+            self.log.append(ActionEvent("message", message.text, source="user"))
 
 
 @pytest.mark.parametrize("kind", ["log", "thread"])

@@ -11,39 +11,26 @@ from typing import Any
 import pytest
 
 from kaosmem import (
-    AgentContext,
     BM25Ranker,
     ChatMessage,
-    ContextConfig,
-    ConversationSource,
     DenseRanker,
-    Document,
-    Entity,
-    EventLog,
-    FactSource,
-    InMemoryGraphStore,
-    InMemoryHistoryProvider,
-    InMemoryVectorStore,
     InvalidArgumentError,
-    InvalidContentError,
-    InvalidNameError,
     KaosmemError,
     LinearRanker,
-    LLMAttentionCondenser,
-    NotOpenedError,
-    RecentEventsCondenser,
+    NotFoundError,
     SectionSpec,
     SessionMemory,
-    SlidingWindowCompaction,
-    SummarizationCompaction,
-    TaskSource,
     TextBlock,
-    UnknownSectionError,
-    VectorSource,
-    count_messages,
     render_messages,
-    safe_id,
 )
+from kaosmem.compaction import SlidingWindowCompaction, SummarizationCompaction
+from kaosmem.context import AgentContext, ContextConfig
+from kaosmem.conversation import EventLog, LLMAttentionCondenser, RecentEventsCondenser
+from kaosmem.errors import InvalidNameError, NotOpenedError
+from kaosmem.formats import count_messages
+from kaosmem.names import safe_id
+from kaosmem.sources import ConversationSource, FactSource, TaskSource, VectorSource
+from kaosmem.stores import Entity, InMemoryGraphStore, InMemoryHistoryProvider, InMemoryVectorStore, VectorDocument
 
 HI = ChatMessage("user", "hi")
 AS_DICT = {"role": "user", "content": "hi"}
@@ -79,7 +66,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (lambda: agent().append("hi", "s"), InvalidArgumentError, "messages is a str; give a list"),
     (lambda: agent().append(AS_DICT, "s"), InvalidArgumentError, "messages is a dict; give a list"),
     (lambda: agent().append(None, "s"), InvalidArgumentError, "messages is a NoneType; give a list"),
-    (lambda: agent().append([AS_DICT], "s"), InvalidContentError, "a dict; give a ChatMessage"),
+    (lambda: agent().append([AS_DICT], "s"), InvalidArgumentError, "a dict; give a ChatMessage"),
     (
         lambda: InMemoryHistoryProvider().append_many("reader", HI, session_id="s"),
         InvalidArgumentError,
@@ -89,7 +76,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (lambda: SlidingWindowCompaction(3).compact([AS_DICT]), InvalidArgumentError, "messages hold a dict; give a list"),
     (lambda: count_messages(AS_DICT, "openai"), InvalidArgumentError, "messages is a dict; give a list"),
     (lambda: count_messages([HI], "openai"), InvalidArgumentError, "messages hold a ChatMessage; give a list of dict"),
-    (lambda: count_messages([AS_DICT], "text"), InvalidContentError, "messages is a list; give a str"),
+    (lambda: count_messages([AS_DICT], "text"), InvalidArgumentError, "messages is a list; give a str"),
     (lambda: render_messages(HI, "openai"), InvalidArgumentError, "messages is a ChatMessage; give a list"),
     (lambda: render_messages([AS_DICT], "openai"), InvalidArgumentError, "hold a dict; give a list of ChatMessage"),
     (lambda: memory().add_many("messages", "hi"), InvalidArgumentError, "contents is a str; give a list"),
@@ -98,9 +85,9 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (lambda: shown(sections="messages"), InvalidArgumentError, "sections is a str; give a list"),
     (lambda: opened(sections=SectionSpec("x")), InvalidArgumentError, "sections is a SectionSpec; give a list"),
     (
-        lambda: InMemoryVectorStore().add(Document([TextBlock("x")], "1")),
+        lambda: InMemoryVectorStore().add(VectorDocument([TextBlock("x")], "1")),
         InvalidArgumentError,
-        "documents is a Document",
+        "documents is a VectorDocument",
     ),
     (lambda: InMemoryGraphStore().add_entities(Entity("x")), InvalidArgumentError, "entities is a Entity; give a list"),
     # something of another kind
@@ -130,13 +117,13 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (lambda: memory().attach(InMemoryVectorStore()), InvalidArgumentError, "give a Source"),
     (lambda: memory().attach(VectorSource), InvalidArgumentError, "the class VectorSource; give an instance"),
     (lambda: memory().ingest(["a.md", "b.md"]), InvalidArgumentError, "give a path, one at a time"),
-    (lambda: memory().add("findings", "x", trust="user"), InvalidContentError, "give a Trust, such as Trust.USER"),
-    (lambda: memory().add("findings", "x", pinned="yes"), InvalidContentError, "give True or False"),
+    (lambda: memory().add("findings", "x", trust="user"), InvalidArgumentError, "give a Trust, such as Trust.USER"),
+    (lambda: memory().add("findings", "x", pinned="yes"), InvalidArgumentError, "give True or False"),
     (lambda: safe_id(3), InvalidNameError, "give a str"),
     # an id that is none
     (lambda: memory().remove(memory()["messages"].get("hi")), InvalidNameError, "give its .id"),
     (lambda: memory().forget(["hi"]), InvalidNameError, "<list> is not valid"),
-    (lambda: memory()[["messages"]], UnknownSectionError, "there are role"),
+    (lambda: memory()[["messages"]], NotFoundError, "there are role"),
     # words and numbers that mean nothing
     (lambda: shown(overflow="truncate"), InvalidArgumentError, "use 'raise' or 'cut'"),
     (lambda: memory().search("hi", limit=-1), InvalidArgumentError, "a whole number from 0 up"),

@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kaosmem import SectionSpec, SessionMemory, SlidingWindowCompaction, WindowTooSmallError
+from kaosmem import SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError, count_messages
+from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem.formats import count_messages
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_openai_messages
 from kaosmem.types import json_text

@@ -8,21 +8,14 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from kaosmem import (
+from kaosmem import Item, KaosmemError, SectionSpec, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock, Trust
+from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
-    Item,
-    KaosmemError,
-    SectionSpec,
-    SelectiveToolCallCompactionStrategy,
-    SessionMemory,
+    SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
-    TextBlock,
-    ToolResultBlock,
-    ToolResultCompactionStrategy,
-    ToolUseBlock,
-    Trust,
+    ToolResultCompaction,
 )
 from kaosmem.eviction import POLICIES
 from kaosmem.testing import ScriptedLLM
@@ -94,7 +87,7 @@ def compactions() -> list[CompactionStrategy]:
         CompactionPipeline(),
         SlidingWindowCompaction(5),
         summary,
-        CompactionPipeline([ToolResultCompactionStrategy(40), SelectiveToolCallCompactionStrategy(1), summary]),
+        CompactionPipeline([ToolResultCompaction(40), SelectiveToolCallCompaction(1), summary]),
     ]
 
 

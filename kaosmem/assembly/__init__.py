@@ -14,13 +14,13 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from kaosmem.arguments import check_share
-from kaosmem.assembly.allocation import FRAME, Need, allocate, scaled_floors, window_too_small
+from kaosmem.assembly.allocation import FRAME, TokenNeed, allocate, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
 from kaosmem.assembly.costs import Costs, check_required
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
-from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, WindowTooSmallError
+from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.formats import Format, Rendered
 from kaosmem.names import shown_name
 from kaosmem.sections import Proposal, SectionSpec
@@ -30,12 +30,12 @@ __all__ = [
     "Context",
     "Decision",
     "Limits",
-    "Need",
     "Packing",
     "Reason",
     "SectionUse",
     "SourceReport",
     "SourceStatus",
+    "TokenNeed",
     "allocate",
     "assemble",
     "check_budget",
@@ -66,7 +66,7 @@ def assemble(
     overflow: treatment of required items that do not fit. decide: answers for items that were not proposed.
     min_confidence: below it, retrieved units are left out. limits: as of `Packing`.
     sources: status of attached sources, for the record.
-    Raises WindowTooSmallError, with the sums, if the required items do not fit; InvalidBudgetError and
+    Raises WindowTooSmallError, with the sums, if the required items do not fit; InvalidArgumentError and
     InvalidArgumentError.
     """
     window = check_budget(budget, reserve)
@@ -154,12 +154,12 @@ def _packed(
 
 
 def check_budget(budget: object, reserve: object = 0) -> int:
-    """Return the window that a budget less a reserve leaves, in tokens. Raises InvalidBudgetError."""
+    """Return the window that a budget less a reserve leaves, in tokens. Raises InvalidArgumentError."""
     for name, value in (("budget", budget), ("reserve", reserve)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidBudgetError(f"{name} is {shown_name(value)}; give a whole number of tokens from 0 up")
+            raise InvalidArgumentError(f"{name} is {shown_name(value)}; give a whole number of tokens from 0 up")
     assert isinstance(budget, int)
     assert isinstance(reserve, int)
     if reserve > budget:
-        raise InvalidBudgetError(f"reserve {reserve} is more than the whole budget {budget}; lower it")
+        raise InvalidArgumentError(f"reserve {reserve} is more than the whole budget {budget}; lower it")
     return budget - reserve

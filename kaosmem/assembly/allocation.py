@@ -16,14 +16,14 @@ _NOISE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class TokenNeed:
     """A section's need of a window, in tokens as rendered: `must` of them in any case, at most `want`."""
 
     must: int
     want: float
 
 
-def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, Need], budget: int) -> dict[str, int]:
+def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budget: int) -> dict[str, int]:
     """Return each section's grant: its share of a window of `budget` tokens.
 
     needs: by section name; a section without one is empty and gets nothing.
@@ -92,9 +92,9 @@ def window_too_small(needs: Mapping[str, int], window: int, *, section: str | No
     )
 
 
-def _floor(spec: SectionSpec, need: Need, window: int) -> float:
+def _floor(spec: SectionSpec, need: TokenNeed, window: int) -> float:
     return min(spec.floor * window, _most(spec, need))
 
 
-def _most(spec: SectionSpec, need: Need) -> float:
+def _most(spec: SectionSpec, need: TokenNeed) -> float:
     return need.want if spec.budget is None else min(need.want, max(spec.budget, need.must))

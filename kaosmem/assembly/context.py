@@ -269,7 +269,7 @@ class Context:
         return self._judge()
 
     def decision(self, item_id: str) -> Decision:
-        """Return why any item is in or out. Raises UnknownItemError for an id that the session does not know."""
+        """Return why any item is in or out. Raises NotFoundError for an id that the session does not know."""
         proposed = self._by_id.get(item_id)
         return self._others(item_id) if proposed is None else proposed
 

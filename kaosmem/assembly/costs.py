@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from kaosmem.errors import ItemTooLargeError, SectionFullError
+from kaosmem.errors import SectionFullError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark, get_format
 from kaosmem.formats.labels import LabelStyle
 from kaosmem.formats.text import header_piece, item_tokens, recalled_header
@@ -102,7 +102,7 @@ def entries_of(unit: Candidate) -> list[ChatMessage]:
 
 
 def check_required(spec: SectionSpec, required: Sequence[Item], item: Item, counter: TokenCounter) -> None:
-    """Raise ItemTooLargeError or SectionFullError if an item that must be shown exceeds the budget of its section.
+    """Raise SectionFullError if an item that must be shown exceeds the budget of its section.
 
     required: the items of a static section that must be shown with it, itself included, in order.
     """
@@ -112,9 +112,11 @@ def check_required(spec: SectionSpec, required: Sequence[Item], item: Item, coun
     if spec.budget is None or need <= spec.budget:
         return
     alone = costs.header(spec) + size((item,), None, False)
-    error = ItemTooLargeError if alone > spec.budget else SectionFullError
-    raise error(
+    raise SectionFullError(
         f"section {spec.name!r} would have to show {need:,} tokens, {alone:,} of them for item {shown(item.id)}, and "
         f"its budget is {spec.budget:,}; shorten or remove such items, or raise the budget, as by "
-        f"DEFAULT_SECTIONS.replace({spec.name}={{'budget': {need}}})"
+        f"DEFAULT_SECTIONS.replace({spec.name}={{'budget': {need}}})",
+        section=spec.name,
+        need=need,
+        budget=spec.budget,
     )

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kaosmem.assembly.allocation import FRAME, Need, allocate, by_priority, cap_of, window_too_small
+from kaosmem.assembly.allocation import FRAME, TokenNeed, allocate, by_priority, cap_of, window_too_small
 from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Run, Share, fit
@@ -92,12 +92,12 @@ class Packing:
     def _run(self, spec: SectionSpec, header: Callable[[int], int], cap: float) -> Run:
         return Run(self._costs.pieces(spec.labels), header, cap)
 
-    def _need(self, spec: SectionSpec) -> Need:
+    def _need(self, spec: SectionSpec) -> TokenNeed:
         if cutter := self._cutters.get(spec.name):
             recall = spec.recall * cap_of(spec, self._window) if self._proposals[spec.name].evicted else 0
-            return Need(cutter.must, max(cutter.must, cutter.want + recall))
+            return TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
         share = self._shares[spec.name]
-        return Need(share.used, max(share.used, share.want()))
+        return TokenNeed(share.used, max(share.used, share.want()))
 
     def _check_musts(self) -> None:
         musts = {FRAME: self._least_frame} | {name: need.must for name, need in self._needs.items()}
@@ -132,7 +132,7 @@ class Packing:
         for share in self._placed("static"):
             share.cap = share.grant = grants[share.spec.name]
             fit([share], share.grant - share.used)
-            self._needs[share.spec.name] = Need(share.used, share.used)
+            self._needs[share.spec.name] = TokenNeed(share.used, share.used)
 
     def _cut_tails(self, grants: Mapping[str, int]) -> dict[str, Tail]:
         """Cut each history to its grant, beside its share for recall."""
@@ -141,7 +141,7 @@ class Packing:
             if cutter := self._cutters.get(spec.name):
                 tail, recall = self._cut_tail(spec, cutter, grants[spec.name])
                 tails[spec.name] = tail
-                self._needs[spec.name] = Need(tail.used + recall, tail.used + recall)
+                self._needs[spec.name] = TokenNeed(tail.used + recall, tail.used + recall)
         return tails
 
     def _cut_tail(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[Tail, int]:
@@ -204,7 +204,9 @@ class Packing:
             needs = {name: self._needs[name] for name in query}
             # Earlier messages are mostly visible in a window: they get no more of its block than their share.
             block = self._limits.block
-            needs |= {n: Need(0, min(each.cap, int(each.spec.recall * block))) for n, each in self._recalled.items()}
+            needs |= {
+                n: TokenNeed(0, min(each.cap, int(each.spec.recall * block))) for n, each in self._recalled.items()
+            }
             shown = {}
             grants = allocate(self._specs, needs, self._limits.block + sum(need.must for need in needs.values()))
         for name, share in query.items():

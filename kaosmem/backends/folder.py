@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from kaosmem.arguments import Clock, check_clock, check_ttl
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
 from kaosmem.persistence.steps import Delete, List, Read, Write
 from kaosmem.persistence.storage import Location, Storage, as_durability_error, filesystem_of, folder_storage
@@ -57,7 +57,7 @@ class FolderFileStore:
     async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
         blob, media_type = check_bytes(data), quote(check_text(content_type, "content_type"), safe="")
         if len(media_type) > _MAX_TYPE_CHARS:
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 f"content_type has {len(media_type):,} characters, at most {_MAX_TYPE_CHARS} can be stored; "
                 "give a media type such as text/csv"
             )
@@ -136,7 +136,7 @@ class FolderFileStore:
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         """Return a URL of the bytes, signed where the filesystem can sign. A `file://` URL does not expire.
 
-        Raises UnknownBlobError, and InvalidArgumentError for the seconds.
+        Raises MissingFileError, and InvalidArgumentError for the seconds.
         """
         check_ttl(expires_s, "expires_s")
 
@@ -149,7 +149,7 @@ class FolderFileStore:
         return await self._perform(key, presign)
 
     async def content_type(self, key: str) -> str:
-        """Return the media type that bytes were stored with. Raises UnknownBlobError."""
+        """Return the media type that bytes were stored with. Raises MissingFileError."""
 
         def media_type(storage: Storage) -> str:
             files = self._current(storage)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from kaosmem.arguments import Clock, check_clock, check_count, check_ttl
-from kaosmem.errors import DurabilityError, InvalidContentError, InvalidNameError, MissingExtraError
+from kaosmem.errors import DurabilityError, InvalidArgumentError, InvalidNameError, MissingExtraError
 from kaosmem.names import check_id, shown, shown_location
 from kaosmem.stores.blob import Bytes, check_bytes, unknown_blob
 from kaosmem.stores.expiry import expiry_of, utc_now
@@ -143,7 +143,7 @@ class S3FileStore:
             return bytes(await (await self._get(key)).bytes_async())
 
     async def download_stream(self, key: str, *, chunk_bytes: int = 1024 * 1024) -> AsyncIterator[bytes]:
-        """Yield the bytes in chunks of at least this size, but for the last. Raises UnknownBlobError."""
+        """Yield the bytes in chunks of at least this size, but for the last. Raises MissingFileError."""
         with _as_durability_error():
             async for chunk in (await self._get(key)).stream(chunk_bytes):
                 yield bytes(chunk)
@@ -174,7 +174,7 @@ class S3FileStore:
             return await sign_async(self._store, "GET", _path(key), timedelta(seconds=expires_s))
 
     async def content_type(self, key: str) -> str:
-        """Return the media type that bytes were stored with. Raises UnknownBlobError."""
+        """Return the media type that bytes were stored with. Raises MissingFileError."""
         async with self._turn():
             return (await self._get(key, head=True)).attributes["Content-Type"]
 
@@ -228,7 +228,7 @@ class S3FileStore:
             turns.release()
 
     async def _get(self, key: str, *, head: bool = False) -> GetResult:
-        """Return an answer whose bytes are still to be read. Raises UnknownBlobError."""
+        """Return an answer whose bytes are still to be read. Raises MissingFileError."""
         found = await self._head(_path(key), head=head)
         if found is None or self._is_expired(found):
             raise unknown_blob(key)
@@ -243,7 +243,7 @@ class S3FileStore:
     def _attributes(self, key: str, content_type: str, ttl: float | None) -> Attributes:
         expiry = expiry_of(self._clock, ttl)
         if not (check_text(content_type, "content_type").isascii() and content_type.isprintable()):
-            raise InvalidContentError(f"content_type is {shown(content_type)}; give a media type such as text/csv")
+            raise InvalidArgumentError(f"content_type is {shown(content_type)}; give a media type such as text/csv")
         given = {"Content-Type": content_type, _KEY: b64encode(key.encode()).decode()}
         return given if expiry is None else given | {_EXPIRES: repr(expiry)}
 

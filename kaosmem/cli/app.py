@@ -41,7 +41,7 @@ from kaosmem.cli.sessions import (
 )
 from kaosmem.cli.terminal import write, write_json
 from kaosmem.display import visible
-from kaosmem.errors import InvalidBudgetError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import FORMATS
 from kaosmem.ingest import IngestReport
 from kaosmem.names import shown
@@ -395,7 +395,7 @@ def _whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InvalidBudgetError(f"budget is {shown(text)}; give a whole number of tokens from 0 up") from None
+        raise InvalidArgumentError(f"budget is {shown(text)}; give a whole number of tokens from 0 up") from None
 
 
 def _run(answer: Coroutine[Any, Any, T]) -> T:

@@ -24,7 +24,7 @@ _SHOWN_VIOLATIONS = 5
 
 
 def named_assemblers(names: Iterable[str], *, counter: str = "o200k_base", format: str = "text") -> list[Assembler]:  # noqa: A002
-    """Return assemblers by name, one's own from modules in the current folder too. Raises UnknownAssemblerError."""
+    """Return assemblers by name, one's own from modules in the current folder too. Raises InvalidArgumentError."""
     if "" not in sys.path:
         sys.path.append("")
     return [get_assembler(name, counter=counter, format=format) for name in dict.fromkeys(names)]

@@ -14,7 +14,7 @@ from kaosmem.session import ErasureReceipt, SessionMemory
 
 
 async def erased(url: str, namespace: str, item_ids: list[str]) -> ErasureReceipt:
-    """Erase items of a stored session. Raises as `SessionMemory.forget`, and UnknownSessionError."""
+    """Erase items of a stored session. Raises as `SessionMemory.forget`, and NotFoundError."""
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
     async with SessionMemory.open(root, session_id, namespace=namespace) as memory:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kaosmem.cli.terminal import Column, write, write_table
-from kaosmem.errors import InvalidNameError, KaosmemError, UnknownSessionError
+from kaosmem.errors import InvalidNameError, KaosmemError, NotFoundError
 from kaosmem.names import check_name, shown, shown_location
 from kaosmem.persistence import StoredSession, filesystem_of, stored_sessions, unknown_session
 from kaosmem.retrieval import Ranker
@@ -40,11 +40,11 @@ async def listed_sessions(
 ) -> tuple[list[Listed], int]:
     """Return the sessions that were saved last, with their figures, and how many there are in all.
 
-    Raises UnknownSessionError if the place itself is missing.
+    Raises NotFoundError if the place itself is missing.
     """
     stored = await asyncio.to_thread(stored_sessions, root, namespace)
     if not stored and not await asyncio.to_thread(filesystem_of(root).exists, ""):
-        raise UnknownSessionError(
+        raise NotFoundError(
             f"no sessions in {shown_location(root)}: there is no such place; check the path, or make a session with "
             "`kaosmem assemble --session`"
         )
@@ -130,7 +130,7 @@ async def opened_corpus(
 
 @asynccontextmanager
 async def opened(url: str, namespace: str) -> AsyncIterator[SessionMemory]:
-    """Open a stored session for reading. Raises UnknownSessionError where there is none."""
+    """Open a stored session for reading. Raises NotFoundError where there is none."""
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
     async with SessionMemory.open(root, session_id, namespace=namespace, read_only=True) as memory:
@@ -138,7 +138,7 @@ async def opened(url: str, namespace: str) -> AsyncIterator[SessionMemory]:
 
 
 async def check_stored(root: str, session_id: str, namespace: str) -> None:
-    """Raise UnknownSessionError where there is no session, with the nearest id."""
+    """Raise NotFoundError where there is no session, with the nearest id."""
     check_name(session_id, "session id")
     if session_id not in await list_sessions(root, namespace):
         raise await asyncio.to_thread(unknown_session, root, session_id, namespace)

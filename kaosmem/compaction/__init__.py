@@ -5,11 +5,11 @@ from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.strategies import (
     CompactionPipeline,
     CompactionStrategy,
-    SelectiveToolCallCompactionStrategy,
+    SelectiveToolCallCompaction,
     SlidingWindowCompaction,
-    TokenBudgetComposedStrategy,
-    ToolResultCompactionStrategy,
-    TruncationStrategy,
+    TokenBudgetCompaction,
+    ToolResultCompaction,
+    TruncationCompaction,
 )
 from kaosmem.compaction.summarization import SummarizationCompaction
 from kaosmem.compaction.summarizer import SUMMARY_TEMPLATE, Summarizer
@@ -22,12 +22,12 @@ __all__ = [
     "CompactionStrategy",
     "MessageSizes",
     "Outline",
-    "SelectiveToolCallCompactionStrategy",
+    "SelectiveToolCallCompaction",
     "SlidingWindowCompaction",
     "SummarizationCompaction",
     "Summarizer",
-    "TokenBudgetComposedStrategy",
-    "ToolResultCompactionStrategy",
-    "TruncationStrategy",
+    "TokenBudgetCompaction",
+    "ToolResultCompaction",
+    "TruncationCompaction",
     "fallback_reason",
 ]

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kaosmem.arguments import check_count, check_instance, check_ttl
 from kaosmem.clients import LLMClient
-from kaosmem.errors import InvalidContentError, SummaryError
+from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.types import ChatMessage, JSONValue
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class ModelRequests:
         """Return an answer of the model as `read` returns it.
 
         request: makes the messages. Its argument is the fault of the answer before, "" for the first request.
-        read: raises InvalidContentError, which states the fault, for an answer that cannot be taken.
+        read: raises InvalidArgumentError, which states the fault, for an answer that cannot be taken.
         Raises SummaryError after the last attempt, and at once during a pause.
         """
         left_s = self._resumes_at - self._clock()
@@ -77,7 +77,7 @@ class ModelRequests:
             made += 1
             try:
                 taken = read(await self._answer(request(fault), tools))
-            except InvalidContentError as unusable:
+            except InvalidArgumentError as unusable:
                 self._failures = 0
                 fault, error = str(unusable)[:_MAX_FAULT_CHARS], unusable
             except Exception as raised:  # any error of a provider
@@ -87,7 +87,7 @@ class ModelRequests:
             else:
                 self._failures = 0
                 return taken
-        if isinstance(error, InvalidContentError):
+        if isinstance(error, InvalidArgumentError):
             why, reason = fault, "no usable answer"
         else:
             reason = type(error).__name__

@@ -18,7 +18,7 @@ class MessageSizes:
     """The tokens that each message takes, as `count_messages` counts it rendered for OpenAI.
 
     Each message is counted once. All messages together take `REPLY_TOKENS` more.
-    counter: None is the default one. Raises UnknownEncodingError.
+    counter: None is the default one. Raises InvalidArgumentError.
     """
 
     def __init__(self, counter: TokenCounter | Callable[[str], int] | str | None = None) -> None:

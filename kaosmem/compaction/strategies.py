@@ -77,7 +77,7 @@ def _place(outline: Outline, unit: Sequence[int]) -> int:
     return 1 + min(map(_GIVING_WAY.index, reasons))
 
 
-class TruncationStrategy:
+class TruncationCompaction:
     """Keeps the longest tail that is within all given limits, together with the protected messages before it.
 
     max_chars: characters of all texts.
@@ -86,7 +86,7 @@ class TruncationStrategy:
 
     >>> from kaosmem import ChatMessage
     >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
-    >>> [message.text for message in await TruncationStrategy(max_chars=30).compact(history)]
+    >>> [message.text for message in await TruncationCompaction(max_chars=30).compact(history)]
     ['Question 0', 'Question 8', 'Question 9']
     """
 
@@ -97,7 +97,7 @@ class TruncationStrategy:
         self.max_chars = None if max_chars is None else check_count(max_chars, "max_chars")
 
     def __repr__(self) -> str:
-        return f"TruncationStrategy(max_messages={self.max_messages}, max_chars={self.max_chars})"
+        return f"TruncationCompaction(max_messages={self.max_messages}, max_chars={self.max_chars})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the protected messages and the tail. Raises WindowTooSmallError."""
@@ -111,7 +111,7 @@ class TruncationStrategy:
         return min(map(outline.at, tails), key=len)
 
 
-class SelectiveToolCallCompactionStrategy:
+class SelectiveToolCallCompaction:
     """Leaves out tool calls with their results and their thinking, except the newest groups of them.
 
     A group is a unit with a call: a call and its results, or a parallel batch. Protected groups stay. The assistant's
@@ -124,7 +124,7 @@ class SelectiveToolCallCompactionStrategy:
         self.keep_recent_groups = check_count(keep_recent_groups, "keep_recent_groups")
 
     def __repr__(self) -> str:
-        return f"SelectiveToolCallCompactionStrategy({self.keep_recent_groups})"
+        return f"SelectiveToolCallCompaction({self.keep_recent_groups})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history without old groups of calls. The other texts of a group take its place."""
@@ -164,7 +164,7 @@ def _said(message: ChatMessage) -> list[ChatMessage]:
 _ELLIPSIS = "…"
 
 
-class ToolResultCompactionStrategy:
+class ToolResultCompaction:
     """Cuts the text of each tool result to its beginning and a marker, together at most `max_chars` long.
 
     Errors, images and pinned messages stay as they are, and so does a text that takes fewer tokens than a marker.
@@ -175,7 +175,7 @@ class ToolResultCompactionStrategy:
         self.max_chars = check_count(max_chars, "max_chars", least=1)
 
     def __repr__(self) -> str:
-        return f"ToolResultCompactionStrategy({self.max_chars})"
+        return f"ToolResultCompaction({self.max_chars})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with its long results cut."""
@@ -272,7 +272,7 @@ class CompactionPipeline:
         return left
 
 
-class TokenBudgetComposedStrategy:
+class TokenBudgetCompaction:
     """Runs strategies in turn until the history is within a budget. If none brings it there, it is cut to a tail.
 
     A strategy that raises is passed over, and the next one gets the history as it was. A history is measured as
@@ -302,8 +302,8 @@ class TokenBudgetComposedStrategy:
         trigger_ratio: float = 0.80,
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
-    ) -> TokenBudgetComposedStrategy:
-        """Return a strategy whose budget is a share of a model's context length. Raises UnknownModelError."""
+    ) -> TokenBudgetCompaction:
+        """Return a strategy whose budget is a share of a model's context length. Raises InvalidArgumentError."""
         is_number = isinstance(trigger_ratio, int | float) and not isinstance(trigger_ratio, bool)
         if not is_number or not 0 < trigger_ratio <= 1:
             raise InvalidArgumentError(
@@ -312,7 +312,7 @@ class TokenBudgetComposedStrategy:
         return cls(strategies, int(context_length(name) * trigger_ratio), counter=counter)
 
     def __repr__(self) -> str:
-        return f"TokenBudgetComposedStrategy({list(self.strategies)}, {self.token_budget})"
+        return f"TokenBudgetCompaction({list(self.strategies)}, {self.token_budget})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history that the strategies leave, within the budget. Raises WindowTooSmallError."""

@@ -15,7 +15,7 @@ from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headi
 from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, TIMEOUT_S, ModelRequests
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.transcript import transcript_parts
-from kaosmem.errors import InvalidArgumentError, InvalidContentError, SummaryError
+from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formats.text import entry_piece, header_piece
 from kaosmem.rules import RULE_CUES
 from kaosmem.sentences import cut_at_sentence
@@ -75,11 +75,12 @@ class Summarizer:
     max_kept_tokens: size of the lists of facts and rules.
     rule_cues: patterns of standing rules by language.
     clock: gives seconds, for pauses.
-    A client that finds something else wrong with an answer raises InvalidContentError, and the model is told.
+    A client that finds something else wrong with an answer raises InvalidArgumentError, and the model is told.
     Raises InvalidArgumentError.
 
     >>> import asyncio
-    >>> from kaosmem import ChatMessage, Summarizer
+    >>> from kaosmem import ChatMessage
+    >>> from kaosmem.compaction import Summarizer
     >>> said = [ChatMessage("user", "Always deploy to /srv/app. " + "It was a quiet day. " * 40)]
     >>> print(asyncio.run(Summarizer(None).summarize(said, most=50)).text)
     Shortened without a model (no model):
@@ -216,15 +217,15 @@ class Summarizer:
             nonlocal shortened
             text = without_fallback_heading(without_headings(check_text(_said(reply), "it")))
             if not text:
-                raise InvalidContentError("it was empty")
+                raise InvalidArgumentError("it was empty")
             if _REFUSAL.match(text):
-                raise InvalidContentError("it declined to summarise")
+                raise InvalidArgumentError("it declined to summarise")
             if (tokens := self._size(text)) <= limit:
                 return text
             shortened = cut_at_sentence(text, limit, self._size)
             if shortened and tokens <= _SLIGHTLY * limit:
                 return shortened
-            raise InvalidContentError(f"it took {tokens} tokens of at most {limit}")
+            raise InvalidArgumentError(f"it took {tokens} tokens of at most {limit}")
 
         try:
             return await model.ask(request, read)

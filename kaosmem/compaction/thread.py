@@ -12,7 +12,7 @@ from dataclasses import replace
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import Outline
-from kaosmem.errors import UnknownItemError
+from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
 from kaosmem.types import ChatMessage, JSONValue, json_text
 from kaosmem.units import repaired
@@ -147,10 +147,10 @@ class Thread:
     def originals(self, message_id: str) -> list[ChatMessage]:
         """Return the messages that a record stands for in the end, oldest first; of any other message itself.
 
-        Raises UnknownItemError.
+        Raises NotFoundError.
         """
         if message_id not in self._entries:
-            raise UnknownItemError(f"no message {shown(message_id)} is in the thread; it may have been cleared")
+            raise NotFoundError(f"no message {shown(message_id)} is in the thread; it may have been cleared")
         return [entry.message for entry in sorted(_leaves(self._entries[message_id]), key=_place)]
 
     def unfolded(

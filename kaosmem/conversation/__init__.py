@@ -1,7 +1,7 @@
 """Conversations: a log of events, its view, and the messages for a model."""
 
-from kaosmem.conversation.action import Action
-from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
+from kaosmem.conversation.action import ActionEvent
+from kaosmem.conversation.condensation import Condensation, CondensationRequest, SummaryEvent
 from kaosmem.conversation.condensers import (
     AmortizedForgettingCondenser,
     AttentionConfig,
@@ -22,16 +22,16 @@ from kaosmem.conversation.condensers import (
     StructuredSummaryCondenser,
     SummarizingConfig,
 )
-from kaosmem.conversation.event import Event, EventSource
+from kaosmem.conversation.event import ConversationEvent, EventSource
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
 from kaosmem.conversation.messages import ConversationConfig, ConversationMemory
-from kaosmem.conversation.observation import Knowledge, Observation
+from kaosmem.conversation.observation import ObservationEvent, RecalledText
 from kaosmem.conversation.prompts import PromptTemplates
-from kaosmem.conversation.view import View
+from kaosmem.conversation.view import ConversationView
 
 __all__ = [
-    "Action",
+    "ActionEvent",
     "AmortizedForgettingCondenser",
     "AttentionConfig",
     "BrowserOutputCondenser",
@@ -41,27 +41,27 @@ __all__ = [
     "Condenser",
     "CondenserPipeline",
     "ConversationConfig",
+    "ConversationEvent",
     "ConversationMemory",
+    "ConversationView",
     "ConversationWindowCondenser",
-    "Event",
     "EventLog",
     "EventSource",
-    "Knowledge",
     "LLMAttentionCondenser",
     "LLMSummarizingCondenser",
     "MaskingConfig",
     "MemoryTier",
     "NoOpCondenser",
-    "Observation",
+    "ObservationEvent",
     "ObservationMaskingCondenser",
     "PromptTemplates",
+    "RecalledText",
     "RecentEventsCondenser",
     "RecentEventsConfig",
     "RollingCondenser",
     "RollingConfig",
     "StructuredSummaryCondenser",
     "SummarizingConfig",
-    "Summary",
-    "View",
+    "SummaryEvent",
     "fitted_tiers",
 ]

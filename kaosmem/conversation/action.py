@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kaosmem.conversation.event import Event, EventSource, check_kind, checked_content, said_blocks
+from kaosmem.conversation.event import ConversationEvent, EventSource, check_kind, checked_content, said_blocks
 from kaosmem.conversation.kinds import HIDDEN_KINDS, OBSERVATION_KINDS, SPOKEN_KINDS
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.payload import plainest
 from kaosmem.names import shown_name
 from kaosmem.types import (
@@ -27,17 +27,17 @@ from kaosmem.units import Link
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Action(Event):
+class ActionEvent(ConversationEvent):
     """An event that an agent, a user or the environment caused: words, a tool call, or both.
 
     kind: one of `ACTION_KINDS`, or any other name.
     content: the words, reasoning included, beside the call.
     response: id of the model's answer that the call belongs to. The actions of one answer stay together.
-    Raises InvalidNameError or InvalidContentError.
+    Raises InvalidNameError or InvalidArgumentError.
 
-    >>> Action("message", "How long is the notice?", source="user").role
+    >>> ActionEvent("message", "How long is the notice?", source="user").role
     'user'
-    >>> Action("search", call=ToolUseBlock("call-1", "search", '{"words": "notice"}')).call.name
+    >>> ActionEvent("search", call=ToolUseBlock("call-1", "search", '{"words": "notice"}')).call.name
     'search'
     """
 
@@ -49,13 +49,13 @@ class Action(Event):
     source: EventSource = field(default=EventSource.AGENT, kw_only=True)
 
     def __post_init__(self) -> None:
-        Event.__post_init__(self)
+        ConversationEvent.__post_init__(self)
         check_kind(self.kind, OBSERVATION_KINDS, "an observation")
         object.__setattr__(self, "content", checked_content(self.content))
         if self.call is not None:
             call = check_content((self.call,))[0]
             if not isinstance(call, ToolUseBlock):
-                raise InvalidContentError(f"a call is a {type(call).__name__}; give a ToolUseBlock")
+                raise InvalidArgumentError(f"a call is a {type(call).__name__}; give a ToolUseBlock")
             object.__setattr__(self, "call", call)
         check_text(self.response, "response")
 
@@ -106,7 +106,7 @@ class Action(Event):
             return Link(role=self.role)
         return Link(calls=(self.call.id,), batch=self.response or None, role=self.role)
 
-    def without_call(self) -> Action:
+    def without_call(self) -> ActionEvent:
         """Return a copy without its call, with its text alone."""
         return self.changed(call=None, response="")
 
@@ -120,25 +120,25 @@ class Action(Event):
         return ChatMessage(self.role, content, id=self.name, trust=trust)
 
 
-def actions_of(reply: ChatMessage, *, response: str) -> list[Action]:
+def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
     """Return an assistant's message as actions, one for each tool call; the other blocks stand before their call.
 
     response: the id that ties the calls together.
-    Raises InvalidContentError for a message of another role and for blocks that no action holds.
+    Raises InvalidArgumentError for a message of another role and for blocks that no action holds.
     """
     if reply.role != "assistant":
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"a reply has the role 'assistant', not {shown_name(reply.role)}; append an Action or an Observation"
         )
     calls = [place for place, block in enumerate(reply.blocks) if isinstance(block, ToolUseBlock)]
     if not calls:
-        return [Action("message", reply.content, pinned=reply.pinned)]
+        return [ActionEvent("message", reply.content, pinned=reply.pinned)]
     last = calls[-1]
     actions = []
     said: list[ContentBlock] = []
     for block in (*reply.blocks[:last], *reply.blocks[last + 1 :], reply.blocks[last]):
         if isinstance(block, ToolUseBlock):
-            actions.append(Action("tool_call", plainest(said), block, response, pinned=reply.pinned))
+            actions.append(ActionEvent("tool_call", plainest(said), block, response, pinned=reply.pinned))
             said = []
         else:
             said.append(block)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
-from kaosmem.conversation.action import Action
-from kaosmem.conversation.event import Event
-from kaosmem.conversation.observation import Observation
+from kaosmem.conversation.action import ActionEvent
+from kaosmem.conversation.event import ConversationEvent
+from kaosmem.conversation.observation import ObservationEvent
 from kaosmem.conversation.wording import Wording
 from kaosmem.types import ChatMessage, ContentBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.units import NO_RESULT
@@ -50,7 +50,7 @@ class _Answer:
         )
 
 
-def answered(events: Iterable[Event], wording: Wording) -> Iterator[ChatMessage]:
+def answered(events: Iterable[ConversationEvent], wording: Wording) -> Iterator[ChatMessage]:
     """Yield the events of a view as messages, an answer at the place of its first call.
 
     A result is that of the latest call with its id that waits for one.
@@ -62,7 +62,7 @@ def answered(events: Iterable[Event], wording: Wording) -> Iterator[ChatMessage]
         message = wording.message(event)
         if message is None:
             continue
-        if isinstance(event, Action) and event.call is not None:
+        if isinstance(event, ActionEvent) and event.call is not None:
             answer = answers.get(event.response)
             if answer is None:
                 answer = _Answer()
@@ -71,7 +71,7 @@ def answered(events: Iterable[Event], wording: Wording) -> Iterator[ChatMessage]
                     answers[event.response] = answer
             waiting.setdefault(event.call.id, []).append((answer, len(answer.calls)))
             answer.calls.append((message, event.call))
-        elif isinstance(event, Observation) and event.call_id:
+        elif isinstance(event, ObservationEvent) and event.call_id:
             answer, place = waiting[event.call_id].pop()
             answer.results[place] = message
         else:

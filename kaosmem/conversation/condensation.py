@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kaosmem.conversation.event import Event
-from kaosmem.errors import InvalidContentError
+from kaosmem.conversation.event import ConversationEvent
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage, JSONValue, Trust, check_metadata, check_text, is_integer
 from kaosmem.units import Link
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Condensation(Event):
+class Condensation(ConversationEvent):
     """A record: from here on the view leaves these events out, and may show a summary in their place.
 
     forgotten_ids or forgotten_range (first and last id, both included), not both. Ids of events that the view does not
@@ -21,7 +21,7 @@ class Condensation(Event):
         change nothing.
     summary, summary_offset: the summary and its place in the view after forgetting; both or neither.
     metadata: notes on its origin for readers of the log. pinned: its summary stays in every view.
-    Raises InvalidContentError.
+    Raises InvalidArgumentError.
     """
 
     type: ClassVar[str] = "condensation"
@@ -32,31 +32,31 @@ class Condensation(Event):
     metadata: Mapping[str, JSONValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        Event.__post_init__(self)
+        ConversationEvent.__post_init__(self)
         self.check_fields()
         if (self.summary is None) != (self.summary_offset is None):
-            raise InvalidContentError("a condensation has a summary or its offset alone; give both or neither")
+            raise InvalidArgumentError("a condensation has a summary or its offset alone; give both or neither")
         if self.summary is not None and not self.summary.strip():
-            raise InvalidContentError("a condensation's summary is blank; give one that says something, or none")
+            raise InvalidArgumentError("a condensation's summary is blank; give one that says something, or none")
         if self.forgotten_range is not None and self.forgotten_range[0] > self.forgotten_range[1]:
             first, last = self.forgotten_range
-            raise InvalidContentError(f"a range begins with {first} and ends with {last}; give the first id first")
+            raise InvalidArgumentError(f"a range begins with {first} and ends with {last}; give the first id first")
 
     def check_fields(self) -> None:
-        """Raise InvalidContentError for fields that no condensation can have, stored or new."""
+        """Raise InvalidArgumentError for fields that no condensation can have, stored or new."""
         if (self.forgotten_ids is None) == (self.forgotten_range is None):
-            raise InvalidContentError("a condensation forgets ids or a range; give one of both, () for nothing")
+            raise InvalidArgumentError("a condensation forgets ids or a range; give one of both, () for nothing")
         for name in ("forgotten_ids", "forgotten_range"):
             given = getattr(self, name)
             if given is not None:
                 ids = tuple(given) if isinstance(given, Iterable) else (None,)
                 if not all(map(is_integer, ids)):
-                    raise InvalidContentError(f"{name} holds other than ids of events; give whole numbers")
+                    raise InvalidArgumentError(f"{name} holds other than ids of events; give whole numbers")
                 object.__setattr__(self, name, ids)
         if self.forgotten_range is not None and len(self.forgotten_range) != 2:
-            raise InvalidContentError(f"a range has {len(self.forgotten_range)} ids; give the first and the last")
+            raise InvalidArgumentError(f"a range has {len(self.forgotten_range)} ids; give the first and the last")
         if self.summary_offset is not None and not (is_integer(self.summary_offset) and self.summary_offset >= 0):
-            raise InvalidContentError("summary_offset is no position in a view; give a whole number from 0 up")
+            raise InvalidArgumentError("summary_offset is no position in a view; give a whole number from 0 up")
         if self.summary is not None:
             check_text(self.summary, "summary")
         object.__setattr__(self, "metadata", check_metadata(self.metadata))
@@ -76,14 +76,14 @@ class Condensation(Event):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CondensationRequest(Event):
+class CondensationRequest(ConversationEvent):
     """A request to condense the view. The next condensation answers it."""
 
     type: ClassVar[str] = "condensation_request"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Summary(Event):
+class SummaryEvent(ConversationEvent):
     """The summary that a view shows for a condensation, under the condensation's id. It is never logged.
 
     sources: ids of the summarised events. trust: the lowest among them.

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self, TypeVar
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import message_tokens
 from kaosmem.names import check_name, shown_name
 from kaosmem.tokens import TokenCounter
@@ -42,7 +42,7 @@ class EventSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class ConversationEvent:
     """One thing that happened.
 
     id, timestamp: given by the log that takes it; the timestamp is aware.
@@ -59,11 +59,11 @@ class Event:
 
     def __post_init__(self) -> None:
         if not is_integer(self.id) or self.id < UNLOGGED:
-            raise InvalidContentError("an event's id is no whole number from 0 up; leave it out, the log gives it")
+            raise InvalidArgumentError("an event's id is no whole number from 0 up; leave it out, the log gives it")
         if self.timestamp is not None and not (isinstance(self.timestamp, datetime) and self.timestamp.tzinfo):
-            raise InvalidContentError("an event's timestamp is no aware datetime; give one with tzinfo=UTC")
+            raise InvalidArgumentError("an event's timestamp is no aware datetime; give one with tzinfo=UTC")
         if type(self.pinned) is not bool:
-            raise InvalidContentError(f"pinned is {shown_name(self.pinned)}; give True or False")
+            raise InvalidArgumentError(f"pinned is {shown_name(self.pinned)}; give True or False")
         if type(self.source) is not EventSource:
             object.__setattr__(self, "source", _source(self.source))
 
@@ -139,19 +139,19 @@ def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
 
 
 def check_kind(kind: str, others: Iterable[str], what: str) -> None:
-    """Raise InvalidContentError for a kind reserved for `what`, InvalidNameError for one that is no name."""
+    """Raise InvalidArgumentError for a kind reserved for `what`, InvalidNameError for one that is no name."""
     if kind in others:
-        raise InvalidContentError(f"{kind!r} is the kind of {what}; make one")
+        raise InvalidArgumentError(f"{kind!r} is the kind of {what}; make one")
     check_name(kind, "kind of event")
 
 
 def checked_content(given: Content) -> Content:
-    """Return content without calls and results. Raises InvalidContentError."""
+    """Return content without calls and results. Raises InvalidArgumentError."""
     if type(given) is str:
         return check_text(given, "content")
     content = check_content(given)
     if not isinstance(content, str) and any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in content):
-        raise InvalidContentError("an event's content holds a call or a result; give them as its call or call_id")
+        raise InvalidArgumentError("an event's content holds a call or a result; give them as its call or call_id")
     return content or ""
 
 
@@ -159,4 +159,4 @@ def _source(given: object) -> EventSource:
     try:
         return EventSource(given)  # type: ignore[arg-type]
     except ValueError:
-        raise InvalidContentError(f"no source {shown_name(given)}; there are {', '.join(EventSource)}") from None
+        raise InvalidArgumentError(f"no source {shown_name(given)}; there are {', '.join(EventSource)}") from None

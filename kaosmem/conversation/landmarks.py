@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 
-from kaosmem.conversation.action import Action
-from kaosmem.conversation.event import Event, EventSource
+from kaosmem.conversation.action import ActionEvent
+from kaosmem.conversation.event import ConversationEvent, EventSource
 
 STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
 """Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
@@ -19,7 +19,7 @@ class Landmarks:
     def __init__(self) -> None:
         self._found: defaultdict[str, list[int]] = defaultdict(list)  # ascending
 
-    def add(self, ordinal: int, event: Event) -> None:
+    def add(self, ordinal: int, event: ConversationEvent) -> None:
         """Note an entry, as it is shown."""
         for name in _names(event):
             insort(self._found[name], ordinal)
@@ -50,12 +50,12 @@ class Landmarks:
         return kept.union(*(self._found[name][-1:] for name in STANDING_LISTS))
 
 
-def _names(event: Event) -> Iterator[str]:
+def _names(event: ConversationEvent) -> Iterator[str]:
     """Yield the names under which an entry is found."""
     call = None
     if event.pinned:
         yield "pinned"
-    if isinstance(event, Action):
+    if isinstance(event, ActionEvent):
         call = event.call
         if event.source is EventSource.USER:
             yield "asked"

@@ -9,26 +9,26 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TypeVar, overload
 
-from kaosmem.conversation.action import Action, actions_of
-from kaosmem.conversation.event import UNLOGGED, Event
+from kaosmem.conversation.action import ActionEvent, actions_of
+from kaosmem.conversation.event import UNLOGGED, ConversationEvent
 from kaosmem.conversation.stored import check_event, event_json, event_of
-from kaosmem.conversation.view import View
-from kaosmem.errors import InvalidArgumentError, InvalidContentError, UnknownItemError
+from kaosmem.conversation.view import ConversationView
+from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, parse_message
 from kaosmem.types import ChatMessage, json_text
 
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=ConversationEvent)
 
 
-class EventLog(Sequence[Event]):
+class EventLog(Sequence[ConversationEvent]):
     """Events, oldest first. Nothing in it changes or goes: condensers append condensations.
 
     events: those of a log that was read back, with their ids, ascending. clock: None is the computer's, in UTC.
     Raises InvalidArgumentError.
 
-    >>> from kaosmem import Action
+    >>> from kaosmem.conversation import ActionEvent
     >>> log = EventLog()
-    >>> log.append(Action("message", "Why does the client never give up?", source="user")).id
+    >>> log.append(ActionEvent("message", "Why does the client never give up?", source="user")).id
     0
     >>> [event.text for event in log.view]
     ['Why does the client never give up?']
@@ -36,10 +36,12 @@ class EventLog(Sequence[Event]):
     True
     """
 
-    def __init__(self, events: Iterable[Event] = (), *, clock: Callable[[], datetime] | None = None) -> None:
-        self._events: list[Event] = []
+    def __init__(
+        self, events: Iterable[ConversationEvent] = (), *, clock: Callable[[], datetime] | None = None
+    ) -> None:
+        self._events: list[ConversationEvent] = []
         self._clock = clock or _now
-        self._view: View | None = None
+        self._view: ConversationView | None = None
         for event in events:
             check_event(event)
             if event.id == UNLOGGED:
@@ -49,10 +51,10 @@ class EventLog(Sequence[Event]):
             self._events.append(event)
 
     @property
-    def view(self) -> View:
+    def view(self) -> ConversationView:
         """Return the view of its events: always the same object, which takes in appended events."""
         if self._view is None:
-            self._view = View.from_events(self._events)
+            self._view = ConversationView.from_events(self._events)
         return self._view
 
     @property
@@ -63,7 +65,7 @@ class EventLog(Sequence[Event]):
     def append(self, event: E) -> E:
         """Return a new event as the log took it: with its id, and the time where it has none of its own.
 
-        Raises InvalidArgumentError for an event that a log has taken, InvalidContentError for a summary.
+        Raises InvalidArgumentError for an event that a log has taken, InvalidArgumentError for a summary.
         """
         check_event(event)
         if event.id != UNLOGGED:
@@ -77,12 +79,12 @@ class EventLog(Sequence[Event]):
             self._view.append(taken)
         return taken
 
-    def append_reply(self, reply: object, *, format: str | Format | None = None) -> list[Action]:  # noqa: A002
+    def append_reply(self, reply: object, *, format: str | Format | None = None) -> list[ActionEvent]:  # noqa: A002
         """Append a model's reply and return its events: an action for each tool call, or one for the words alone.
 
         reply: a reply or an assistant's message of a provider, as a dict or an object of its package; or a ChatMessage.
         format: the provider's format, "anthropic" or "openai"; a ChatMessage needs none.
-        Raises UnknownFormatError, InvalidArgumentError for a missing format, and InvalidContentError for a reply that
+        Raises InvalidArgumentError for a missing format, and InvalidArgumentError for a reply that
         cannot be kept. Then nothing is appended.
 
         >>> log = EventLog()
@@ -97,11 +99,11 @@ class EventLog(Sequence[Event]):
         # Providers' ids of replies may be missing or repeat; those of a log do not.
         return [self.append(action) for action in actions_of(reply, response=f"reply-{self.next_id}")]
 
-    def get(self, event_id: int) -> Event:
-        """Return an event. Raises UnknownItemError."""
+    def get(self, event_id: int) -> ConversationEvent:
+        """Return an event. Raises NotFoundError."""
         place = bisect_left(self._events, event_id, key=lambda event: event.id)
         if place == len(self._events) or self._events[place].id != event_id:
-            raise UnknownItemError(f"no event {event_id} in this log of {len(self._events):,}")
+            raise NotFoundError(f"no event {event_id} in this log of {len(self._events):,}")
         return self._events[place]
 
     def lines(self) -> Iterator[str]:
@@ -110,36 +112,36 @@ class EventLog(Sequence[Event]):
 
     @classmethod
     def from_lines(cls, lines: Iterable[str | bytes], *, clock: Callable[[], datetime] | None = None) -> EventLog:
-        """Return the log that `lines` were made of. Raises InvalidContentError, InvalidArgumentError."""
+        """Return the log that `lines` were made of. Raises InvalidArgumentError."""
         return cls(map(_event_of_line, count(1), lines), clock=clock)
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[ConversationEvent]:
         return iter(self._events)
 
     @overload
-    def __getitem__(self, position: int) -> Event: ...
+    def __getitem__(self, position: int) -> ConversationEvent: ...
     @overload
-    def __getitem__(self, position: slice) -> list[Event]: ...
-    def __getitem__(self, position: int | slice) -> Event | list[Event]:
+    def __getitem__(self, position: slice) -> list[ConversationEvent]: ...
+    def __getitem__(self, position: int | slice) -> ConversationEvent | list[ConversationEvent]:
         return self._events[position]
 
 
-def view_of(history: Iterable[Event]) -> View:
+def view_of(history: Iterable[ConversationEvent]) -> ConversationView:
     """Return the view of a log, a view as it is, or the view of other events. Raises InvalidArgumentError."""
     if isinstance(history, EventLog):
         return history.view
-    return history if isinstance(history, View) else View(history)
+    return history if isinstance(history, ConversationView) else ConversationView(history)
 
 
-def _event_of_line(number: int, line: str | bytes) -> Event:
+def _event_of_line(number: int, line: str | bytes) -> ConversationEvent:
     try:
         return event_of(json.loads(line))
     except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, InvalidContentError) else "it is no JSON"
-        raise InvalidContentError(f"line {number} of a log can't be read: {reason}") from None
+        reason = str(error) if isinstance(error, InvalidArgumentError) else "it is no JSON"
+        raise InvalidArgumentError(f"line {number} of a log can't be read: {reason}") from None
 
 
 def _now() -> datetime:

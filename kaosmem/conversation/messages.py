@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from kaosmem.arguments import check_count
-from kaosmem.conversation.action import Action
+from kaosmem.conversation.action import ActionEvent
 from kaosmem.conversation.answers import answered
-from kaosmem.conversation.event import UNLOGGED, Event, EventSource, said_blocks
+from kaosmem.conversation.event import UNLOGGED, ConversationEvent, EventSource, said_blocks
 from kaosmem.conversation.log import view_of
 from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
 from kaosmem.conversation.prompts import PromptTemplates
@@ -45,8 +45,8 @@ class ConversationMemory:
 
     def process_events(
         self,
-        condensed_history: Iterable[Event],
-        initial_user_action: Action | None = None,
+        condensed_history: Iterable[ConversationEvent],
+        initial_user_action: ActionEvent | None = None,
         max_message_chars: int | None = None,
         vision_is_active: bool = False,
     ) -> list[ChatMessage]:
@@ -61,16 +61,16 @@ class ConversationMemory:
         each image.
         Raises InvalidArgumentError.
 
-        >>> from kaosmem import Action, ConversationMemory, EventLog
+        >>> from kaosmem.conversation import ActionEvent, ConversationMemory, EventLog
         >>> log = EventLog()
-        >>> _ = log.append(Action("message", "Why does the client never give up?", source="user"))
+        >>> _ = log.append(ActionEvent("message", "Why does the client never give up?", source="user"))
         >>> [message.role for message in ConversationMemory().process_events(log)]
         ['system', 'user']
         """
         if initial_user_action is not None and not _is_users(initial_user_action):
             raise InvalidArgumentError(
                 "initial_user_action is no message of a user's that says something; give "
-                "Action('message', text, source='user')"
+                "ActionEvent('message', text, source='user')"
             )
         if max_message_chars is not None:
             check_count(max_message_chars, "max_message_chars", least=1)
@@ -85,12 +85,12 @@ class ConversationMemory:
             messages = list(self._told(messages))
         return list(self._merged(messages))
 
-    def _begun(self, history: Iterable[Event], initial: Action | None) -> list[Event]:
+    def _begun(self, history: Iterable[ConversationEvent], initial: ActionEvent | None) -> list[ConversationEvent]:
         """Return the history with a system message and the initial message, if there is one, in front."""
         events = list(history)
         system = next((event for event in events if _is_system(event) and event.text.strip()), None)
         if system is None:
-            system = Action("system_message", self._prompts.system, source=EventSource.ENVIRONMENT)
+            system = ActionEvent("system_message", self._prompts.system, source=EventSource.ENVIRONMENT)
         rest = [event for event in events if event is not system]
         first = next((place for place, event in enumerate(rest) if not _is_system(event)), len(rest))
         begins = first < len(rest) and _is_users(rest[first])
@@ -153,7 +153,7 @@ def _names(messages: Iterable[ChatMessage]) -> tuple[str, ...]:
 
 def _is_users(event: object) -> bool:
     return (
-        isinstance(event, Action)
+        isinstance(event, ActionEvent)
         and event.kind == "message"
         and event.source is EventSource.USER
         and event.call is None
@@ -161,12 +161,12 @@ def _is_users(event: object) -> bool:
     )
 
 
-def _is_system(event: Event) -> bool:
-    return isinstance(event, Action) and event.kind == "system_message"
+def _is_system(event: ConversationEvent) -> bool:
+    return isinstance(event, ActionEvent) and event.kind == "system_message"
 
 
-def _is_same(event: Event, initial: Action) -> bool:
+def _is_same(event: ConversationEvent, initial: ActionEvent) -> bool:
     """Say whether an event is the first message, which a caller may give without its id."""
-    if not isinstance(event, Action) or not _is_users(event):
+    if not isinstance(event, ActionEvent) or not _is_users(event):
         return False
     return event.content == initial.content if initial.id == UNLOGGED else event.id == initial.id

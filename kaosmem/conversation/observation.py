@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from kaosmem.conversation.event import Event, check_kind, checked_content, said_blocks
+from kaosmem.conversation.event import ConversationEvent, check_kind, checked_content, said_blocks
 from kaosmem.conversation.kinds import ACTION_KINDS, ERROR_KINDS, HIDDEN_KINDS, OBSERVATION_KINDS
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import (
     ChatMessage,
     Content,
@@ -25,7 +25,7 @@ Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class RecalledText:
     """A text to recall, such as a skill or a note on a repository. name: identifies it."""
 
     name: str
@@ -37,15 +37,15 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Observation(Event):
+class ObservationEvent(ConversationEvent):
     """An event that came back to an agent, such as a tool result.
 
     kind: one of `OBSERVATION_KINDS`, or any other name.
     call_id: id of the call that it answers, "" for none. An observation of any kind answers its call.
     recalled: knowledge that is shown with it, once in a conversation.
-    Raises InvalidNameError or InvalidContentError.
+    Raises InvalidNameError or InvalidArgumentError.
 
-    >>> Observation("result", "Notice is thirty days.", "call-1").role
+    >>> ObservationEvent("result", "Notice is thirty days.", "call-1").role
     'tool'
     """
 
@@ -53,18 +53,18 @@ class Observation(Event):
     kind: str
     content: Observed = ""
     call_id: str = ""
-    recalled: tuple[Knowledge, ...] = ()
+    recalled: tuple[RecalledText, ...] = ()
 
     def __post_init__(self) -> None:
-        Event.__post_init__(self)
+        ConversationEvent.__post_init__(self)
         check_kind(self.kind, ACTION_KINDS, "an action")
         object.__setattr__(self, "content", checked_content(self.content))
         if not isinstance(self.content, str) and not all(isinstance(b, TextBlock | ImageBlock) for b in self.content):
-            raise InvalidContentError("an observation holds other than texts and images; leave them to actions")
+            raise InvalidArgumentError("an observation holds other than texts and images; leave them to actions")
         check_text(self.call_id, "call_id")
         recalled = tuple(self.recalled) if isinstance(self.recalled, Iterable) else (self.recalled,)
-        if not all(isinstance(each, Knowledge) for each in recalled):
-            raise InvalidContentError("an observation recalls other than Knowledge; give each a name and a text")
+        if not all(isinstance(each, RecalledText) for each in recalled):
+            raise InvalidArgumentError("an observation recalls other than Knowledge; give each a name and a text")
         object.__setattr__(self, "recalled", recalled)
 
     def __repr__(self) -> str:

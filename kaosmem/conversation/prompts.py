@@ -19,7 +19,7 @@ class PromptTemplates:
     system: system prompt of a conversation without one. summary: a summary beside a user's words.
     knowledge: recalled knowledge. call, result, error: a tool call for a model without function calling.
     left_out: stands in the middle of a long result that was cut.
-    Raises InvalidArgumentError if a template names an unknown value or lacks its main one; InvalidContentError for no
+    Raises InvalidArgumentError if a template names an unknown value or lacks its main one; InvalidArgumentError for no
     text.
     """
 

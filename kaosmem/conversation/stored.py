@@ -7,15 +7,17 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from kaosmem.conversation.action import Action
+from kaosmem.conversation.action import ActionEvent
 from kaosmem.conversation.condensation import Condensation, CondensationRequest
-from kaosmem.conversation.event import Event
-from kaosmem.conversation.observation import Knowledge, Observation
-from kaosmem.errors import InvalidContentError
+from kaosmem.conversation.event import ConversationEvent
+from kaosmem.conversation.observation import ObservationEvent, RecalledText
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
 from kaosmem.types import JSONValue, content_json
 
-_TYPES: dict[str, type[Event]] = {each.type: each for each in (Action, Observation, Condensation, CondensationRequest)}
+_TYPES: dict[str, type[ConversationEvent]] = {
+    each.type: each for each in (ActionEvent, ObservationEvent, Condensation, CondensationRequest)
+}
 _FIELDS = {name: tuple(each.name for each in fields(kind) if each.init) for name, kind in _TYPES.items()}
 
 _TO_JSON: dict[str, Callable[[Any], JSONValue]] = {
@@ -30,7 +32,7 @@ _TO_JSON: dict[str, Callable[[Any], JSONValue]] = {
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "timestamp": datetime.fromisoformat,
-    "recalled": lambda recalled: [Knowledge(**each) for each in recalled],
+    "recalled": lambda recalled: [RecalledText(**each) for each in recalled],
 }
 _LEFT_OUT = frozenset({"content", "response", "call_id", "recalled", "metadata", "pinned"})
 """Fields that are not stored if they are empty or False."""
@@ -38,13 +40,13 @@ _SUMMARY = ("summary", "summary_offset")
 
 
 def check_event(event: object) -> None:
-    """Raise InvalidContentError for a summary: no log keeps one, as a view makes it of its condensation."""
+    """Raise InvalidArgumentError for a summary: no log keeps one, as a view makes it of its condensation."""
     if getattr(event, "type", None) not in _TYPES:
-        raise InvalidContentError(f"a log keeps no {type(event).__name__}; give an event, or a condensation")
+        raise InvalidArgumentError(f"a log keeps no {type(event).__name__}; give an event, or a condensation")
 
 
-def event_json(event: Event) -> dict[str, JSONValue]:
-    """Return an event as JSON values, without empty fields. Raises InvalidContentError."""
+def event_json(event: ConversationEvent) -> dict[str, JSONValue]:
+    """Return an event as JSON values, without empty fields. Raises InvalidArgumentError."""
     check_event(event)
     stored: dict[str, JSONValue] = {"type": event.type}
     for name in _FIELDS[event.type]:
@@ -54,19 +56,19 @@ def event_json(event: Event) -> dict[str, JSONValue]:
     return stored
 
 
-def event_of(stored: Mapping[str, JSONValue]) -> Event:
+def event_of(stored: Mapping[str, JSONValue]) -> ConversationEvent:
     """Return the event that `event_json` made JSON of.
 
     Half of a summary, or a blank one, is kept as it was stored, though no view shows it.
-    Raises InvalidContentError.
+    Raises InvalidArgumentError.
     """
     kind = stored.get("type") if isinstance(stored, Mapping) else None
     if not isinstance(kind, str) or kind not in _FIELDS:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"no type of event {shown_name(kind)}, only {', '.join(_TYPES)}; read it with the kaosmem that wrote it"
         )
     if unknown := stored.keys() - {"type", *_FIELDS[kind]}:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"a stored {kind} has unknown fields {sorted(map(shown_name, unknown))}; leave them out"
         )
     try:
@@ -80,6 +82,6 @@ def event_of(stored: Mapping[str, JSONValue]) -> Event:
             event.check_fields()
     except (AttributeError, TypeError, ValueError) as error:
         # Not from the error: the messages of these may show what was stored.
-        reason = str(error) if isinstance(error, InvalidContentError) else type(error).__name__
-        raise InvalidContentError(f"not a stored {kind}: {reason}") from None
+        reason = str(error) if isinstance(error, InvalidArgumentError) else type(error).__name__
+        raise InvalidArgumentError(f"not a stored {kind}: {reason}") from None
     return event

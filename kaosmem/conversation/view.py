@@ -9,22 +9,22 @@ from operator import attrgetter
 from typing import overload
 
 from kaosmem.arguments import check_several
-from kaosmem.conversation.action import Action
-from kaosmem.conversation.condensation import Condensation, CondensationRequest, Summary
-from kaosmem.conversation.event import UNLOGGED, Event
+from kaosmem.conversation.action import ActionEvent
+from kaosmem.conversation.condensation import Condensation, CondensationRequest, SummaryEvent
+from kaosmem.conversation.event import UNLOGGED, ConversationEvent
 from kaosmem.conversation.landmarks import Landmarks
-from kaosmem.conversation.observation import Observation
+from kaosmem.conversation.observation import ObservationEvent
 from kaosmem.conversation.rounds import Rounds
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown
 from kaosmem.types import Trust
 
-_COMMON = (Action, Observation)  # a tuple made once: a union is made anew for each event
-_GONE = Event()
+_COMMON = (ActionEvent, ObservationEvent)  # a tuple made once: a union is made anew for each event
+_GONE = ConversationEvent()
 """The placeholder of a forgotten entry, so that the entries after it keep their ordinals."""
 
 
-class View(Sequence[Event]):
+class ConversationView(Sequence[ConversationEvent]):
     """Events in order, as a model may see them. A slice of it is a list.
 
     - A condensation takes out the entries that it forgets, and puts its summary in. A call, the others of its
@@ -41,9 +41,9 @@ class View(Sequence[Event]):
     forgets and those between; to the whole view if its summary goes elsewhere than to a forgotten entry's place.
     """
 
-    def __init__(self, events: Iterable[Event] = (), unhandled_condensation_request: bool = False) -> None:
+    def __init__(self, events: Iterable[ConversationEvent] = (), unhandled_condensation_request: bool = False) -> None:
         self._begin(())
-        self._summaries: dict[int, Summary] = {}
+        self._summaries: dict[int, SummaryEvent] = {}
         self._replaced: dict[int, Collection[int]] = {}  # by the id of a summary: ids that its condensation found
         self._revision = 0
         self._cuts: list[int] | None = None
@@ -52,18 +52,18 @@ class View(Sequence[Event]):
         for place, event in enumerate(check_several(events, "events")):
             if isinstance(event, _COMMON):
                 self._entries.append(event)
-            elif isinstance(event, Event):
+            elif isinstance(event, ConversationEvent):
                 self.append(event)
             else:
                 raise InvalidArgumentError(f"position {place} of the events holds {_not_an_event(event)}")
         self.unhandled_condensation_request |= unhandled_condensation_request
 
     @classmethod
-    def from_events(cls, events: Iterable[Event]) -> View:
+    def from_events(cls, events: Iterable[ConversationEvent]) -> ConversationView:
         """Return the view of a log, or of the events of a view."""
         return cls(events)
 
-    def append(self, event: Event) -> None:
+    def append(self, event: ConversationEvent) -> None:
         """Take in the next event of the log. Raises InvalidArgumentError."""
         self._cuts = self._kept = None
         if isinstance(event, Condensation):
@@ -71,13 +71,13 @@ class View(Sequence[Event]):
             self._condense(event)
         elif isinstance(event, CondensationRequest):
             self.unhandled_condensation_request = True
-        elif isinstance(event, Event):
+        elif isinstance(event, ConversationEvent):
             self._entries.append(event)
         else:
             raise InvalidArgumentError(f"a view is given {_not_an_event(event)}")
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[ConversationEvent]:
         """The shown entries."""
         return list(self)
 
@@ -122,7 +122,7 @@ class View(Sequence[Event]):
         shown = self._ordinals()
         return [bisect_left(shown, ordinal) for ordinal in self._unit(shown[position])]
 
-    def with_ids(self, ids: Collection[int]) -> list[Event]:
+    def with_ids(self, ids: Collection[int]) -> list[ConversationEvent]:
         """Return the entries that have one of these ids."""
         shown = self._ordinals()
         ordinals = sorted(self._places[each] for each in self._found(ids))
@@ -136,15 +136,17 @@ class View(Sequence[Event]):
         """
         return self._whole(self._ordinals(), start, stop)
 
-    def summary(self, record_id: int) -> Summary | None:
+    def summary(self, record_id: int) -> SummaryEvent | None:
         """Return the summary of a condensation, as it was when it came, or None."""
         return self._summaries.get(record_id)
 
-    def _begin(self, entries: Iterable[Event]) -> None:
+    def _begin(self, entries: Iterable[ConversationEvent]) -> None:
         self._entries = list(entries)  # those since `_settled` as they came; `_GONE` for others that are not shown
         self._settled = 0
         self._rounds = Rounds()
-        self._words: dict[int, Event] = {}  # by ordinal, the part that is shown of a call whose round has no result
+        self._words: dict[
+            int, ConversationEvent
+        ] = {}  # by ordinal, the part that is shown of a call whose round has no result
         self._spoke = -1  # ordinal of the newest action that calls or says something
         self._shown: list[int] = []  # ordinals
         self._places: dict[int, int] = {}  # ordinals by id, as far as `_placed`
@@ -173,7 +175,7 @@ class View(Sequence[Event]):
         entries, rounds, start = self._entries, self._rounds, self._settled
         for ordinal in range(start, len(entries)):
             event = entries[ordinal]
-            if isinstance(event, Observation) and event.call_id:
+            if isinstance(event, ObservationEvent) and event.call_id:
                 answered = rounds.add_result(ordinal, event.call_id)
                 if answered is None:
                     entries[ordinal] = _GONE
@@ -183,12 +185,12 @@ class View(Sequence[Event]):
                         self._words.pop(member, None)
             elif not event.is_shown:
                 entries[ordinal] = _GONE
-            elif isinstance(event, Action):
+            elif isinstance(event, ActionEvent):
                 if event.call is not None:
                     rounds.add_call(ordinal, event.call.id, response=event.response)
                 if event.call is not None or _speaks(event):
                     self._spoke = ordinal
-            elif isinstance(event, Summary):
+            elif isinstance(event, SummaryEvent):
                 self._replaced.setdefault(event.id, event.sources)
         self._settled = len(entries)
         return start
@@ -196,13 +198,13 @@ class View(Sequence[Event]):
     def _has_words(self, ordinal: int) -> bool:
         """Return whether something is shown of a call whose round has no result: the words beside it."""
         call = self._entries[ordinal]
-        if not isinstance(call, Action) or not call.has_words:
+        if not isinstance(call, ActionEvent) or not call.has_words:
             return False
         if ordinal not in self._words:
             self._words[ordinal] = call.without_call()
         return True
 
-    def _at(self, ordinal: int) -> Event:
+    def _at(self, ordinal: int) -> ConversationEvent:
         return self._words.get(ordinal) or self._entries[ordinal]
 
     def _unit(self, ordinal: int) -> Sequence[int]:
@@ -300,7 +302,7 @@ class View(Sequence[Event]):
         while self._spoke >= 0 and not _speaks(entries[self._spoke]):
             self._spoke -= 1
 
-    def _put_in(self, summary: Summary, offset: int) -> None:
+    def _put_in(self, summary: SummaryEvent, offset: int) -> None:
         """Take in a summary before a position, in the place of a forgotten entry if possible."""
         shown = self._ordinals()
         place = shown[offset] if offset < len(shown) else len(self._entries)
@@ -331,15 +333,15 @@ class View(Sequence[Event]):
     def __len__(self) -> int:
         return len(self._ordinals())
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[ConversationEvent]:
         shown = self._ordinals()
         return map(self._at if self._words else self._entries.__getitem__, shown)
 
     @overload
-    def __getitem__(self, position: int) -> Event: ...
+    def __getitem__(self, position: int) -> ConversationEvent: ...
     @overload
-    def __getitem__(self, position: slice) -> list[Event]: ...
-    def __getitem__(self, position: int | slice) -> Event | list[Event]:
+    def __getitem__(self, position: slice) -> list[ConversationEvent]: ...
+    def __getitem__(self, position: int | slice) -> ConversationEvent | list[ConversationEvent]:
         try:
             ordinals = self._ordinals()[position]
         except TypeError:
@@ -359,13 +361,13 @@ def _not_an_event(given: object) -> str:
     )
 
 
-def _speaks(event: Event) -> bool:
+def _speaks(event: ConversationEvent) -> bool:
     """Say whether somebody calls or says something with an event."""
-    return isinstance(event, Action) and (event.call is not None or event.kind != "system_message")
+    return isinstance(event, ActionEvent) and (event.call is not None or event.kind != "system_message")
 
 
-def _summary(record: Condensation, forgotten: Sequence[Event]) -> Summary:
-    return Summary(
+def _summary(record: Condensation, forgotten: Sequence[ConversationEvent]) -> SummaryEvent:
+    return SummaryEvent(
         record.summary or "",
         sources=tuple([event.id for event in forgotten]),
         trust=min(map(attrgetter("authority"), forgotten), default=Trust.MODEL),

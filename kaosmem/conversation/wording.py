@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kaosmem.conversation.action import Action
-from kaosmem.conversation.event import B, Event, said_blocks
-from kaosmem.conversation.observation import Knowledge, Observation, Observed
+from kaosmem.conversation.action import ActionEvent
+from kaosmem.conversation.event import B, ConversationEvent, said_blocks
+from kaosmem.conversation.observation import ObservationEvent, Observed, RecalledText
 from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.types import ChatMessage, ImageBlock, TextBlock, block_text, content_text
 
@@ -25,19 +25,19 @@ class Wording:
         self._prompts, self._max_chars, self._vision = prompts, max_chars, vision
         self._recalled = set(never)
 
-    def message(self, event: Event) -> ChatMessage | None:
+    def message(self, event: ConversationEvent) -> ChatMessage | None:
         """Return an event as a message, its own where nothing is to change, None where it says nothing."""
-        if isinstance(event, Observation):
+        if isinstance(event, ObservationEvent):
             return self._result(event)
         message = event.message
-        if isinstance(event, Action) and event.call is None and not event.has_words:
+        if isinstance(event, ActionEvent) and event.call is None and not event.has_words:
             return None
         if isinstance(message.content, str):
             return message
         content = self._seen(message.content)
         return message if content is message.content else replace(message, content=content)
 
-    def _result(self, event: Observation) -> ChatMessage | None:
+    def _result(self, event: ObservationEvent) -> ChatMessage | None:
         content = self._observed(event)
         if not event.call_id and not content_text(content).strip():
             return None
@@ -45,7 +45,7 @@ class Wording:
             return event.message
         return event.changed(content=content, recalled=()).message
 
-    def _observed(self, event: Observation) -> Observed:
+    def _observed(self, event: ObservationEvent) -> Observed:
         """Return the result, cut to the shown length, and the facts recalled for the first time."""
         content = event.content if isinstance(event.content, str) else self._seen(event.content)
         content = self._cut(content)
@@ -58,7 +58,7 @@ class Wording:
             return blocks
         return tuple(TextBlock(block_text(block)) if isinstance(block, ImageBlock) else block for block in blocks)
 
-    def _new(self, event: Observation) -> Iterator[Knowledge]:
+    def _new(self, event: ObservationEvent) -> Iterator[RecalledText]:
         for each in event.recalled:
             if each.name not in self._recalled and each.text.strip():
                 self._recalled.add(each.name)

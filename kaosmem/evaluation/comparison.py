@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
 
-from kaosmem.errors import UnknownAssemblerError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import SECTION, Assembler, SessionAssembler
 from kaosmem.evaluation.baselines import BM25SAssembler, OldestOutAssembler, RankBM25Assembler, RecencyAssembler
 from kaosmem.names import shown
@@ -37,7 +37,7 @@ def get_assembler(
 
     `kaosmem-dense` ranks by `DenseRanker`, for which the extra `dense` must be there, and embeds every item first.
     One's own is `module:attribute`, an assembler or a class or function that makes one of nothing.
-    Raises UnknownAssemblerError and MissingExtraError.
+    Raises InvalidArgumentError and MissingExtraError.
     """
     if name == "kaosmem":
         return SessionAssembler(format=format, counter=counter)
@@ -48,7 +48,7 @@ def get_assembler(
     module_name, separator, attribute = name.partition(":")
     if not (separator and module_name and attribute):
         known = ", ".join(map(repr, (*ASSEMBLERS, DENSE)))
-        raise UnknownAssemblerError(f"no assembler {shown(name)}; choose of {known}, or name your own module:attribute")
+        raise InvalidArgumentError(f"no assembler {shown(name)}; choose of {known}, or name your own module:attribute")
     return _own(module_name, attribute)
 
 
@@ -58,13 +58,13 @@ def _own(module_name: str, attribute: str) -> Assembler:
     except ModuleNotFoundError as error:
         if not f"{module_name}.".startswith(f"{error.name}."):
             raise
-        raise UnknownAssemblerError(
+        raise InvalidArgumentError(
             f"no module {shown(module_name)} to take an assembler from; run from the folder that it is in"
         ) from None
     found = getattr(module, attribute, None)
     made = found() if callable(found) else found
     if not isinstance(made, Assembler):
-        raise UnknownAssemblerError(
+        raise InvalidArgumentError(
             f"{shown(attribute)} of {shown(module_name)} is no assembler; "
             "give an object with `name` and `load(items)`, or a function that makes one"
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from kaosmem.errors import InvalidContentError, KaosmemError, NothingToIngestError
+from kaosmem.errors import InvalidArgumentError, KaosmemError, MissingFileError
 from kaosmem.names import check_item_id, shown
 from kaosmem.types import JSONValue, check_text
 
@@ -107,7 +107,7 @@ Entry = TypeVar("Entry", EvidenceItem, Question)
 def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
     """Return the items of a file of JSON lines `{id, session, timestamp, role, text}`, of which two must be there.
 
-    Raises NothingToIngestError, and InvalidContentError with file and line.
+    Raises MissingFileError, and InvalidArgumentError with file and line.
     """
 
     def item(fields: Mapping[str, JSONValue]) -> EvidenceItem:
@@ -121,7 +121,7 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
     """Return the questions of a file of JSON lines `{id, query, evidence_ids}`.
 
     A line may have `category`, `stale_ids` and `as_of` too. With `"unanswerable": true` its evidence may be empty.
-    Raises NothingToIngestError, and InvalidContentError with file and line, also if no item has one of the ids.
+    Raises MissingFileError, and InvalidArgumentError with file and line, also if no item has one of the ids.
     """
     known = {item.id for item in items}
 
@@ -129,12 +129,12 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
         question_id, query = _text(fields, "id"), _text(fields, "query")
         category, as_of = (_text(fields, name, optional=True) for name in ("category", "as_of"))
         if as_of and as_of not in known:
-            raise InvalidContentError(f"no item has the id {shown(as_of)} of 'as_of'; add it, or leave 'as_of' out")
+            raise InvalidArgumentError(f"no item has the id {shown(as_of)} of 'as_of'; add it, or leave 'as_of' out")
         may_lack = fields.get("unanswerable") is True
         evidence = _ids(fields, "evidence_ids", known, optional=may_lack)
         stale = _ids(fields, "stale_ids", known, optional=True)
         if both := set(evidence) & set(stale):
-            raise InvalidContentError(f"{shown(min(both))} is both evidence and stale; leave it out of one of the two")
+            raise InvalidArgumentError(f"{shown(min(both))} is both evidence and stale; leave it out of one of the two")
         return Question(question_id, query, evidence, category, stale, as_of)
 
     return tuple(_entries(Path(path), "questions", question))
@@ -147,7 +147,7 @@ def read_corpora(
 
     A folder holds `<name>.items.jsonl` with `<name>.questions.jsonl` beside each, or such folders, each a data set.
     datasets: the names of those that are read, by default all.
-    Raises NothingToIngestError and InvalidContentError.
+    Raises MissingFileError and InvalidArgumentError.
     """
     path = Path(items)
     if questions is not None:
@@ -156,7 +156,7 @@ def read_corpora(
     present = dict.fromkeys(filter(None, found.values()))
     if missing := [name for name in datasets if name not in present]:
         there = ", ".join(map(shown, present)) or "none"
-        raise NothingToIngestError(f"no data set {shown(missing[0])} in {str(path)!r}; there are {there}")
+        raise MissingFileError(f"no data set {shown(missing[0])} in {str(path)!r}; there are {there}")
     chosen = set(datasets or found.values())
     return tuple(_read_corpus(each, _questions_beside(each), name) for each, name in found.items() if name in chosen)
 
@@ -167,7 +167,7 @@ def _files_in(folder: Path) -> dict[Path, str]:
         return dict.fromkeys(found, "")
     if found := sorted(folder.glob(f"*/*{ITEMS_SUFFIX}")):
         return {each: each.parent.name for each in found}
-    raise NothingToIngestError(
+    raise MissingFileError(
         f"no *{ITEMS_SUFFIX} in the folder {str(folder)!r}, nor in a folder in it; give a folder that holds some, "
         "or a file of items and a file of questions"
     )
@@ -182,9 +182,9 @@ def _read_corpus(items: Path, questions: Path, dataset: str = "") -> Corpus:
 
 def _questions_beside(items: Path) -> Path:
     if not items.exists():
-        raise NothingToIngestError(f"{str(items)!r} does not exist; check the path")
+        raise MissingFileError(f"{str(items)!r} does not exist; check the path")
     if not items.name.endswith(ITEMS_SUFFIX):
-        raise NothingToIngestError(
+        raise MissingFileError(
             f"no questions for {str(items)!r}; name their file too, or call the two "
             f"<name>{ITEMS_SUFFIX} and <name>{QUESTIONS_SUFFIX}"
         )
@@ -192,21 +192,21 @@ def _questions_beside(items: Path) -> Path:
 
 
 def _entries(path: Path, kind: str, entry: Callable[[Mapping[str, JSONValue]], Entry]) -> Iterator[Entry]:
-    """Yield the result of `entry` for each line that is not blank. Raises InvalidContentError that names the line."""
+    """Yield the result of `entry` for each line that is not blank. Raises InvalidArgumentError that names the line."""
     first_lines: dict[str, int] = {}
     for number, line in _lines(path, kind):
         try:
             made = entry(_parsed(line))
             if made.id in first_lines:
-                raise InvalidContentError(
+                raise InvalidArgumentError(
                     f"the id {shown(made.id)} is that of line {first_lines[made.id]} too; give each its own"
                 )
         except KaosmemError as error:
-            raise InvalidContentError(f"{str(path)!r}, line {number}: {error}") from None
+            raise InvalidArgumentError(f"{str(path)!r}, line {number}: {error}") from None
         first_lines[made.id] = number
         yield made
     if not first_lines:
-        raise InvalidContentError(f"{str(path)!r} has no {kind}; give a file of JSON objects, one a line")
+        raise InvalidArgumentError(f"{str(path)!r} has no {kind}; give a file of JSON objects, one a line")
 
 
 def _lines(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
@@ -216,24 +216,24 @@ def _lines(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
                 if stripped := line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").strip():
                     yield number, stripped
     except (FileNotFoundError, NotADirectoryError):
-        raise NothingToIngestError(f"no file of {kind} at {str(path)!r}; check the path") from None
+        raise MissingFileError(f"no file of {kind} at {str(path)!r}; check the path") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise NothingToIngestError(f"the {kind} at {str(path)!r} can't be read: {error}; give a file") from None
+        raise MissingFileError(f"the {kind} at {str(path)!r} can't be read: {error}; give a file") from None
 
 
 def _parsed(line: bytes) -> Mapping[str, JSONValue]:
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError as error:
-        raise InvalidContentError(f"not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+        raise InvalidArgumentError(f"not UTF-8 at byte {error.start}; save the file as UTF-8") from None
     except json.JSONDecodeError as error:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"not JSON at column {error.colno} ({error.msg.lower()}); write one JSON object a line"
         ) from None
     except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
-        raise InvalidContentError("JSON that is nested too deep to be read; write one flat object a line") from None
+        raise InvalidArgumentError("JSON that is nested too deep to be read; write one flat object a line") from None
     if not isinstance(value, dict):
-        raise InvalidContentError(f"a JSON {_JSON_NAMES[type(value)]}; write one JSON object a line")
+        raise InvalidArgumentError(f"a JSON {_JSON_NAMES[type(value)]}; write one JSON object a line")
     return value
 
 
@@ -246,9 +246,9 @@ def _text(fields: Mapping[str, JSONValue], name: str, *, optional: bool = False)
         if optional:
             return ""
         there = ", ".join(shown(field) for field in list(fields)[:5]) or "none"
-        raise InvalidContentError(f"no {name!r}; add it to the fields that are there: {there}")
+        raise InvalidArgumentError(f"no {name!r}; add it to the fields that are there: {there}")
     if not isinstance(value, str):
-        raise InvalidContentError(f"{name!r} is {shown(value)}; give a string")
+        raise InvalidArgumentError(f"{name!r} is {shown(value)}; give a string")
     return check_text(value, repr(name))
 
 
@@ -258,8 +258,8 @@ def _ids(fields: Mapping[str, JSONValue], name: str, known: Collection[str], *, 
     if optional and (ids is None or ids == []):
         return ()
     if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-        raise InvalidContentError(f"{name!r} is {shown(ids)}; give a list of ids of items, at least one")
+        raise InvalidArgumentError(f"{name!r} is {shown(ids)}; give a list of ids of items, at least one")
     unknown = next((each for each in ids if each not in known), None)
     if unknown is not None:
-        raise InvalidContentError(f"no item has the id {shown(unknown)} of {name!r}; add the item, or take the id out")
+        raise InvalidArgumentError(f"no item has the id {shown(unknown)} of {name!r}; add the item, or take the id out")
     return tuple(dict.fromkeys(ids))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import mul
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.measurement import UNSCORED
@@ -97,11 +97,11 @@ def learn_weights(
     They minimise the cross-entropy between the answers and the softmax of the scores plus `ridge` times the squares of
     the weights, by Newton's method within bounds. Each data set counts the same, however many questions it has.
     bounds: for conversations (True) and documents; a signal without any is at least 0.
-    Raises InvalidContentError if there are no lessons.
+    Raises InvalidArgumentError if there are no lessons.
     Source: Cao et al. 2007, "Learning to rank: from pairwise approach to listwise approach" (ListNet).
     """
     if not lessons:
-        raise InvalidContentError("no question has an answer among its candidates; give more questions")
+        raise InvalidArgumentError("no question has an answer among its candidates; give more questions")
     kinds = {kind: [each for each in lessons if each.is_conversation == kind] for kind in (True, False)}
     models = {kind: _learned(those, ridge, bounds.get(kind, {})) for kind, those in kinds.items() if those}
     either = next(iter(models.values()))

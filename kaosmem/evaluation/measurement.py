@@ -8,7 +8,7 @@ from itertools import product
 from time import perf_counter
 from typing import TypeAlias
 
-from kaosmem.errors import InvalidBudgetError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import Assembler, Packer, Selection
 from kaosmem.evaluation.comparison import standard_assemblers
 from kaosmem.evaluation.evidence import Corpus, Question
@@ -38,7 +38,7 @@ async def evaluate(
     assemblers: by default kaosmem, recency and rank-bm25. counter: for these, for items' texts, and for what two
     contexts share.
     unscored: categories that are reported but count in no mean recall over several.
-    Raises InvalidBudgetError, and ValueError for two assemblers or corpora of one name.
+    Raises InvalidArgumentError, and ValueError for two assemblers or corpora of one name.
     """
     counter = get_counter(counter)
     corpora, sizes = tuple(corpora), check_budgets(budgets)
@@ -70,14 +70,14 @@ async def evaluate(
 
 
 def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
-    """Return budgets in ascending order, each once. Raises InvalidBudgetError."""
+    """Return budgets in ascending order, each once. Raises InvalidArgumentError."""
     checked = set()
     for budget in budgets:
         if type(budget) is not int or budget < 1:
-            raise InvalidBudgetError(f"budget is {shown(budget)}; give whole numbers of tokens from 1 up")
+            raise InvalidArgumentError(f"budget is {shown(budget)}; give whole numbers of tokens from 1 up")
         checked.add(budget)
     if not checked:
-        raise InvalidBudgetError("no budgets; give at least one whole number of tokens")
+        raise InvalidArgumentError("no budgets; give at least one whole number of tokens")
     return tuple(sorted(checked))
 
 

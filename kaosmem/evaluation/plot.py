@@ -9,7 +9,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kaosmem.errors import MissingExtraError, UnknownFormatError
+from kaosmem.errors import InvalidArgumentError, MissingExtraError
 from kaosmem.names import shown
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ _PANELS = (
 
 
 def check_plot(path: PathLike) -> Path:
-    """Return the path of a picture that can be drawn. Raises UnknownFormatError or MissingExtraError."""
+    """Return the path of a picture that can be drawn. Raises InvalidArgumentError or MissingExtraError."""
     checked = Path(path)
     if checked.suffix.lower() not in SUFFIXES:
-        raise UnknownFormatError(f"no picture format {shown(checked.suffix)}; end the name in {', '.join(SUFFIXES)}")
+        raise InvalidArgumentError(f"no picture format {shown(checked.suffix)}; end the name in {', '.join(SUFFIXES)}")
     try:
         import matplotlib.figure  # noqa: F401
     except ModuleNotFoundError:
@@ -59,7 +59,7 @@ def check_plot(path: PathLike) -> Path:
 def save_plot(report: Report, path: PathLike) -> None:
     """Draw a report's recall, fill and time against the budget, a line for each assembler, to a PNG, SVG or PDF.
 
-    Raises UnknownFormatError, MissingExtraError, and OSError where the file can't be written.
+    Raises InvalidArgumentError, MissingExtraError, and OSError where the file can't be written.
     """
     checked = check_plot(path)
     from matplotlib import rc_context

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import check_instance, check_listed
-from kaosmem.errors import InvalidContentError, UnknownFormatError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.layout import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark, Rendered
 from kaosmem.formats.openai import OpenAIFormat
@@ -43,19 +43,19 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def get_format(given: str | Format) -> Format:
-    """Return the format of a name, or the format that is given. Raises UnknownFormatError, InvalidArgumentError."""
+    """Return the format of a name, or the format that is given. Raises InvalidArgumentError."""
     if not isinstance(given, str):
         return check_instance(given, Format, "format")
     if given not in FORMATS:
         names = ", ".join(map(repr, FORMATS))
-        raise UnknownFormatError(f"no format {shown(given)}; use one of {names}, or give a Format of your own")
+        raise InvalidArgumentError(f"no format {shown(given)}; use one of {names}, or give a Format of your own")
     return FORMATS[given]
 
 
 def parse_message(message: object, format: str | Format) -> ChatMessage:  # noqa: A002
     """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
 
-    Raises UnknownFormatError or InvalidContentError.
+    Raises InvalidArgumentError.
     """
     return get_format(format).parse(message)
 
@@ -71,7 +71,7 @@ def message_tokens(entry: HistoryEntry, counter: TokenCounter, *, known: int | N
 def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:  # noqa: A002
     """Return messages in a provider's format. Leading system messages become the system prompt.
 
-    Raises UnknownFormatError, and InvalidArgumentError for anything but a list of ChatMessage.
+    Raises InvalidArgumentError for anything but a list of ChatMessage.
 
     >>> messages = [ChatMessage("system", "Be brief."), ChatMessage("user", "Who owns the deal?")]
     >>> render_messages(messages, "anthropic").messages
@@ -95,7 +95,7 @@ def count_messages(
 
     messages: a text for the format "text", else a list of the provider's messages.
     system: the system prompt beside the messages, for formats that have one, such as "anthropic".
-    Raises UnknownFormatError, UnknownEncodingError, InvalidContentError for a system prompt in another format, and
+    Raises InvalidArgumentError for a system prompt in another format, and
     InvalidArgumentError for messages of another kind.
 
     >>> count_messages([{"role": "user", "content": "Who owns the deal?"}], "openai")
@@ -104,7 +104,7 @@ def count_messages(
     chosen = get_format(format)
     empty = chosen.render(Layout((), (), ()))
     if system and empty.system is None:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"format {shown(chosen.name)} has no system beside its messages; put it in front of them"
         )
     if empty.text is not None:

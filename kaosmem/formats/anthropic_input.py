@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import named_speaker
 from kaosmem.formats.payload import mapping_of, parts_of, plainest, text_field
 from kaosmem.names import shown_name
@@ -30,13 +30,13 @@ def parse_message(message: object) -> ChatMessage:
     """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
 
     A user's message of nothing but results has the role "tool", one under a speaker's line the speaker's. Cache
-    breakpoints and citations are not kept. Raises InvalidContentError for a value that is no message, and for blocks
+    breakpoints and citations are not kept. Raises InvalidArgumentError for a value that is no message, and for blocks
     of a type that can't be kept.
     """
     given = mapping_of(message, _MESSAGE)
     role, content = given.get("role"), given.get("content")
     if role not in _ROLES:
-        raise InvalidContentError(f"{_MESSAGE} has a role of {', '.join(map(repr, _ROLES))}, not {shown_name(role)}")
+        raise InvalidArgumentError(f"{_MESSAGE} has a role of {', '.join(map(repr, _ROLES))}, not {shown_name(role)}")
     if isinstance(content, str):
         return ChatMessage(role, check_content(content))
     blocks = [_parse_block(block) for block in parts_of(content, _MESSAGE)]
@@ -71,7 +71,7 @@ def _arguments(value: JSONValue) -> str:
     try:
         return json_text(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidContentError(f"the input of a tool_use is not JSON: {error}") from None
+        raise InvalidArgumentError(f"the input of a tool_use is not JSON: {error}") from None
 
 
 def _parse_result(block: Mapping[str, JSONValue]) -> ToolResultBlock:
@@ -95,9 +95,9 @@ def _parse_part(part: Mapping[str, JSONValue], where: str) -> TextBlock | ImageB
         case {"type": "image", "source": {"type": "url", "url": url}}:
             return ImageBlock(url)
         case {"type": "image" | "document" as kind, "source": {"type": source}}:
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 f"{kind} of source type {shown_name(source)} in {where} cannot be kept; give its text"
             )
-    raise InvalidContentError(
+    raise InvalidArgumentError(
         f"a block of type {shown_name(part.get('type'))} in {where} cannot be kept; give its text"
     )

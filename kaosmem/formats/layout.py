@@ -115,6 +115,6 @@ class Format(Protocol):
     def parse(self, message: object) -> ChatMessage:
         """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
 
-        Raises InvalidContentError, and UnknownFormatError if the format has no messages.
+        Raises InvalidArgumentError if the format has no messages.
         """
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import PROVIDERS_ROLES
 from kaosmem.formats.images import media_type_of
 from kaosmem.formats.payload import mapping_of, parts_of, plainest, text_field
@@ -31,18 +31,18 @@ def parse_message(message: object) -> ChatMessage:
     A whole reply is taken for the message of its only choice.
     A developer's message is a system message; a named user's role is the name, unless that is a role of the API's.
     `reasoning_content`, as compatible servers give it, is reasoning without a seal. A refusal is text, audio of the
-    assistant its transcript. Raises InvalidContentError for a value that is no message or that could not be kept.
+    assistant its transcript. Raises InvalidArgumentError for a value that is no message or that could not be kept.
     """
     given = _message_of(mapping_of(message, _MESSAGE))
     role = given.get("role")
     if not isinstance(role, str) or not role:
-        raise InvalidContentError(f"{_MESSAGE} needs a role, such as 'user'; this one has {shown_name(role)}")
+        raise InvalidArgumentError(f"{_MESSAGE} needs a role, such as 'user'; this one has {shown_name(role)}")
     content = given.get("content")
     if role == "tool":
         text = "\n".join(block_text(block) for block in _parse_content(content))
         return ChatMessage("tool", check_content((ToolResultBlock(text_field(given, "tool_call_id", _MESSAGE), text),)))
     if given.get("function_call"):
-        raise InvalidContentError(f"{_MESSAGE} with a function_call cannot be kept, as it has no id; use tool_calls")
+        raise InvalidArgumentError(f"{_MESSAGE} with a function_call cannot be kept, as it has no id; use tool_calls")
     calls = given.get("tool_calls") or ()
     blocks = [
         *_parse_reasoning(given),
@@ -59,7 +59,7 @@ def _message_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
         return given
     choices = parts_of(given["choices"], "an openai reply")
     if len(choices) != 1:
-        raise InvalidContentError(f"an openai reply has {len(choices)} choices; give the message of one")
+        raise InvalidArgumentError(f"an openai reply has {len(choices)} choices; give the message of one")
     return mapping_of(choices[0].get("message"), _MESSAGE)
 
 
@@ -98,7 +98,7 @@ def _parse_part(part: Mapping[str, JSONValue]) -> ContentBlock:
             return TextBlock(text)
         case {"type": "image_url", "image_url": {"url": str() as url, **rest}}:
             return ImageBlock(url, media_type_of(url), str(rest.get("detail") or ""))
-    raise InvalidContentError(
+    raise InvalidArgumentError(
         f"a part of type {shown_name(part.get('type'))} of {_MESSAGE} cannot be kept; give its text"
     )
 
@@ -107,6 +107,6 @@ def _parse_call(call: Mapping[str, JSONValue]) -> ToolUseBlock:
     match call:
         case {"id": call_id, "function": {"name": name, "arguments": arguments}}:
             return ToolUseBlock(call_id, name, arguments)
-    raise InvalidContentError(
+    raise InvalidArgumentError(
         f"a tool call needs an id and a function with name and arguments; this one has {', '.join(map(shown, call))}"
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import UnknownFormatError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import escaped_in_piece, is_changed_in_piece, mark_text
 from kaosmem.formats.labels import LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
@@ -146,4 +146,4 @@ class TextFormat:
         return counter(rendered.text or "")
 
     def parse(self, message: object) -> ChatMessage:
-        raise UnknownFormatError("the format 'text' has no messages; use 'openai' or 'anthropic'")
+        raise InvalidArgumentError("the format 'text' has no messages; use 'openai' or 'anthropic'")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.errors import InvalidArgumentError, MissingExtraError, NothingToIngestError
+from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.ingest.compressed import expansion_limit
 from kaosmem.ingest.files import MAX_FILE_BYTES, Skipped, SourceFile, UnreadableError, trouble
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
@@ -39,7 +39,7 @@ def find_files(
     path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken from its root.
     Hidden files and folders, and folders of dependencies or build output, are skipped as a whole; links are
     followed only to files inside the folder.
-    Raises NothingToIngestError if no file is left, if the place can't be read, and for an archive that expands to too
+    Raises MissingFileError if no file is left, if the place can't be read, and for an archive that expands to too
     much. Raises MissingExtraError if a URL needs a driver.
     """
     named = shown_location(path_or_fs)
@@ -48,10 +48,10 @@ def find_files(
     try:
         info = fs.info(root)
     except FileNotFoundError:
-        raise NothingToIngestError(f"{named} does not exist; check the path") from None
+        raise MissingFileError(f"{named} does not exist; check the path") from None
     except Exception as error:  # a filesystem may raise errors of its own kind
         found = _trouble(error)
-        raise NothingToIngestError(f"{named} {found.reason}: {found.detail}") from None
+        raise MissingFileError(f"{named} {found.reason}: {found.detail}") from None
     listing = _Listing(fs, root)
     if info["type"] == "directory":
         listing.walk()
@@ -66,11 +66,11 @@ def find_files(
 
 def nothing_to_ingest(
     path_or_fs: str | os.PathLike[str] | AbstractFileSystem, skipped: Sequence[Skipped]
-) -> NothingToIngestError:
+) -> MissingFileError:
     """Return the error for a place of which all files are skipped."""
     shown = ", ".join(f"{source!r} is skipped ({reason})" for source, reason, _ in skipped[:_SHOWN])
     more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
-    return NothingToIngestError(
+    return MissingFileError(
         f"nothing to ingest in {shown_location(path_or_fs)}: {shown + more if skipped else 'it is empty'}; "
         "give a file or folder of text, source code, tables or documents"
     )
@@ -96,7 +96,7 @@ def _filesystem(
         raise InvalidArgumentError(f"a {type(path_or_fs).__name__} can't be ingested; give a path, one at a time")
     path = os.fsdecode(path_or_fs)
     if not path:
-        raise NothingToIngestError("the path to ingest is empty; '.' is the current folder")
+        raise MissingFileError("the path to ingest is empty; '.' is the current folder")
     if "://" not in path:
         # Not through fsspec, which takes `::` in a file's name for a chain of filesystems.
         return LocalFileSystem(), LocalFileSystem._strip_protocol(path)
@@ -105,12 +105,12 @@ def _filesystem(
     except ImportError as error:
         raise MissingExtraError(f"{shown_location(path)} needs a package that is not installed: {error}") from error
     except ValueError:  # whose message may show what the URL holds
-        raise NothingToIngestError(f"{shown_location(path)} is not a URL that fsspec knows; check its scheme") from None
+        raise MissingFileError(f"{shown_location(path)} is not a URL that fsspec knows; check its scheme") from None
     except Exception as error:
         found = _trouble(error)
-        raise NothingToIngestError(f"{shown_location(path)} {found.reason}: {found.detail}; check it") from None
+        raise MissingFileError(f"{shown_location(path)} {found.reason}: {found.detail}; check it") from None
     if "@" in root.partition("/")[0]:  # s3fs takes them for a bucket's name, which it shows
-        raise NothingToIngestError(
+        raise MissingFileError(
             f"{shown_location(path)} cannot hold credentials; give them in the environment, or pass a filesystem"
         )
     return fs, root
@@ -200,12 +200,12 @@ class _Listing:
             self.files.append(SourceFile(source, info["name"], size or 0, _stamp(info), self.fs))
 
     def check_archive(self, named: str) -> None:
-        """Raise NothingToIngestError for an archive whose files expand to too much."""
+        """Raise MissingFileError for an archive whose files expand to too much."""
         from fsspec.archive import AbstractArchiveFileSystem
 
         size, limit = sum(file.size for file in self.files), expansion_limit(self._packed, most=MAX_ARCHIVE_BYTES)
         if isinstance(self.fs, AbstractArchiveFileSystem) and size > limit:
-            raise NothingToIngestError(
+            raise MissingFileError(
                 f"{named} expands to {size:,} bytes, more than {limit:,}; unpack it, and ingest its folder"
             )
 

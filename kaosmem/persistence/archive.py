@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
-from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.blobs import Blob, Place, fill, in_line
 from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
 from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item, header_of, item_of
@@ -242,7 +242,7 @@ def read_archive(
     """Return every version in the archives, oldest first, and what names their long texts.
 
     Each name is with the text's SHA-256. What counted the versions comes last.
-    check: raises InvalidContentError for a version that makes no sense. Raises CorruptionError.
+    check: raises InvalidArgumentError for a version that makes no sense. Raises CorruptionError.
     """
     entries: list[Entry] = []
     texts: dict[str, str] = {}
@@ -263,7 +263,7 @@ def _sensible(entries: Iterable[Entry], check: Callable[[Entry], object], path: 
     for entry in entries:
         try:
             check(entry)
-        except InvalidContentError as error:
+        except InvalidArgumentError as error:
             raise CorruptionError(f"a version in {path!r} makes no sense: {error}; {REMEDY}", file=path) from None
         yield entry
 

@@ -13,7 +13,7 @@ from itertools import accumulate, repeat
 from operator import le
 from typing import Any
 
-from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.lines import checksum, parse_object, stated_crc
 from kaosmem.persistence.manifest import Listed
 from kaosmem.persistence.steps import Read, Steps
@@ -178,7 +178,7 @@ def evicted_in(fields: Mapping[str, Any], file: EvictedFile, *, end: int) -> Ite
     try:
         for section, stored in fields["past"].items():
             yield from _Columns.from_dict(stored).items(section, file, end)
-    except (AttributeError, InvalidContentError, KeyError, TypeError, ValueError):
+    except (AttributeError, InvalidArgumentError, KeyError, TypeError, ValueError):
         raise CorruptionError("its last line makes no sense") from None
 
 
@@ -213,7 +213,7 @@ def _filled(pairs: Sequence[Any], usual: Iterable[Any]) -> list[Any]:
 
 
 def _timed(pairs: Sequence[Any]) -> list[Any]:
-    """Return pairs whose second values are times. Raises InvalidContentError."""
+    """Return pairs whose second values are times. Raises InvalidArgumentError."""
     return [check_time(value) if place % 2 else value for place, value in enumerate(pairs)]
 
 

@@ -87,7 +87,7 @@ def encode_items(
 
     archives: read when the first line is. place: says which file has a long text; by default they stay in their lines.
     contents: of an archive file, which its last line is to say.
-    Raises InvalidContentError.
+    Raises InvalidArgumentError.
     """
     opening: dict[str, JSONValue] = {
         "seq": seq,

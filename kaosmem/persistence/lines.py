@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, NoReturn
 from zlib import crc32
 
-from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
 from kaosmem.types import MAX_JSON_DEPTH, JSONValue, json_text
 
@@ -54,7 +54,7 @@ def split_lines(data: bytes) -> list[bytes]:
 def encode_line(fields: Mapping[str, JSONValue], crc: int) -> tuple[bytes, int]:
     """Return `fields` as a line that is chained to the checksum `crc`, and the line's own checksum.
 
-    Raises InvalidContentError for what `decode_line` would refuse.
+    Raises InvalidArgumentError for what `decode_line` would refuse.
     """
     try:
         body = json_text({**fields, "d": dict(fields["d"])} if "d" in fields else fields)[1:].encode()
@@ -62,7 +62,7 @@ def encode_line(fields: Mapping[str, JSONValue], crc: int) -> tuple[bytes, int]:
         line = b'{"crc":"%08x",%b' % (crc, body)
         parse_object(line)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"a record of section {shown(fields.get('sec', ''))} could not be read back: {error}; "
             "store plain JSON values"
         ) from None

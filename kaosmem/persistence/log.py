@@ -174,7 +174,7 @@ class SessionLog:
         """Make `changes` durable, all or none, and return the number of the last record.
 
         The first change of a session holds its `version`, FORMAT_VERSION.
-        Raises ConflictError, InvalidContentError or ReadOnlyError with nothing written, and DurabilityError.
+        Raises ConflictError, InvalidArgumentError or ReadOnlyError with nothing written, and DurabilityError.
         """
         self._check_writable()
         if not changes:
@@ -270,7 +270,7 @@ class SessionLog:
         Returns whether it was stored: not where a newer state is stored already.
         items: (section, data) in the order to be read back. archived: items evicted or replaced since the snapshot
         before, oldest first, each with its `id`; kept for good.
-        Raises InvalidContentError, ReadOnlyError, DurabilityError, and ConflictError where the session is gone.
+        Raises InvalidArgumentError, ReadOnlyError, DurabilityError, and ConflictError where the session is gone.
         """
         self._check_writable()
         with self._measures:
@@ -357,7 +357,7 @@ class SessionLog:
     def archived(self, item_id: str, check: Callable[[Entry], object] = bool) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
 
-        check: raises InvalidContentError for a version that makes no sense, which is a CorruptionError then.
+        check: raises InvalidArgumentError for a version that makes no sense, which is a CorruptionError then.
         Raises CorruptionError, but not where the session is read-only: then what is damaged is passed over and said.
         """
         try:

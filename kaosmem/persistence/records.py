@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
+from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown
 from kaosmem.persistence.blobs import MAX_TEXT_BYTES, Blob, Place, has_long_text, spill
 from kaosmem.persistence.layout import blob_name
@@ -98,7 +98,7 @@ def encode_commit(
 
     names: by SHA-256, the names of the long texts that are stored already.
     session, snapshot: told in the first of them.
-    Raises InvalidContentError for what could not be read back.
+    Raises InvalidArgumentError for what could not be read back.
     """
     lines: list[bytes] = []
     stored = names or {}
@@ -134,7 +134,7 @@ def _encode_change(fields: dict[str, Any], crc: int, place: Place) -> tuple[byte
         encoded = encode_line(fields, crc)
         if len(encoded[0]) <= MAX_TEXT_BYTES:
             return encoded
-    except InvalidContentError:
+    except InvalidArgumentError:
         if not has_long_text(fields["d"]):
             raise
     data, blobs = spill(fields["d"], place)

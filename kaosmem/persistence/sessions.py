@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
-from kaosmem.errors import UnknownSessionError
+from kaosmem.errors import NotFoundError
 from kaosmem.names import name_of, path_of, shown, shown_location
 from kaosmem.persistence.layout import LOG, SNAP
 from kaosmem.persistence.storage import (
@@ -55,7 +55,7 @@ def list_sessions(location: Location, namespace: str = "default") -> list[str]:
     return sorted(name for folder in folders if (name := name_of(folder)) is not None)
 
 
-def unknown_session(location: Location, session_id: str, namespace: str) -> UnknownSessionError:
+def unknown_session(location: Location, session_id: str, namespace: str) -> NotFoundError:
     """Return the error for a session that is not stored. It names the stored session with the nearest id."""
     stored = list_sessions(location, namespace)
     nearest = get_close_matches(session_id, stored, n=1, cutoff=0.0)
@@ -64,7 +64,7 @@ def unknown_session(location: Location, session_id: str, namespace: str) -> Unkn
         if nearest
         else "none is stored there; open one for writing to make it"
     )
-    return UnknownSessionError(
+    return NotFoundError(
         f"no session {shown(session_id)} in {shown_location(location)}, namespace {namespace!r}; {there}"
     )
 

@@ -63,7 +63,7 @@ class BM25Ranker:
         )
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> BM25Index:
-        """Return the index that was dumped. Raises UnusableDumpError."""
+        """Return the index that was dumped. Raises CorruptionError."""
         index = self.index(tokens_of=tokens_of)
         index.load(data)
         return index

@@ -100,7 +100,7 @@ class BM25Index:
         return encode_columns(self._kind, self._frozen())
 
     def load(self, data: bytes | memoryview) -> None:
-        """Take the entries of a dump into this index, which has none. Raises UnusableDumpError."""
+        """Take the entries of a dump into this index, which has none. Raises CorruptionError."""
         if self._analyze is not analyze:
             raise unusable("its terms are not those of the ranker's own analysis")
         self._restore(StoredColumns(data, self._kind))
@@ -182,7 +182,7 @@ class BM25Index:
         return columns
 
     def _restore(self, columns: StoredColumns) -> None:
-        """Have the entries that are in columns, and no others. Raises UnusableDumpError."""
+        """Have the entries that are in columns, and no others. Raises CorruptionError."""
         ordinals = columns.numbers("ordinals", np.int64, among=(0, 1 << 63))
         lengths = columns.numbers("lengths", np.int32, among=(0, 1 << 31), size=len(ordinals))
         if not (ordinals[1:] > ordinals[:-1]).all():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kaosmem.errors import UnusableDumpError
+from kaosmem.errors import CorruptionError
 from kaosmem.retrieval.analysis import ANALYSIS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]
 class StoredColumns:
     """The columns of a dump, as views of its bytes where they can be.
 
-    Raises UnusableDumpError, here or where a column is taken, for bytes that are no index of this kind, of another
+    Raises CorruptionError, here or where a column is taken, for bytes that are no index of this kind, of another
     version or analysis, or damaged. Memory is in proportion to the bytes.
     """
 
@@ -103,9 +103,9 @@ _DTYPES = {np.dtype(each).newbyteorder("<").str for each in (np.uint8, np.uint16
 _DTYPES.add("<f4")
 
 
-def unusable(why: str) -> UnusableDumpError:
+def unusable(why: str) -> CorruptionError:
     """Return the error for a dump that can't be used; why is about form alone."""
-    return UnusableDumpError(f"this is no index that can be used: {why}; make the index anew from its items")
+    return CorruptionError(f"this is no index that can be used: {why}; make the index anew from its items")
 
 
 def owned(column: NDArray[Any]) -> NDArray[Any]:

@@ -64,7 +64,7 @@ class DenseRanker:
         )
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> DenseIndex:
-        """Return the index that was dumped by a ranker with the same embedder. Raises UnusableDumpError."""
+        """Return the index that was dumped by a ranker with the same embedder. Raises CorruptionError."""
         index = self.index(tokens_of=tokens_of)
         index.load(data)
         return index

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
 from kaosmem.retrieval.candidate_scores import place_in_source
 from kaosmem.retrieval.columns import Columns, StoredColumns
@@ -44,7 +44,7 @@ class DenseIndex(LinearIndex):
         tokens_of: TokensOf | None = None,
     ) -> None:
         if not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 f"the embedder's vectors have {embedder.dimensions} dimensions; give one with 1 to {MAX_DIMENSIONS}"
             )
         super().__init__(weights=weights, analyze=analyze, tokens_of=tokens_of)
@@ -170,7 +170,7 @@ register_memo(_query_rows.cache_clear)
 def _rows(vectors: NDArray[np.float32], embedder: Embedder, size: int) -> NDArray[np.int8]:
     wanted = (size, embedder.dimensions)
     if vectors.shape != wanted or not np.isfinite(vectors).all():
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"the embedder {embedder.name!r} gave an array of shape {vectors.shape} for {size} texts; "
             f"return finite numbers of shape {wanted}"
         )

@@ -112,7 +112,7 @@ class FlatPostings:
 
     @classmethod
     def stored(cls, columns: StoredColumns, prefix: str, size: int) -> FlatPostings:
-        """Return the postings that are stored as columns, of so many slots. Raises UnusableDumpError."""
+        """Return the postings that are stored as columns, of so many slots. Raises CorruptionError."""
         terms = columns.texts(f"{prefix}terms")
         dtype = np.int64 if columns.is_wide(f"{prefix}packed") else np.uint32
         packed = columns.numbers(f"{prefix}packed", dtype, among=(0, size << OCCURRENCE_BITS))
@@ -131,7 +131,7 @@ class FlatPostings:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _check_order(self) -> None:
-        """Raise UnusableDumpError unless each term has a slot once, in order, and the table all large counts."""
+        """Raise CorruptionError unless each term has a slot once, in order, and the table all large counts."""
         for start in range(0, len(self.packed), _CHUNK):
             chunk = self.packed[start : start + _CHUNK + 1]
             falls = start + 1 + np.flatnonzero(chunk[1:] <= (chunk[:-1] | MANY))

@@ -59,7 +59,7 @@ class LinearRanker:
         return LinearIndex(weights=self.weights or default_weights(), analyze=self.analyze, tokens_of=tokens_of)
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> LinearIndex:
-        """Return the index that was dumped. Raises UnusableDumpError."""
+        """Return the index that was dumped. Raises CorruptionError."""
         index = self.index(tokens_of=tokens_of)
         index.load(data)
         return index

@@ -118,7 +118,7 @@ class StorableRanker(Ranker, Protocol):
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> StorableIndex:
         """Return the index that `dump` gave these bytes of, which may be kept as they are until the index is changed.
 
-        Nothing in a dump depends on the ranker's parameters or weights. Raises UnusableDumpError for a dump of another
+        Nothing in a dump depends on the ranker's parameters or weights. Raises CorruptionError for a dump of another
         kind of index, another version or analysis, and for damage that would make it fail later; other damage gives
         wrong scores, so the bytes should be checked before.
         """

@@ -93,7 +93,7 @@ class SourceMatcher:
         self._have(names, numbers, self._titles.frozen()(places), lengths)
 
     def restore(self, columns: StoredColumns, lengths: NDArray[np.int32]) -> None:
-        """Have the sources of entries, of so many terms each, that are in columns. Raises UnusableDumpError."""
+        """Have the sources of entries, of so many terms each, that are in columns. Raises CorruptionError."""
         names = columns.texts("sources")
         numbers = columns.numbers("source_numbers", np.int32, among=(0, len(names) + 1), size=len(lengths))
         titles = FlatPostings.stored(columns, "title_", len(names) + 1)

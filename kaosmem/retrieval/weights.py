@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Weights:
 
     @classmethod
     def from_json(cls, text: str) -> Weights:
-        """Return the weights that `to_json` made a text of. Raises InvalidContentError."""
+        """Return the weights that `to_json` made a text of. Raises InvalidArgumentError."""
         try:
             models = {
                 name: {signal: float(weight) for signal, weight in model.items()}
@@ -35,7 +35,7 @@ class Weights:
             }
             return cls(**models)
         except (ValueError, TypeError, AttributeError) as error:
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 f"not the weights of a ranker: {type(error).__name__}; give the JSON that `Weights.to_json` makes"
             ) from None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import Item, JSONValue
 
 
@@ -62,7 +62,7 @@ class Archived:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Archived:
-        """Return the version that `to_dict` stored. Raises InvalidContentError."""
+        """Return the version that `to_dict` stored. Raises InvalidArgumentError."""
         position, unit = stored.get("position"), stored.get("unit")
         if not position is unit is None:
             check_place([position, unit])
@@ -70,44 +70,44 @@ class Archived:
         replaced_at = check_place(stored["replaced_at"]) if "replaced_at" in stored else None
         ordinal = stored.get("ordinal", position)
         if not (ordinal is None or (type(ordinal) is int and ordinal >= 0)):
-            raise InvalidContentError("a version that has left its section does not say when it was taken")
+            raise InvalidArgumentError("a version that has left its section does not say when it was taken")
         ended = check_end(stored["ended"]) if "ended" in stored else None
         corrected = check_time(stored["corrected"]) if "corrected" in stored else None
         return cls(Item.from_dict(stored, section), position, unit, updated, replaced_at, ordinal, ended, corrected)
 
 
 def check_place(place: object) -> tuple[int, int]:
-    """Return an ordinal and the first one of its unit, as they were stored. Raises InvalidContentError."""
+    """Return an ordinal and the first one of its unit, as they were stored. Raises InvalidArgumentError."""
     match place:
         case [int(ordinal), int(unit)] if type(ordinal) is type(unit) is int and 0 <= unit <= ordinal:
             return ordinal, unit
-    raise InvalidContentError("a version that has left its section does not say where it stood")
+    raise InvalidArgumentError("a version that has left its section does not say where it stood")
 
 
 def check_end(times: object) -> tuple[datetime, datetime]:
-    """Return when a version stopped to hold and when that was told, as they were stored. Raises InvalidContentError."""
+    """Return when a version stopped to hold and when that was told, as they were stored. Raises InvalidArgumentError."""
     match times:
         case [valid_until, told]:
             return check_time(valid_until), check_time(told)
-    raise InvalidContentError("a version that has left its section does not say when it ended")
+    raise InvalidArgumentError("a version that has left its section does not say when it ended")
 
 
 def check_time(time: object) -> datetime:
-    """Return an aware time as it was stored. Raises InvalidContentError."""
+    """Return an aware time as it was stored. Raises InvalidArgumentError."""
     try:
         found = datetime.fromisoformat(time) if isinstance(time, str) else None
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise InvalidContentError("a stored time is none, or has no zone")
+        raise InvalidArgumentError("a stored time is none, or has no zone")
     return found
 
 
 def check_updated(number: object) -> int:
-    """Return the number of an item's last update as it was stored. Raises InvalidContentError for any other value."""
+    """Return the number of an item's last update as it was stored. Raises InvalidArgumentError for any other value."""
     if type(number) is int and number > 0:
         return number
-    raise InvalidContentError("a stored item was updated at a time that is none")
+    raise InvalidArgumentError("a stored item was updated at a time that is none")
 
 
 class Archive:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from kaosmem.errors import InvalidContentError, UnknownItemError
+from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, check_updated
@@ -98,11 +98,11 @@ class Holdings:
         return ordinal in self._held
 
     def ordinal(self, item_id: str) -> int:
-        """Return the ordinal of a held item. Raises UnknownItemError."""
+        """Return the ordinal of a held item. Raises NotFoundError."""
         try:
             return self._ordinals[item_id]
         except KeyError:
-            raise UnknownItemError(f"no live item {shown(item_id)} in this section; check its id") from None
+            raise NotFoundError(f"no live item {shown(item_id)} in this section; check its id") from None
 
     def keyed(self, key: str | None) -> int | None:
         """Return the ordinal of the held item with a key; None is no key."""
@@ -339,14 +339,14 @@ class Holdings:
     def evict(self, ordinals: Iterable[int]) -> list[Item]:
         """Take whole units out for room and return their items; they are kept in `past`.
 
-        Raises InvalidContentError for a part of a unit; then nothing has changed.
+        Raises InvalidArgumentError for a part of a unit; then nothing has changed.
         """
         ordinals = list(ordinals)
         firsts = ordinals
         if any(map(self.units.ties, ordinals)):
             firsts = list(dict.fromkeys(map(self.units.first, ordinals)))
             if sum(len(self.units.members(first)) for first in firsts) != len(ordinals):
-                raise InvalidContentError("the evicted items are not whole units")
+                raise InvalidArgumentError("the evicted items are not whole units")
         for first in firsts:
             self.past.put({member: self[member] for member in self.units.members(first)})
         return self.take(ordinals)
@@ -354,7 +354,7 @@ class Holdings:
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
         """Keep in `past` the items that were evicted earlier and are not there yet, and return their ordinals.
 
-        Raises InvalidContentError for items that cannot have been evicted; then nothing has changed.
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
         """
         past = self.past
         items: dict[int, Item | EvictedItem] = {}
@@ -372,7 +372,7 @@ class Holdings:
                 if first != at:
                     firsts[at] = first
         if max(items, default=-1) >= self.taken or any(map(self.holds, items)):
-            raise InvalidContentError("an evicted item is out of its place")
+            raise InvalidArgumentError("an evicted item is out of its place")
         self._updated |= updated
         past.ended |= ended
         past.put_all(items, firsts)
@@ -452,14 +452,14 @@ class Holdings:
             if isinstance(entry, StoredItem):
                 ordinal = entry.position
                 if not last < ordinal < holdings.taken or entry.id in ordinals:
-                    raise InvalidContentError("a stored item is out of its place")
+                    raise InvalidArgumentError("a stored item is out of its place")
                 held[ordinal] = entry
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
                 continue
             item, ordinal = Item.from_dict(entry, section), entry["position"]
             if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
-                raise InvalidContentError("a stored item is out of its place")
+                raise InvalidArgumentError("a stored item is out of its place")
             last = ordinal
             used = {"uses": entry.get("uses", 0), "last_use": entry.get("last_use", 0)}
             holdings._enter(item, ordinal, **used)
@@ -471,7 +471,7 @@ class Holdings:
         holdings.used = sum(tokens.values())
         asking = state["asking"]
         if asking is not None and not (type(asking) is int and asking in held):
-            raise InvalidContentError("a stored section waits for the results of an item that it has not")
+            raise InvalidArgumentError("a stored section waits for the results of an item that it has not")
         if firsts or not are_plain:
             places = [(ordinal, Link.of(item), firsts.get(ordinal, ordinal)) for ordinal, item in held.items()]
             holdings.units = Units.restore(places, asking=asking)

@@ -8,7 +8,7 @@ from functools import wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
+from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
 from kaosmem.sections.archive import Archive, Archived, check_time
@@ -79,7 +79,7 @@ class Ledger:
         state = {"updates": 0, "returned": [], **state}  # which were not kept at first
         counts = *(state[name] for name in _COUNTS), *state["returned"]
         if not all(type(count) is int and count >= 0 for count in counts):
-            raise InvalidContentError("a section's state has a count that is none")
+            raise InvalidArgumentError("a section's state has a count that is none")
         archive = Archive(on_disk=state["archived"]) if archive is None else archive
         held = Holdings.restore(spec.policy, state, entries, spec.name)
         held.past.returned = {*state["returned"]}
@@ -106,7 +106,7 @@ class Ledger:
             case "add":
                 item = Item.from_dict(data["item"], self.spec.name)
                 if item.id in self.held:
-                    raise InvalidContentError("an item is added that is live already")
+                    raise InvalidArgumentError("an item is added that is live already")
                 self.add(item, data["evicted"])
             case "update":
                 at = check_time(data["at"]) if "at" in data else None
@@ -122,7 +122,7 @@ class Ledger:
             case "expand":
                 versions = [Archived.from_dict(each, self.spec.name) for each in data["versions"]]
                 if not self.has_places(data["ids"], versions):
-                    raise InvalidContentError("an item comes back to a place that is not free")
+                    raise InvalidArgumentError("an item comes back to a place that is not free")
                 self.expand(data["ids"], versions)
             case "forget":
                 self.forget(set(data["ids"]), archived=data.get("archived", 0), evicted=data.get("evicted", 0))
@@ -157,7 +157,7 @@ class Ledger:
 
     @_under_lock
     def evict(self, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
-        """Move whole units to the archive; they may be recalled. Raises UnknownItemError, InvalidContentError.
+        """Move whole units to the archive; they may be recalled. Raises NotFoundError, InvalidArgumentError.
 
         successor: the item that is about to come, which supersedes the item with its key.
         """
@@ -210,13 +210,13 @@ class Ledger:
 
     @_under_lock
     def compact(self, change: Substitution) -> None:
-        """Let items take the places of others, which go to the archive. Raises InvalidContentError."""
+        """Let items take the places of others, which go to the archive. Raises InvalidArgumentError."""
         held = self.held
         replaced = {at: held[at] for at in map(held.ordinal, change.replaced)}
         taken_over = {held.ordinal(place): item for place, item in change.items}
         new_ids = {item.id for item in taken_over.values() if item.id not in held}
         if len(new_ids) < len(change.items) or not taken_over.keys() <= replaced.keys():
-            raise InvalidContentError("an item takes a place that is not free, or has the id of another one")
+            raise InvalidArgumentError("an item takes a place that is not free, or has the id of another one")
         leaving = replaced.keys() - taken_over
         # Whole units may be recalled, but no summary beside the items that it stands for.
         original = {at for at in leaving if self.spec.recalls and not Replaced.by(replaced[at])}
@@ -284,7 +284,7 @@ class Ledger:
 
     @_under_lock
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
-        """Take in all that archive files hold, so that evicted items can be recalled. Raises InvalidContentError."""
+        """Take in all that archive files hold, so that evicted items can be recalled. Raises InvalidArgumentError."""
         self.proposer.loaded(self.held.recall(versions))
         self.held.past.unloaded = 0
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Protocol
 
-from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.types import Item, JSONValue
 from kaosmem.units import Link
 
@@ -67,7 +67,7 @@ def _item_of(evicted: EvictedItem, stored: Mapping[str, JSONValue] | CorruptionE
         return stored
     try:
         item = Item.from_dict(stored, evicted.section)
-    except InvalidContentError as error:
+    except InvalidArgumentError as error:
         return CorruptionError(str(error))
     return item if item.tokens == evicted.tokens else replace(item, tokens=evicted.tokens)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from kaosmem.errors import InvalidContentError, ItemTooLargeError, SectionFullError
+from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.eviction import Standing
 from kaosmem.names import shown
 from kaosmem.sections.holdings import Holdings, is_older
@@ -20,7 +20,7 @@ def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int
     It leaves if it is outranked, or if the live item with its key began to hold later.
 
     tokens, items: growth of the section.
-    Raises InvalidContentError, ItemTooLargeError or SectionFullError.
+    Raises InvalidArgumentError, SectionFullError.
     """
     if _is_older(held, item):
         return None
@@ -50,12 +50,12 @@ def choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iter
 
 
 def _is_older(held: Holdings, item: Item) -> bool:
-    """Return whether the live item with an item's key began to hold later. Raises InvalidContentError."""
+    """Return whether the live item with an item's key began to hold later. Raises InvalidArgumentError."""
     ordinal = held.keyed(item.key)
     if ordinal is None or (newer := held[ordinal]).id == item.id or not is_older(item, newer):
         return False
     if not Link.of(item).is_plain:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"item {shown(item.id)} is an older version of {shown(newer.id)} by its timestamp, and is in one unit with "
             "other items, as a call and its result are; leave out its key"
         )
@@ -69,7 +69,7 @@ def _superseded(held: Holdings, item: Item) -> int | None:
         return None
     (first,) = held.firsts((ordinal,))
     if first in held.would_join(item):
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with it, as a call "
             "and its result are, which stay together; leave out the key of one"
         )
@@ -85,9 +85,12 @@ def _choose_victims(
     """
     budget = spec.budget if spec.policy.bounded else None
     if budget is not None and item.tokens > budget:
-        raise ItemTooLargeError(
+        raise SectionFullError(
             f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
-            f"{spec.name!r}; split it, or raise the section's budget"
+            f"{spec.name!r}; split it, or raise the section's budget",
+            section=spec.name,
+            need=item.tokens,
+            budget=budget,
         )
     if spec.compaction is not None:  # which comes before any eviction
         return []
@@ -102,7 +105,10 @@ def _choose_victims(
         raise SectionFullError(
             f"section {spec.name!r} is full: item {shown(item.id)} needs "
             + (f"{excess} tokens" if excess > 0 else f"{surplus} place")
-            + f" more than its policy {spec.policy.name!r} can free; {_advice(spec)}"
+            + f" more than its policy {spec.policy.name!r} can free; {_advice(spec)}",
+            section=spec.name,
+            need=item.tokens,
+            budget=budget,
         )
     return _ids(held, victims)
 

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from kaosmem.display import fitted, preview
-from kaosmem.errors import CorruptionError, DuplicateItemError, ReadOnlyError
+from kaosmem.errors import CorruptionError, DuplicateError, ReadOnlyError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.retrieval import Query
@@ -151,7 +151,7 @@ class Section:
         return item_id in self._ledger.held
 
     def peek(self, item_id: str) -> Item:
-        """Return a live item without marking a use. Raises UnknownItemError."""
+        """Return a live item without marking a use. Raises NotFoundError."""
         held = self._ledger.held
         return held[held.ordinal(item_id)]
 
@@ -300,12 +300,12 @@ class Section:
 
         It supersedes the live item with its key, pinned or not, which leaves with its whole unit. If the policy lets
         newcomers compete and the item is outranked, it goes to the archive itself.
-        Raises DuplicateItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
+        Raises DuplicateError, InvalidArgumentError, SectionFullError; then nothing has changed.
         """
         self._check_change(item)
         check_extent(item)
         if item.id in self._ledger.held:
-            raise DuplicateItemError(
+            raise DuplicateError(
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
             )
         evicted = choose_leaving(self.spec, self._ledger.held, item, tokens=item.tokens, items=1)
@@ -344,7 +344,7 @@ class Section:
 
         An item with another key than the live one supersedes as a new item does.
         at: when the session was told, None if that is not known.
-        Raises UnknownItemError, InvalidContentError, ItemTooLargeError or SectionFullError; then nothing has changed.
+        Raises NotFoundError, InvalidArgumentError, SectionFullError; then nothing has changed.
         """
         self._check_change(item)
         check_extent(item)
@@ -356,7 +356,7 @@ class Section:
             self.evict((item.id,))
 
     def remove(self, item_id: str, *, at: datetime | None = None) -> None:
-        """Move one item to the archive. at: when the session was told. Raises UnknownItemError."""
+        """Move one item to the archive. at: when the session was told. Raises NotFoundError."""
         self._check_change(self.peek(item_id))
         self._ledger.remove(item_id, at)
         self._log("remove", id=item_id, **_at(at))
@@ -385,7 +385,7 @@ class Section:
 
         They can't once anything that they replace has left. Offsets are then as if the held items were all that
         was ever taken: a history is not cut for messages that have been shortened. Raises ReadOnlyError and
-        InvalidContentError; then nothing has changed.
+        InvalidArgumentError; then nothing has changed.
         """
         self._check_writable()
         for _, item in change.items:
@@ -422,7 +422,7 @@ class Section:
         return victims is not None
 
     def evict(self, item_ids: Sequence[str]) -> None:
-        """Evict whole units. Raises UnknownItemError, InvalidContentError."""
+        """Evict whole units. Raises NotFoundError, InvalidArgumentError."""
         self._check_writable()
         self._ledger.evict(item_ids)
         self._log("evict", ids=[*item_ids])
@@ -456,7 +456,7 @@ class Section:
     def apply(self, op: str, data: Mapping[str, JSONValue]) -> None:
         """Repeat a change from the journal.
 
-        Raises UnsupportedVersionError for an op it does not know; InvalidContentError, LookupError, TypeError and
+        Raises UnsupportedVersionError for an op it does not know; InvalidArgumentError, LookupError, TypeError and
         ValueError for data that no journal holds.
         """
         if op == "replace":
@@ -494,7 +494,7 @@ class Section:
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
         """Take in all that archive files hold of this section, so that evicted items can be recalled.
 
-        Raises InvalidContentError for items that cannot have been evicted; then nothing has changed.
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
         """
         self._ledger.load(versions)
 
@@ -529,7 +529,7 @@ class Section:
         """Return a section that goes on where another one was when it gave its state and entries.
 
         archive: versions that have left it and are still in memory; without it, archive files hold all.
-        Raises InvalidContentError, KeyError, TypeError for a state that no section gave.
+        Raises InvalidArgumentError, KeyError, TypeError for a state that no section gave.
         """
         section = cls(spec, ranker=ranker)
         section._ledger = Ledger.restore(spec, state, entries, archive=archive, ranker=ranker)

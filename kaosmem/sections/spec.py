@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import check_instance, check_listed
-from kaosmem.errors import InvalidArgumentError, InvalidBudgetError, UnknownSectionError, UnsupportedVersionError
+from kaosmem.errors import InvalidArgumentError, NotFoundError, UnsupportedVersionError
 from kaosmem.eviction import POLICIES, EvictionPolicy
 from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, shown, shown_name
@@ -54,7 +54,7 @@ class SectionSpec:
         same speaker or source. The last of them is marked as newer.
     dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the item was added, if it
         has no timestamp) or `none`.
-    Raises InvalidNameError for the name, InvalidBudgetError for the budget, InvalidArgumentError for the rest.
+    Raises InvalidNameError for the name, InvalidArgumentError for the budget, InvalidArgumentError for the rest.
 
     >>> spec = SectionSpec("decisions", budget=4_000, priority=80)
     >>> spec.placement, spec.eviction
@@ -87,7 +87,7 @@ class SectionSpec:
     def __post_init__(self) -> None:
         check_name(self.name, "section")
         if self.budget is not None and not _is_count(self.budget):
-            raise InvalidBudgetError(
+            raise InvalidArgumentError(
                 f"section {self.name!r} has the budget {shown(self.budget)}; use a whole number of tokens from 0 up, "
                 "or None for no bound"
             )
@@ -234,7 +234,7 @@ class SectionSpecs(tuple[SectionSpec, ...]):
     def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
         """Return these specs with some changed, each by its name: a whole spec, or the fields that change.
 
-        Raises UnknownSectionError for a name that no spec has, InvalidArgumentError for a field that no spec has, and
+        Raises NotFoundError for a name that no spec has, InvalidArgumentError for a field that no spec has, and
         as SectionSpec.
 
         >>> from kaosmem import DEFAULT_SECTIONS, SessionMemory
@@ -247,7 +247,7 @@ class SectionSpecs(tuple[SectionSpec, ...]):
         for name in changes:
             if name not in names:
                 close = get_close_matches(name, names, n=1, cutoff=0.0)
-                raise UnknownSectionError(f"no section {shown(name)} to replace; the nearest name is {close[0]!r}")
+                raise NotFoundError(f"no section {shown(name)} to replace; the nearest name is {close[0]!r}")
         return SectionSpecs(_changed(spec, changes[spec.name]) if spec.name in changes else spec for spec in self)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from kaosmem.errors import InvalidContentError, UnsupportedVersionError
+from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import check_item_id
 from kaosmem.types import ChatMessage, Content, Item, JSONValue, Trust, check_content, check_text
 from kaosmem.units import Link, Units
@@ -52,7 +52,7 @@ class Substitution:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Substitution:
-        """Return the one that `to_dict` stored. Raises UnsupportedVersionError, InvalidContentError, KeyError."""
+        """Return the one that `to_dict` stored. Raises UnsupportedVersionError, InvalidArgumentError, KeyError."""
         if stored["version"] != _VERSION:
             raise UnsupportedVersionError(
                 f"section {section!r} was compacted in a way that is not known here; open it with a newer kaosmem"
@@ -78,7 +78,7 @@ def substitution(
 
     A message with the id of an item is that item, or takes its place where it says something else. Any other one takes
     the first place of the items gone between its neighbours.
-    new_id: gives an item's id, the one asked for where that is free. Raises InvalidContentError for messages that are
+    new_id: gives an item's id, the one asked for where that is free. Raises InvalidArgumentError for messages that are
     in another order, or for which there is no place.
     """
     by_id = {item.id: item for item in before}
@@ -125,7 +125,7 @@ def _owners(before: Sequence[Item], after: Sequence[ChatMessage], gone: Containe
         # Past the place of a message that comes later, that one has none.
         place = next((at for at in later if (free[at] if own is None else at == own)), len(before))
         if place == len(before):
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 "a compaction gave messages that have no place; keep the others' order, and add no more than you take"
             )
         owners.append(before[place])

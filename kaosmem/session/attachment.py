@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kaosmem.assembly import SourceReport, SourceStatus
-from kaosmem.errors import InvalidArgumentError, SourceUnavailableError
+from kaosmem.errors import InvalidArgumentError, SourceError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown, shown_name
 from kaosmem.retrieval import Query
@@ -26,7 +26,7 @@ class Attachment:
     How long to wait, and whether to go on without, are the session's to say: one source may be indispensable to one
     agent and not to another, and a section of another session has no place to say it.
     timeout_s: how long it is awaited, None for as long as it takes. required: without it there is no context.
-    What it raises, and its being late, is a SourceUnavailableError. Raises InvalidArgumentError for timeout_s.
+    What it raises, and its being late, is a SourceError. Raises InvalidArgumentError for timeout_s.
     """
 
     source: Source
@@ -46,7 +46,7 @@ class Attachment:
         """Return what the source proposes and what it did; raise only where it is required."""
         try:
             proposal = await self._answer(self.source.propose(query, cap=cap, wanted=wanted), self.timeout_s)
-        except SourceUnavailableError as error:
+        except SourceError as error:
             if self.required:
                 raise
             status = SourceStatus.LATE if error.late else SourceStatus.FAILED
@@ -77,13 +77,13 @@ class Attachment:
                 raise  # whoever asks has been cancelled, not something that the source waited for
             raise self._unavailable(error, late=deadline.expired()) from error
 
-    def _unavailable(self, error: BaseException, *, late: bool) -> SourceUnavailableError:
+    def _unavailable(self, error: BaseException, *, late: bool) -> SourceError:
         if late:
             why = f"gave no answer within {self.timeout_s} s; raise its timeout_s"
         else:
             why = f"failed with {type(error).__name__}, the cause of this error; mend it"
-        return SourceUnavailableError(
+        return SourceError(
             f"source {shown(self.name)} {why}, or attach it without required, to be shown the rest",
-            source=self.name,
+            sources=(self.name,),
             late=late,
         )

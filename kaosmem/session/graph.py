@@ -17,7 +17,7 @@ from kaosmem.entities import (
     part_of,
     relationship_item_id,
 )
-from kaosmem.errors import UnknownItemError, UnknownSectionError
+from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
 from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.tokens import TokenCounter, count_content
@@ -33,7 +33,7 @@ class Graph:
     Each entity and relationship is an item of one readable line. Its id is `entity:<id>` or `relationship:<id>`. An
     entity or relationship that is added again replaces the earlier one. A long id ends in a hash.
     make: makes an item for a section, as `ItemFactory.make` does. writable: returns the section to change it.
-    Raises UnknownSectionError for a section with another ranker.
+    Raises NotFoundError for a section with another ranker.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -52,9 +52,7 @@ class Graph:
         clock: Clock,
     ) -> None:
         if not isinstance(section.spec.ranker, GraphRanker):
-            raise UnknownSectionError(
-                f"section {section.spec.name!r} is no graph; give its SectionSpec ranker=GraphRanker()"
-            )
+            raise NotFoundError(f"section {section.spec.name!r} is no graph; give its SectionSpec ranker=GraphRanker()")
         self._section, self._make, self._writable, self._counter = section, make, writable, counter
         self._clock = clock
 
@@ -86,7 +84,7 @@ class Graph:
     def neighbors(self, entity_id: str, *, depth: int = 1) -> SubGraph:
         """Return the entities up to `depth` hops away, nearest first, and the relationships between them.
 
-        Raises UnknownItemError for an id without an entity or a relationship.
+        Raises NotFoundError for an id without an entity or a relationship.
         """
         if type(depth) is not int or depth < 1:
             raise ValueError(f"depth is {depth!r}; give a whole number from 1 up")
@@ -115,7 +113,7 @@ class Graph:
         The line of a relationship names its ends and so is derived from them: their items are among its sources, its
         trust is no higher than theirs, and it is written anew when one of them gets another name.
         priority, pinned, tags, sources, trust: of all the items, as in `SessionMemory.add`.
-        Raises InvalidNameError and InvalidContentError before anything has changed, and as `SessionMemory.add` for
+        Raises InvalidNameError and InvalidArgumentError before anything has changed, and as `SessionMemory.add` for
         an item that is refused; those before it stay.
         """
         new_entities = [Entity.of(given) for given in entities]
@@ -141,7 +139,7 @@ class Graph:
         """Move entities, with all their relationships, and relationships to the archive. Return their items.
 
         entities, relationships: they or their ids.
-        Raises UnknownItemError if one is unknown; then nothing has changed.
+        Raises NotFoundError if one is unknown; then nothing has changed.
         """
         section, doomed = self._writable(), dict[str, Item]()
         for given in [entities] if isinstance(entities, str) else entities:
@@ -154,7 +152,7 @@ class Graph:
             relationship_id = related if isinstance(related, str) else Relationship.of(related).id
             item_id = relationship_item_id(relationship_id)
             if item_id not in section:
-                raise UnknownItemError(f"no relationship {shown(relationship_id)} in this graph; neighbors() has those")
+                raise NotFoundError(f"no relationship {shown(relationship_id)} in this graph; neighbors() has those")
             doomed[item_id] = section.peek(item_id)
         for item_id in doomed:
             section.remove(item_id, at=self._clock())
@@ -216,5 +214,5 @@ class Graph:
             return index.neighbourhood(entity_id, depth)
 
 
-def _unknown_entity(entity_id: str) -> UnknownItemError:
-    return UnknownItemError(f"no entity {shown(entity_id)} in this graph; add it first")
+def _unknown_entity(entity_id: str) -> NotFoundError:
+    return NotFoundError(f"no entity {shown(entity_id)} in this graph; add it first")

@@ -55,7 +55,7 @@ class Ingestion:
     async def run(
         self, path_or_fs: str | os.PathLike[str] | AbstractFileSystem, *, progress: Progress | None = None
     ) -> IngestReport:
-        """Read the files that have changed and return what was done. Raises NothingToIngestError."""
+        """Read the files that have changed and return what was done. Raises MissingFileError."""
         found, skipped = await asyncio.to_thread(find_files, path_or_fs)
         self._label = corpus_label(path_or_fs)
         held = await self._held()

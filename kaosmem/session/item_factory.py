@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from kaosmem.arguments import check_several, check_ttl
 from kaosmem.assembly import shortened
-from kaosmem.errors import DuplicateItemError, InvalidArgumentError, InvalidContentError, UnknownItemError
+from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
 from kaosmem.names import check_item_id, shown, shown_name
 from kaosmem.sections import Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
@@ -65,21 +65,21 @@ class ItemFactory:
         trust: Trust | None = None,
         ttl_s: float | None = None,
     ) -> Item:
-        """Return an item for a section. Raises DuplicateItemError, InvalidNameError, InvalidContentError."""
+        """Return an item for a section. Raises DuplicateError, InvalidNameError, InvalidArgumentError."""
         checked = check_content(content)
         role = _default_role(spec) if role is None else check_text(role, "role")
         sources = tuple(check_item_id(source) for source in check_several(sources, "sources"))
         gone = [source for source in sources if source in self._forgotten and self.section_of(source) is None]
         if gone:
-            raise UnknownItemError(f"item {shown(gone[0])} was forgotten; nothing derived from it may be kept")
+            raise NotFoundError(f"item {shown(gone[0])} was forgotten; nothing derived from it may be kept")
         if id is not None and self.section_of(check_item_id(id)):
-            raise DuplicateItemError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
+            raise DuplicateError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
         if not is_integer(priority):
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 f"priority is {shown_name(priority)}; give a whole number within 64 bits, higher for more important"
             )
         if not isinstance(pinned, bool):
-            raise InvalidContentError(f"pinned is {shown_name(pinned)}; give True or False")
+            raise InvalidArgumentError(f"pinned is {shown_name(pinned)}; give True or False")
         created_at = self._clock()
         return Item(
             id=id or self.free_id(),
@@ -157,7 +157,7 @@ def _known_trust(given: int) -> Trust:
     try:
         return Trust(given)  # a number of one too
     except ValueError:
-        raise InvalidContentError(f"trust is {shown_name(given)}; give a Trust, such as Trust.USER") from None
+        raise InvalidArgumentError(f"trust is {shown_name(given)}; give a Trust, such as Trust.USER") from None
 
 
 def _default_role(spec: SectionSpec) -> str:

@@ -16,17 +16,14 @@ from kaosmem.arguments import Clock, check_clock, check_instance, check_several,
 from kaosmem.assembly import Context, assemble, check_budget, check_required
 from kaosmem.display import fitted, listed
 from kaosmem.errors import (
+    ConcurrentUseError,
     ConflictError,
     CorruptionError,
-    ForgetIncompleteError,
     InvalidArgumentError,
-    ItemTooLargeError,
+    NotFoundError,
     ReadOnlyError,
     SectionFullError,
-    SourceUnavailableError,
-    TestIsolationError,
-    UnknownItemError,
-    UnknownSectionError,
+    SourceError,
 )
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import Format, get_format, parse_message
@@ -185,12 +182,12 @@ class SessionMemory:
         past_cues: words that ask about the past. `PAST_CUES.including(...)` adds a language.
         read_only: the session cannot be changed. One process reads such a session once and shares it among all who open
             it. Of a damaged session, all intact items are there (see `damage`).
-        missing_ok: with read_only, an id that is not stored gives an empty session instead of UnknownSessionError.
+        missing_ok: with read_only, an id that is not stored gives an empty session instead of NotFoundError.
         single_writer: no other process writes to the session, so the filesystem need not tell writers apart.
         in_turn: wait until all earlier blocks with `in_turn` over this session have ended in this process, in any
             thread and event loop. Each block then reads what the one before saved.
-        Raises NotOpenedError without `async with`; InvalidNameError, InvalidArgumentError and UnknownEncodingError
-        before any I/O; UnknownSessionError, CorruptionError, UnsupportedVersionError, DurabilityError; and
+        Raises NotOpenedError without `async with`; InvalidNameError, InvalidArgumentError
+        before any I/O; NotFoundError, CorruptionError, UnsupportedVersionError, DurabilityError; and
         ConcurrentUseError for `in_turn` inside such a block of the same session.
 
         >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
@@ -238,7 +235,7 @@ class SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
         `memory.fs` is its own filesystem in memory; `open(memory.fs, ...)` opens the session again.
-        The memory belongs to one event loop. Use from a second loop while the first is open raises TestIsolationError.
+        The memory belongs to one event loop. Use from a second loop while the first is open raises ConcurrentUseError.
         The arguments are those of `open`.
 
         >>> SessionMemory.test_mode().add("findings", "Ann owns the deal.").id
@@ -293,7 +290,7 @@ class SessionMemory:
         try:
             return self._sections[section]
         except (KeyError, TypeError):  # a list can't be a name either
-            raise UnknownSectionError(
+            raise NotFoundError(
                 f"no section {shown(section)}; there are {', '.join(self._sections)}; "
                 "to have another, give a SectionSpec for it in sections"
             ) from None
@@ -356,7 +353,7 @@ class SessionMemory:
 
         section: a section or an attached section. The default is every section that may be shown.
         filter: conditions on metadata, as in `assemble_context`.
-        Raises UnknownSectionError, InvalidFilterError, and InvalidArgumentError for the limit.
+        Raises NotFoundError, InvalidArgumentError for the limit.
 
         >>> memory = SessionMemory.test_mode()
         >>> added = memory.add_many("documents", ["Notice is thirty days.", "The rent is 900 euros."])
@@ -373,7 +370,7 @@ class SessionMemory:
     async def fetch(self, item_id: str) -> Item:
         """Return a whole item: live, archived, or from an attached source.
 
-        Raises UnknownItemError, or SourceUnavailableError if a source that may hold the item cannot be asked.
+        Raises NotFoundError, or SourceError if a source that may hold the item cannot be asked.
 
         >>> memory = SessionMemory.test_mode()
         >>> first = memory.add("findings", "Ann owns the deal.", key="owner")
@@ -389,18 +386,18 @@ class SessionMemory:
         for section in self._sections.values():
             if archived := section.archive.get(item_id):
                 return archived
-        unavailable: SourceUnavailableError | None = None
+        unavailable: SourceError | None = None
         try:
             if (attached := await self._roster.get(item_id)) is not None:
                 return attached
-        except SourceUnavailableError as error:
+        except SourceError as error:
             unavailable = error
         stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id), check_version)
         if stored is None or item_id in self._saver.unpurged:
             if unavailable:
                 raise unavailable
             missing = "; memory.damage says what is missing of the session" if self.damage else ""
-            raise UnknownItemError(f"no item {shown(item_id)}, live or archived{missing}")
+            raise NotFoundError(f"no item {shown(item_id)}, live or archived{missing}")
         return Item.from_dict(stored[1], stored[0])
 
     async def versions(self, key: str, section: str | None = None) -> list[Version[Item]]:
@@ -409,7 +406,7 @@ class SessionMemory:
         A version holds from its timestamp, else from when it was added, until its successor begins or it is removed.
         An update corrects a version and makes no new one.
         section: the default is every section that has the key; their versions do not end one another.
-        Raises UnknownSectionError and CorruptionError.
+        Raises NotFoundError and CorruptionError.
 
         >>> memory = SessionMemory.test_mode()
         >>> for day, name in (("2023-05-08", "Ann"), ("2024-06-01", "Bob")):
@@ -438,7 +435,7 @@ class SessionMemory:
 
     @property
     def graph(self) -> Graph:
-        """The section `graph` as entities and relationships. Raises UnknownSectionError."""
+        """The section `graph` as entities and relationships. Raises NotFoundError."""
         return Graph(
             self["graph"],
             make=self._factory.make,
@@ -470,7 +467,8 @@ class SessionMemory:
             it, and `context.sources` says so.
         Raises InvalidNameError and InvalidArgumentError.
 
-        >>> from kaosmem import FactSource, InMemoryLongTermMemory
+        >>> from kaosmem.sources import FactSource
+        >>> from kaosmem.stores import InMemoryLongTermMemory
         >>> facts = InMemoryLongTermMemory()
         >>> fact_id = await facts.save("analyst", "The customer prefers calls.")
         >>> memory = SessionMemory.test_mode()
@@ -523,8 +521,8 @@ class SessionMemory:
         ttl_s: seconds, by the session's clock, until the item expires. From then on no context and no search shows it,
             also not one about the past. The next context or save moves it to the archive, from where nothing recalls
             it; `forget` erases it. An item ends no later than the first of its live sources.
-        Raises UnknownSectionError, DuplicateItemError, InvalidNameError, InvalidContentError, InvalidArgumentError,
-        UnknownItemError for a source that was forgotten, ItemTooLargeError, SectionFullError, ReadOnlyError; then
+        Raises NotFoundError, DuplicateError, InvalidNameError, InvalidArgumentError,
+        NotFoundError for a source that was forgotten, SectionFullError, ReadOnlyError; then
         nothing has changed.
 
         A tool's result that is too large for its history is stored whole in the archive. The section shows the
@@ -556,11 +554,11 @@ class SessionMemory:
     def _taken_in(self, target: Section, item: Item) -> Item:
         """Add an item, or the longest copy of a tool's result that the section takes. Return the live item.
 
-        Raises ItemTooLargeError and SectionFullError; then nothing has changed.
+        Raises SectionFullError; then nothing has changed.
         """
         try:
             target.add(item)
-        except (ItemTooLargeError, SectionFullError):
+        except SectionFullError:
             for copy in self._factory.shortened(target.spec, item):
                 with suppress(SectionFullError):
                     return target.add_shortened(item, copy, new_id=self._factory.free_id)
@@ -576,7 +574,7 @@ class SessionMemory:
     def add_message(self, message: object, *, format: str | Format, section: str = "messages") -> Item:  # noqa: A002
         """Add a provider's message, a dict or an object of its SDK, tool calls included.
 
-        Raises as `add`, and UnknownFormatError.
+        Raises as `add`, and InvalidArgumentError.
 
         >>> memory = SessionMemory.test_mode()
         >>> reply = {"role": "assistant", "content": "Ann owns the deal."}
@@ -589,7 +587,7 @@ class SessionMemory:
     def update(self, item_id: str, content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Item:
         """Replace the content of a live item. The item keeps its place, and the old content moves to the archive.
 
-        Raises UnknownItemError and as `add`.
+        Raises NotFoundError and as `add`.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The rent is 900 euros.")
@@ -606,7 +604,7 @@ class SessionMemory:
     def remove(self, item_id: str) -> None:
         """Move a live item to its section's archive, where `fetch` finds it.
 
-        Raises UnknownItemError or ReadOnlyError.
+        Raises NotFoundError or ReadOnlyError.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The rent is 900 euros.")
@@ -625,8 +623,8 @@ class SessionMemory:
         section is compacted again. Other unsaved changes are saved. If this call fails after it began, the next save
         finishes it. The cost is that of writing the session anew, for one item or many. Copies of the files, and
         contexts that were handed over before, are out of reach.
-        Raises UnknownItemError, ReadOnlyError, ConflictError, CorruptionError and DurabilityError. Raises
-        ForgetIncompleteError, after all other work, if a source holds an item and cannot delete it.
+        Raises NotFoundError, ReadOnlyError, ConflictError, CorruptionError and DurabilityError. Raises
+        SourceError, after all other work, if a source holds an item and cannot delete it.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The account is DE89 3704 0044.")
@@ -662,7 +660,7 @@ class SessionMemory:
             sources=sources,
         )
         if unable:
-            raise ForgetIncompleteError(
+            raise SourceError(
                 f"{listed(unable, 3)} can't forget what is forgotten here; erase it there",
                 sources=unable,
                 receipt=receipt,
@@ -701,7 +699,7 @@ class SessionMemory:
     def _live(self, item_id: str) -> Section:
         section = self._factory.section_of(item_id)
         if section is None:
-            raise UnknownItemError(f"no live item {shown(item_id)}; fetch() finds archived ones")
+            raise NotFoundError(f"no live item {shown(item_id)}; fetch() finds archived ones")
         return self._writable(section.spec.name)
 
     def _writable(self, section: str) -> Section:
@@ -786,8 +784,8 @@ class SessionMemory:
         model: the model that the window is sent to. Thinking from before a rebase is left out. A model without
             preserved thinking keeps that of the last message if its calls were just answered. The default is a model
             with preserved thinking.
-        Raises InvalidBudgetError, InvalidFilterError, InvalidArgumentError, UnknownFormatError and UnknownSectionError;
-        WindowTooSmallError if the required items do not fit; SourceUnavailableError if a required source fails.
+        Raises InvalidArgumentError and NotFoundError;
+        WindowTooSmallError if the required items do not fit; SourceError if a required source fails.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("documents", "Notice is thirty days.", metadata={"source": "msa.pdf"})
@@ -989,7 +987,7 @@ class SessionMemory:
         The next call for this place reads only files that changed. Passages of files that changed or vanished move to
         the archive.
         progress: called with each file's source, the number of files read, and the number of files to read.
-        Raises NothingToIngestError, InvalidArgumentError, and as `add`.
+        Raises MissingFileError, InvalidArgumentError, and as `add`.
 
         >>> from pathlib import Path
         >>> size = Path("notes.md").write_text("The rent is 900 euros.")
@@ -1011,7 +1009,7 @@ class SessionMemory:
         if self._loop is None or self._loop.is_closed():
             self._loop = running
         elif self._loop is not running:
-            raise TestIsolationError(
+            raise ConcurrentUseError(
                 "this test memory is in use in another event loop that is still open; "
                 "close that loop first, or make a memory for each test with SessionMemory.test_mode()"
             )

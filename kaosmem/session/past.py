@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kaosmem.errors import CorruptionError, InvalidContentError, KaosmemError
+from kaosmem.errors import CorruptionError, InvalidArgumentError, KaosmemError
 from kaosmem.persistence import Entry, SessionLog
 from kaosmem.sections import Archived, EvictedItem, Section, read_evicted
 from kaosmem.tokens import TokenCounter, count_content
@@ -27,7 +27,7 @@ async def load_past(sections: Iterable[Section], log: SessionLog, counter: Token
             found = await asyncio.to_thread(salvage_past, log, counter)
         for section in unloaded:
             section.load(version for version in found if version.item.section == section.spec.name)
-    except (CorruptionError, InvalidContentError) as error:
+    except (CorruptionError, InvalidArgumentError) as error:
         for section in unloaded:
             section.load(())
         return error
@@ -60,7 +60,7 @@ def find_versions(log: SessionLog, counter: TokenCounter, item_ids: Container[st
 
 
 def check_version(entry: Entry) -> None:
-    """Raise InvalidContentError for a stored version that makes no sense."""
+    """Raise InvalidArgumentError for a stored version that makes no sense."""
     section, data = entry
     Archived.from_dict(data, section)
 

@@ -6,14 +6,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from contextlib import suppress
 from datetime import datetime
 
-from kaosmem.errors import (
-    ConflictError,
-    DuplicateItemError,
-    InvalidContentError,
-    ItemTooLargeError,
-    SectionFullError,
-    UnknownItemError,
-)
+from kaosmem.errors import ConflictError, DuplicateError, InvalidArgumentError, NotFoundError, SectionFullError
 from kaosmem.names import shown
 from kaosmem.persistence import Change, Record
 from kaosmem.sections import Section, Substitution, derived_from
@@ -104,13 +97,7 @@ def _repeat(section: Section, change: Change) -> None:
                 section.remove(change.data["id"], at=_time_of(change))
             case "use":
                 section.use(change.data["ids"])
-    except (
-        DuplicateItemError,
-        InvalidContentError,
-        ItemTooLargeError,
-        SectionFullError,
-        UnknownItemError,
-    ) as error:
+    except (DuplicateError, InvalidArgumentError, SectionFullError, NotFoundError) as error:
         raise ConflictError(
             f"what is unsaved no longer fits what others have committed: {error}; open the session again and repeat it"
         ) from error
@@ -135,7 +122,7 @@ def _settle(section: Section, change: Change, touched: Container[str] | None, fo
         return
     if touched is None:
         return
-    with suppress(InvalidContentError, UnknownItemError):  # then nothing has changed
+    with suppress(InvalidArgumentError, NotFoundError):  # then nothing has changed
         if change.op == "evict":
             section.evict(change.data["ids"])
         elif change.op == "compact":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from kaosmem.errors import InvalidContentError, UnsupportedVersionError
+from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown_name
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import Archive, Archived, Section, SectionSpec, check_time
@@ -107,7 +107,7 @@ class Remains:
     def _item(self, stored: Any) -> Item | None:
         try:
             return Item.from_dict(stored, self.spec.name) if isinstance(stored, dict) else None
-        except InvalidContentError:
+        except InvalidArgumentError:
             return None
 
     def _put(self, item: Item, place: Mapping[str, int]) -> None:
@@ -184,7 +184,7 @@ class Remains:
         for stored in data.get("archived") or ():
             try:
                 self.archived.append(Archived.from_dict(stored, self.spec.name))
-            except (AttributeError, InvalidContentError):
+            except (AttributeError, InvalidArgumentError):
                 useless += 1
         self.entries = {}
         return useless + self.find(data.get("state"), data.get("entries") or ())
@@ -240,7 +240,7 @@ def _position(stored: Mapping[str, Any]) -> int | None:
     """Return the place that an archived version had, if it says one."""
     try:
         place = Archived.from_dict(stored, "").place
-    except InvalidContentError:
+    except InvalidArgumentError:
         return None
     return None if place is None else place[0]
 
@@ -249,7 +249,7 @@ def _time(stored: object) -> datetime | None:
     """Return a stored time, None for any other value."""
     try:
         return check_time(stored)
-    except InvalidContentError:
+    except InvalidArgumentError:
         return None
 
 

@@ -13,7 +13,7 @@ from kaosmem.errors import (
     ConflictError,
     CorruptionError,
     DurabilityError,
-    InvalidContentError,
+    InvalidArgumentError,
     KaosmemError,
 )
 from kaosmem.names import MAX_NAME_CHARS, check_name, shown
@@ -55,7 +55,7 @@ async def repair_session(
     into: the id of the new session. The default is `<session_id>-repaired`, with a number if it is taken.
     single_writer: as in `SessionMemory.open`.
     An interrupted repair leaves the damaged session as it is. The next repair continues it.
-    Raises InvalidNameError before any I/O, UnknownSessionError, UnsupportedVersionError, ConflictError if `into` holds
+    Raises InvalidNameError before any I/O, NotFoundError, UnsupportedVersionError, ConflictError if `into` holds
     anything, CorruptionError if nothing is intact, DurabilityError.
     """
     place = _Place(url_or_fs, check_name(namespace, "namespace"), single_writer)
@@ -152,7 +152,7 @@ def _usable(archive: Sequence[Entry], hydrated: Hydrated, damage: list[Corruptio
     for name, data in archive:
         try:
             version = Archived.from_dict(data, name)
-        except InvalidContentError:
+        except InvalidArgumentError:
             damage.append(CorruptionError(f"an archived version of section {shown(name)} is no item"))
             continue
         if version.item.id in hydrated.unpurged:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from kaosmem.arguments import Clock, check_count, check_instance, check_several
 from kaosmem.assembly import Decision, Reason, SourceReport
 from kaosmem.assembly.allocation import cap_of
-from kaosmem.errors import InvalidArgumentError, SourceUnavailableError, UnknownItemError, UnknownSectionError
+from kaosmem.errors import InvalidArgumentError, NotFoundError, SourceError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_name, shown
 from kaosmem.retrieval import Query
@@ -74,15 +74,15 @@ class Roster:
         return name
 
     def spec(self, name: str) -> SectionSpec:
-        """Return the spec that a section or source is shown by. Raises UnknownSectionError."""
+        """Return the spec that a section or source is shown by. Raises NotFoundError."""
         if name not in self._specs:
-            raise UnknownSectionError(f"no section or source {shown(name)}; there are {', '.join(self._specs)}")
+            raise NotFoundError(f"no section or source {shown(name)}; there are {', '.join(self._specs)}")
         return self._specs[name]
 
     def shown(self, names: Iterable[str] | None) -> dict[str, SectionSpec]:
         """Return the specs of what may be shown, of these names or of all.
 
-        Raises UnknownSectionError, and InvalidArgumentError for one name alone.
+        Raises NotFoundError, and InvalidArgumentError for one name alone.
         """
         given = self._specs if names is None else check_several(names, "sections")
         wanted = {self.spec(name).name for name in given}
@@ -112,7 +112,7 @@ class Roster:
         block: the most that the sections outside the histories may take together; None is the window.
         What a source proposes that one of these sections has live, or one before it proposes, under the same id is left
         out; another item under an id that is known gets one that names its source.
-        Raises SourceUnavailableError for the first that is required and failed, or is late.
+        Raises SourceError for the first that is required and failed, or is late.
         """
         block = window if block is None else min(window, block)
         caps = {name: cap_of(spec, block if spec.placement == "query" else window) for name, spec in specs.items()}
@@ -147,7 +147,7 @@ class Roster:
                 self.sections[name].use(item_ids)
 
     def decide(self, item_id: str, *, shown_names: Collection[str], wanted: MetadataFilter | None) -> Decision:
-        """Return the decision on an item that was not proposed. Raises UnknownItemError."""
+        """Return the decision on an item that was not proposed. Raises NotFoundError."""
         for name, section in self._all_sections():
             if item_id in section:
                 reason = Reason.OUTRANKED if name in shown_names else Reason.NOT_SHOWN
@@ -165,7 +165,7 @@ class Roster:
         if self._now is not None:
             decision = self._now.decide(item_id, shown_names=shown_names, wanted=wanted)
             return replace(decision, reason=Reason.FILTERED, same_as=None)
-        raise UnknownItemError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
+        raise NotFoundError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
 
     def rank(
         self, query: Query, section: str | None, limit: int, *, wanted: MetadataFilter | None
@@ -185,15 +185,15 @@ class Roster:
     async def get(self, item_id: str) -> Item | None:
         """Return an item of a source, or None.
 
-        Raises SourceUnavailableError where no source has it and one that may have it failed, or is late.
+        Raises SourceError where no source has it and one that may have it failed, or is late.
         """
-        missed: SourceUnavailableError | None = None
+        missed: SourceError | None = None
         for name, attached in self._attached.items():
             try:
                 for own_id in dict.fromkeys((item_id, _own_id(name, item_id))):
                     if (item := await attached.get(own_id)) is not None:
                         return self._counted_item(item if own_id == item_id else replace(item, id=item_id))
-            except SourceUnavailableError as error:
+            except SourceError as error:
                 missed = missed or error
         if missed:
             raise missed
@@ -210,7 +210,7 @@ class Roster:
             ids = dict.fromkeys(each for item_id in wanted for each in (item_id, _own_id(name, item_id)))
             try:
                 held = await attached.forget(ids)
-            except SourceUnavailableError:
+            except SourceError:
                 held = None
             if held is None:
                 unable.append(name)
@@ -228,7 +228,7 @@ class Roster:
             for item_id in item_ids:
                 try:
                     is_there = await attached.get(item_id) is not None
-                except SourceUnavailableError as error:
+                except SourceError as error:
                     reasons.append(str(error))
                     break
                 if is_there:

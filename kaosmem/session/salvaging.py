@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kaosmem.errors import CorruptionError, UnknownEncodingError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown_name
 from kaosmem.persistence import Recovered, decoded
 from kaosmem.retrieval import Ranker
@@ -74,7 +74,7 @@ def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[Sectio
 def stored_counter(recovered: Recovered) -> TokenCounter:
     """Return the counter that a session is counted with, or else one that counts as usual."""
     names = [each.data["counter"] for each in _events(recovered) if isinstance(each.data.get("counter"), str)]
-    with suppress(UnknownEncodingError):
+    with suppress(InvalidArgumentError):
         return get_counter(names[-1] if names else None)
     return _Named(names[-1]) if len(set(names)) == 1 else get_counter()
 
@@ -87,7 +87,7 @@ class _Named:
     additive = False
 
     def __call__(self, text: str) -> int:
-        raise UnknownEncodingError(f"{shown_name(self.name)} is not here to count; open the session with it")
+        raise InvalidArgumentError(f"{shown_name(self.name)} is not here to count; open the session with it")
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Return the count of each text."""

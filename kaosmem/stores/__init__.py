@@ -1,5 +1,6 @@
 """Stores outside a session: a Protocol and an implementation in memory for each kind."""
 
+from kaosmem.entities import Entity, GraphPath, Relationship, SubGraph
 from kaosmem.stores.agent_scope import (
     agent_scope,
     current_agent_id,
@@ -15,18 +16,19 @@ from kaosmem.stores.memory import (
     InMemoryLongTermMemory,
     InMemoryShortTermMemory,
     LongTermMemory,
-    Memory,
     ShortTermMemory,
+    StoredFact,
 )
 from kaosmem.stores.task_list import Task, TaskList, TaskStatus
 from kaosmem.stores.tasks import GlobalTaskStore, InMemoryTaskStore, TaskStore
-from kaosmem.stores.vector import Document, InMemoryVectorStore, SearchResult, VectorStore
+from kaosmem.stores.vector import InMemoryVectorStore, SearchResult, VectorDocument, VectorStore
 
 __all__ = [
     "BlobStore",
     "CypherCapable",
-    "Document",
+    "Entity",
     "GlobalTaskStore",
+    "GraphPath",
     "GraphStore",
     "HistoryProvider",
     "InMemoryFileStore",
@@ -37,13 +39,16 @@ __all__ = [
     "InMemoryTaskStore",
     "InMemoryVectorStore",
     "LongTermMemory",
-    "Memory",
+    "Relationship",
     "SearchResult",
     "ShortTermMemory",
+    "StoredFact",
+    "SubGraph",
     "Task",
     "TaskList",
     "TaskStatus",
     "TaskStore",
+    "VectorDocument",
     "VectorStore",
     "agent_scope",
     "current_agent_id",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from kaosmem.errors import UnknownScopeError
+from kaosmem.errors import NotFoundError
 from kaosmem.names import check_id
 
 current_thread_id: ContextVar[str | None] = ContextVar("current_thread_id", default=None)
@@ -44,10 +44,10 @@ def agent_scope(agent_id: str, *, thread_id: str | None = None, label: str | Non
 
 
 def current_board_key() -> tuple[str, str]:
-    """Return the conversation id and the agent id of the current agent's board. Raises UnknownScopeError."""
+    """Return the conversation id and the agent id of the current agent's board. Raises NotFoundError."""
     thread_id, agent_id = current_thread_id.get(), current_agent_id.get()
     if thread_id is None or agent_id is None:
-        raise UnknownScopeError(
+        raise NotFoundError(
             "no agent is at work in a thread; enter agent_scope(agent_id, thread_id=...) before asking for its board"
         )
     return thread_id, agent_id

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from urllib.parse import quote
 
 from kaosmem.arguments import Clock, check_ttl
-from kaosmem.errors import InvalidContentError, UnknownBlobError
+from kaosmem.errors import InvalidArgumentError, MissingFileError
 from kaosmem.names import check_id, shown
 from kaosmem.stores.expiry import Expiries
 from kaosmem.types import check_text
@@ -35,12 +35,12 @@ class BlobStore(Protocol):
 
         content_type: a media type, such as `text/csv`, for readers of the URL.
         ttl: seconds until the bytes expire. None: never.
-        Raises InvalidContentError if the data are no bytes, and InvalidArgumentError for the ttl.
+        Raises InvalidArgumentError if the data are no bytes, and InvalidArgumentError for the ttl.
         """
         ...
 
     async def download(self, key: str) -> bytes:
-        """Return the bytes. Raises UnknownBlobError."""
+        """Return the bytes. Raises MissingFileError."""
         ...
 
     async def delete(self, key: str) -> None:
@@ -58,21 +58,21 @@ class BlobStore(Protocol):
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         """Return a URL that gives the bytes to anybody who has it, for this number of seconds.
 
-        Raises UnknownBlobError, and InvalidArgumentError for the seconds.
+        Raises MissingFileError, and InvalidArgumentError for the seconds.
         """
         ...
 
 
 def check_bytes(data: object) -> bytes:
-    """Return a copy of bytes. Raises InvalidContentError."""
+    """Return a copy of bytes. Raises InvalidArgumentError."""
     if isinstance(data, bytes | bytearray | memoryview):
         return bytes(data)
-    raise InvalidContentError(f"data is a {type(data).__name__}; give bytes, encode() makes them of a str")
+    raise InvalidArgumentError(f"data is a {type(data).__name__}; give bytes, encode() makes them of a str")
 
 
-def unknown_blob(key: str) -> UnknownBlobError:
+def unknown_blob(key: str) -> MissingFileError:
     """Return the error for a key without bytes."""
-    return UnknownBlobError(f"nothing is stored under {shown(key)}, or its time to live is over")
+    return MissingFileError(f"nothing is stored under {shown(key)}, or its time to live is over")
 
 
 class InMemoryFileStore:
@@ -118,7 +118,7 @@ class InMemoryFileStore:
             await self.delete(key)
 
     def content_type(self, key: str) -> str:
-        """Return the media type that bytes were stored with. Raises UnknownBlobError."""
+        """Return the media type that bytes were stored with. Raises MissingFileError."""
         return self._blob(key)[1]
 
     def _blob(self, key: str) -> tuple[bytes, str]:

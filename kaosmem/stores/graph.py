@@ -30,7 +30,7 @@ class GraphStore(Protocol):
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
         """Add entities, or replace those with the same ids. If the call raises, nothing is added.
 
-        Entities and relationships may be mappings of their fields. Raises InvalidNameError and InvalidContentError.
+        Entities and relationships may be mappings of their fields. Raises InvalidNameError and InvalidArgumentError.
         """
         ...
 
@@ -69,7 +69,7 @@ class GraphStore(Protocol):
     async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
         """Delete the relationship with this id, if it exists. The ends stay.
 
-        relationship: an id, or a relationship that has it. Raises InvalidNameError and InvalidContentError.
+        relationship: an id, or a relationship that has it. Raises InvalidNameError and InvalidArgumentError.
         """
         ...
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import check_count, check_several
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
 from kaosmem.types import ChatMessage, check_content, check_text
 
@@ -27,7 +27,7 @@ class HistoryProvider(Protocol):
     """
 
     async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
-        """Append a message. Raises InvalidContentError."""
+        """Append a message. Raises InvalidArgumentError."""
         ...
 
     async def append_many(
@@ -35,7 +35,7 @@ class HistoryProvider(Protocol):
     ) -> None:
         """Append messages with none of another's between them; all, or, raising, none.
 
-        Raises InvalidContentError, and InvalidArgumentError for a value that is no list of messages.
+        Raises InvalidArgumentError for a value that is no list of messages.
         """
         ...
 
@@ -71,9 +71,9 @@ class HistoryProvider(Protocol):
 
 
 def check_message(message: object) -> ChatMessage:
-    """Return a message as it can be stored. Raises InvalidContentError."""
+    """Return a message as it can be stored. Raises InvalidArgumentError."""
     if not isinstance(message, ChatMessage):
-        raise InvalidContentError(f"a message is a {type(message).__name__}; give a ChatMessage")
+        raise InvalidArgumentError(f"a message is a {type(message).__name__}; give a ChatMessage")
     check_text(message.role, "role")
     if message.id:
         check_item_id(message.id)

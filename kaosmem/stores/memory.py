@@ -13,7 +13,7 @@ from itertools import count
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import Clock, check_count, check_ttl
-from kaosmem.errors import InvalidContentError, UnknownItemError
+from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.names import check_id, shown, shown_name
 from kaosmem.retrieval import BM25Ranker, Ranker
 from kaosmem.stores.expiry import Expiries
@@ -28,7 +28,7 @@ class ShortTermMemory(Protocol):
     """One state for each session: JSON values by name.
 
     session_id: any text of 1 to 256 characters without control characters. An unknown state is {}.
-    All methods raise InvalidNameError for an id, and InvalidContentError for values that JSON cannot hold.
+    All methods raise InvalidNameError for an id, and InvalidArgumentError for values that JSON cannot hold.
     """
 
     async def get_state(self, session_id: str) -> dict[str, JSONValue]:
@@ -57,7 +57,7 @@ class ShortTermMemory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class StoredFact:
     """One fact of a long-term memory, in one version.
 
     score: how well it matches the query, higher is better; 0 if there was no query.
@@ -100,7 +100,7 @@ class LongTermMemory(Protocol):
             the live one in one step, unless it began to hold earlier. The default is the new id.
         metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in ISO 8601; a time
             without a zone is in UTC. The default is now, or the latest begin of a version if a clock was ahead.
-        Raises InvalidContentError for the text and the metadata, and InvalidArgumentError for the ttl.
+        Raises InvalidArgumentError for the text and the metadata, and InvalidArgumentError for the ttl.
         """
         ...
 
@@ -117,20 +117,20 @@ class LongTermMemory(Protocol):
         """Save a new version of the fact that has this version, and return the new version's id.
 
         This is `save` with the fact's key. The metadata and the ttl of earlier versions are not carried over.
-        Raises UnknownItemError for an id that the namespace does not have, and as `save`.
+        Raises NotFoundError for an id that the namespace does not have, and as `save`.
         """
         ...
 
     async def search(
         self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
-    ) -> list[Memory]:
+    ) -> list[StoredFact]:
         """Return at most `limit` facts that answer the query, best first; of equal ones the newest first.
 
         superseded: whether superseded versions are searched, too. The limit counts the versions that are returned.
         """
         ...
 
-    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[Memory]]:
+    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[StoredFact]]:
         """Return all versions of a fact that are not deleted or expired, in the order in which they began to hold.
 
         Each version holds until the next one begins, even if that one is deleted later. All times are in UTC.
@@ -139,7 +139,7 @@ class LongTermMemory(Protocol):
         """
         ...
 
-    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Memory | None:
+    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> StoredFact | None:
         """Return a version of a fact, superseded or not; None if the namespace has none with this id."""
         ...
 
@@ -161,10 +161,10 @@ class LongTermMemory(Protocol):
 
 
 def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:
-    """Return a copy of a fact's metadata. Raises InvalidContentError, also for a `timestamp` that is no time."""
+    """Return a copy of a fact's metadata. Raises InvalidArgumentError, also for a `timestamp` that is no time."""
     checked = check_metadata(metadata)
     if "timestamp" in checked and fact_time(checked) is None:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"timestamp is {shown_name(checked['timestamp'])}; give a time in ISO 8601, such as '2024-05-07', "
             "or leave it out"
         )
@@ -248,9 +248,9 @@ class InMemoryShortTermMemory(BaseShortTermMemory):
 
 
 def check_state(state: object) -> dict[str, JSONValue]:
-    """Return a copy of a state that JSON holds exactly. Raises InvalidContentError."""
+    """Return a copy of a state that JSON holds exactly. Raises InvalidArgumentError."""
     if not isinstance(state, Mapping):
-        raise InvalidContentError(f"a state is a {type(state).__name__}; give a mapping with str keys")
+        raise InvalidArgumentError(f"a state is a {type(state).__name__}; give a mapping with str keys")
     copied: dict[str, JSONValue] = check_json(state, "state")
     return copied
 
@@ -266,11 +266,11 @@ class NewFact(NamedTuple):
     key: str | None
     metadata: dict[str, JSONValue]
 
-    def saved(self, memory_id: str, saved_at: datetime, latest: datetime | None = None) -> Memory:
+    def saved(self, memory_id: str, saved_at: datetime, latest: datetime | None = None) -> StoredFact:
         """Return the fact as it is stored. latest: when the last version of its key began to hold."""
         began = saved_at if latest is None else max(saved_at, latest)
         metadata = {"timestamp": began.isoformat()} | self.metadata
-        return Memory(self.content, 0.0, memory_id, metadata, self.key or memory_id)
+        return StoredFact(self.content, 0.0, memory_id, metadata, self.key or memory_id)
 
 
 class BaseLongTermMemory(ABC):
@@ -304,14 +304,14 @@ class BaseLongTermMemory(ABC):
 
     async def search(
         self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
-    ) -> list[Memory]:
+    ) -> list[StoredFact]:
         shelf, asked = _shelf_key(agent_id, namespace), check_text(query, "query")
         return await self._search(shelf, asked, check_count(limit, "limit"), superseded=superseded)
 
-    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[Memory]]:
+    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[StoredFact]]:
         return await self._versions(_shelf_key(agent_id, namespace), check_id(key, "key"))
 
-    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Memory | None:
+    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> StoredFact | None:
         return await self._get(_shelf_key(agent_id, namespace), check_id(memory_id, "memory id"))
 
     async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
@@ -336,15 +336,15 @@ class BaseLongTermMemory(ABC):
         """
 
     @abstractmethod
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         """Return at most `limit` facts for a query, best first, the newest of equal ones first."""
 
     @abstractmethod
-    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
         """Return the versions of a fact, in the order in which they began to hold."""
 
     @abstractmethod
-    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
+    async def _get(self, shelf: Shelf, memory_id: str) -> StoredFact | None:
         """Return a version of a fact, or None."""
 
     @abstractmethod
@@ -397,15 +397,15 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
         facts.add(new.saved(memory_id, saved_at, facts.latest(new.key)), saved_at)
         return memory_id
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         facts = self._facts(shelf)
         return facts.search(query, limit, superseded=superseded) if facts else []
 
-    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
         facts = self._facts(shelf)
         return facts.versions(key) if facts else []
 
-    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
+    async def _get(self, shelf: Shelf, memory_id: str) -> StoredFact | None:
         facts = self._facts(shelf)
         return facts.get(memory_id) if facts else None
 
@@ -435,7 +435,7 @@ class _Facts:
 
     def __init__(self, ranker: Ranker) -> None:
         self.ids: dict[str, int] = {}
-        self._versions: dict[int, Version[Memory]] = {}
+        self._versions: dict[int, Version[StoredFact]] = {}
         self._of_key: dict[str, list[int]] = {}  # in the order in which they began to hold
         self._live: set[int] = set()
         self._index = ranker.index()
@@ -446,7 +446,7 @@ class _Facts:
         of_key = () if key is None else self._of_key.get(key, ())
         return self._versions[of_key[-1]].valid_from if of_key else None
 
-    def add(self, fact: Memory, saved_at: datetime) -> None:
+    def add(self, fact: StoredFact, saved_at: datetime) -> None:
         ordinal, begins = next(self._ordinals), fact_time(fact.metadata) or saved_at
         self._index.add([(ordinal, Item(fact.id, "memories", "user", fact.content, 0, saved_at))])
         of_key = self._of_key.setdefault(fact.key, [])
@@ -470,27 +470,27 @@ class _Facts:
         if not self._of_key[key]:
             del self._of_key[key]
 
-    def get(self, memory_id: str) -> Memory | None:
+    def get(self, memory_id: str) -> StoredFact | None:
         ordinal = self.ids.get(memory_id)
         return None if ordinal is None else _copy(self._versions[ordinal].item)
 
-    def versions(self, key: str) -> list[Version[Memory]]:
+    def versions(self, key: str) -> list[Version[StoredFact]]:
         found = (self._versions[ordinal] for ordinal in self._of_key.get(key, ()))
         return [replace(each, item=_copy(each.item)) for each in found]
 
-    def search(self, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+    def search(self, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         among = None if superseded or len(self._live) == len(self._versions) else self._live
         found = self._index.rank(query, min(limit, len(self._versions)), among=among)
         return [_copy(self._versions[ordinal].item, score) for ordinal, score in found]
 
 
-def _copy(fact: Memory, score: float = 0.0) -> Memory:
+def _copy(fact: StoredFact, score: float = 0.0) -> StoredFact:
     return replace(fact, score=score, metadata=copy.deepcopy(fact.metadata))
 
 
-def unknown_fact(memory_id: str, namespace: str) -> UnknownItemError:
+def unknown_fact(memory_id: str, namespace: str) -> NotFoundError:
     """Return the error of a fact that a namespace does not have."""
-    return UnknownItemError(
+    return NotFoundError(
         f"namespace {shown(namespace)} has no fact {shown(memory_id)}; it may have expired; save it anew"
     )
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from kaosmem.arguments import check_count
 from kaosmem.display import visible
-from kaosmem.errors import DuplicateTaskError, InvalidContentError, InvalidTransitionError, UnknownTaskError
+from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
 from kaosmem.names import check_id, shown, shown_name
 from kaosmem.types import check_text
 
@@ -48,7 +48,7 @@ class Task:
 
     id: any text of 1 to 256 characters without control characters.
     retry_count: number of retries since the task was planned or last retried by force.
-    Raises InvalidNameError, InvalidContentError, InvalidTransitionError for an unknown status, InvalidArgumentError.
+    Raises InvalidNameError, InvalidArgumentError for an unknown status, InvalidArgumentError.
     """
 
     id: str
@@ -63,12 +63,12 @@ class Task:
         check_count(self.retry_count, "retry_count")
 
     def moved(self, status: TaskStatus) -> Task:
-        """Return the task in another status. Raises InvalidTransitionError where the chart does not lead there."""
+        """Return the task in another status. Raises InvalidArgumentError where the chart does not lead there."""
         if status in CHART[self.status]:
             return replace(self, status=status)
         leads = ", ".join(CHART[self.status]) or "nowhere"
         hint = {TaskStatus.FAILED: "; use increment_retry or force_retry", TaskStatus.ABANDONED: "; use force_retry"}
-        raise InvalidTransitionError(
+        raise InvalidArgumentError(
             f"task {shown(self.id)} is {self.status} and can't become {status}: that status leads to {leads}"
             + hint.get(self.status, "")
         )
@@ -76,7 +76,7 @@ class Task:
     def retried(self, max_retries: int) -> Task:
         """Return the failed task in progress again, abandoned where `max_retries` are used up.
 
-        Raises InvalidTransitionError for a task that has not failed.
+        Raises InvalidArgumentError for a task that has not failed.
         """
         self._expect(TaskStatus.FAILED)
         if self.retry_count < max_retries:
@@ -84,7 +84,7 @@ class Task:
         return replace(self, status=TaskStatus.ABANDONED)
 
     def forced(self) -> Task:
-        """Return the failed or abandoned task in progress, as if never retried. Raises InvalidTransitionError."""
+        """Return the failed or abandoned task in progress, as if never retried. Raises InvalidArgumentError."""
         self._expect(TaskStatus.FAILED, TaskStatus.ABANDONED)
         return replace(self, status=TaskStatus.IN_PROGRESS, retry_count=0)
 
@@ -94,7 +94,7 @@ class Task:
 
     def _expect(self, *statuses: TaskStatus) -> None:
         if self.status not in statuses:
-            raise InvalidTransitionError(
+            raise InvalidArgumentError(
                 f"task {shown(self.id)} is {self.status} and can't be retried; "
                 f"only a task that is {' or '.join(statuses)} can"
             )
@@ -105,7 +105,7 @@ class TaskList:
     """A board: the tasks of an agent in a conversation, in the order in which they were added.
 
     max_retries: number of retries of a failed task before it is abandoned.
-    Raises as Task, and DuplicateTaskError for two tasks with one id.
+    Raises as Task, and DuplicateError for two tasks with one id.
 
     >>> board = TaskList("deal-42", "reader", (Task("read", "Read the contract"), Task("sum", "Sum it up")))
     >>> print(board.replaced("read", lambda task: task.moved(TaskStatus.IN_PROGRESS)).render())
@@ -125,27 +125,27 @@ class TaskList:
         object.__setattr__(self, "tasks", _checked(self.tasks))
 
     def task(self, task_id: str) -> Task:
-        """Return a task. Raises UnknownTaskError."""
+        """Return a task. Raises NotFoundError."""
         check_id(task_id, "task id")
         for task in self.tasks:
             if task.id == task_id:
                 return task
-        raise UnknownTaskError(f"no task {shown(task_id)} on this board; add_tasks adds it")
+        raise NotFoundError(f"no task {shown(task_id)} on this board; add_tasks adds it")
 
     def replaced(self, task_id: str, change: Callable[[Task], Task]) -> TaskList:
-        """Return the board with a task changed. Raises UnknownTaskError, and as `change`."""
+        """Return the board with a task changed. Raises NotFoundError, and as `change`."""
         changed = change(self.task(task_id))
         return replace(self, tasks=tuple(changed if task.id == task_id else task for task in self.tasks))
 
     def added(self, tasks: Iterable[Task]) -> TaskList:
         """Return the board with new, planned tasks at its end.
 
-        Raises DuplicateTaskError for an id that is taken, InvalidTransitionError for a task that is not planned.
+        Raises DuplicateError for an id that is taken, InvalidArgumentError for a task that is not planned.
         """
         new = _checked(tasks)
         for task in new:
             if task.status != TaskStatus.PLANNED or task.retry_count:
-                raise InvalidTransitionError(f"task {shown(task.id)} is new and {task.status}; a new one is planned")
+                raise InvalidArgumentError(f"task {shown(task.id)} is new and {task.status}; a new one is planned")
         return replace(self, tasks=(*self.tasks, *new))
 
     def settled(self) -> TaskList:
@@ -163,19 +163,19 @@ class TaskList:
 
 
 def check_status(given: object) -> TaskStatus:
-    """Return a status. Raises InvalidTransitionError for a name of none."""
+    """Return a status. Raises InvalidArgumentError for a name of none."""
     try:
         return TaskStatus(given)  # type: ignore[arg-type]
     except ValueError:
-        raise InvalidTransitionError(f"no status {shown_name(given)}; there are {', '.join(TaskStatus)}") from None
+        raise InvalidArgumentError(f"no status {shown_name(given)}; there are {', '.join(TaskStatus)}") from None
 
 
 def _checked(tasks: Iterable[Task]) -> tuple[Task, ...]:
     listed, ids = tuple(tasks), set[str]()
     for task in listed:
         if not isinstance(task, Task):
-            raise InvalidContentError(f"a board takes a Task, not a {type(task).__name__}; make one")
+            raise InvalidArgumentError(f"a board takes a Task, not a {type(task).__name__}; make one")
         if task.id in ids:
-            raise DuplicateTaskError(f"two tasks have the id {shown(task.id)}; give the new one another")
+            raise DuplicateError(f"two tasks have the id {shown(task.id)}; give the new one another")
         ids.add(task.id)
     return listed

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
-from kaosmem.errors import DuplicateTaskError, UnknownTaskError
+from kaosmem.errors import DuplicateError, NotFoundError
 from kaosmem.names import check_id, shown
 from kaosmem.stores.task_list import DEFAULT_MAX_RETRIES, Task, TaskList, TaskStatus, check_status
 
@@ -23,7 +23,7 @@ class TaskStore(Protocol):
     planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by `update_status`.
     failed > in_progress, or abandoned once retries are used up: by `increment_retry`.
     failed or abandoned > in_progress: by `force_retry`. No other change, but for `settle_conversation`.
-    All raise InvalidNameError for an id. Changes raise UnknownTaskError where the board or the task is missing.
+    All raise InvalidNameError for an id. Changes raise NotFoundError where the board or the task is missing.
     """
 
     async def create_task_list(
@@ -37,7 +37,7 @@ class TaskStore(Protocol):
         """Make a board of planned tasks.
 
         max_retries: how often a failed task may be retried before it is abandoned.
-        Raises DuplicateTaskError where there is one, or for two tasks with one id, InvalidTransitionError for a task
+        Raises DuplicateError where there is one, or for two tasks with one id, InvalidArgumentError for a task
         that is not planned, InvalidArgumentError for max_retries.
         """
         ...
@@ -49,7 +49,7 @@ class TaskStore(Protocol):
     async def update_status(
         self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
     ) -> TaskList:
-        """Move a task on and return the board. Raises InvalidTransitionError where the chart does not lead there."""
+        """Move a task on and return the board. Raises InvalidArgumentError where the chart does not lead there."""
         ...
 
     async def add_tasks(self, conversation_id: str, agent_id: str, tasks: Iterable[Task]) -> TaskList:
@@ -59,14 +59,14 @@ class TaskStore(Protocol):
     async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
         """Retry a failed task, or abandon it where its retries are used up, and return the board.
 
-        Raises InvalidTransitionError for a task that has not failed.
+        Raises InvalidArgumentError for a task that has not failed.
         """
         ...
 
     async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
         """Retry a failed or abandoned task, its retries counted anew, and return the board.
 
-        Raises InvalidTransitionError for any other.
+        Raises InvalidArgumentError for any other.
         """
         ...
 
@@ -99,7 +99,7 @@ class BaseTaskStore(ABC):
         def create(board: TaskList | None) -> TaskList:
             if board is None:
                 return made
-            raise DuplicateTaskError(
+            raise DuplicateError(
                 f"agent {shown(agent_id)} has a board in conversation {shown(conversation_id)}; add_tasks adds to it"
             )
 
@@ -166,7 +166,7 @@ class BaseTaskStore(ABC):
 class InMemoryTaskStore(BaseTaskStore):
     """A TaskStore in this process.
 
-    >>> from kaosmem import Task
+    >>> from kaosmem.stores import Task
     >>> store = InMemoryTaskStore()
     >>> board = await store.create_task_list("deal-42", "reader", [Task("read", "Read the contract")])
     >>> print((await store.update_status("deal-42", "reader", "read", "in_progress")).render())
@@ -198,10 +198,10 @@ class InMemoryTaskStore(BaseTaskStore):
 
 
 def _there(board: TaskList | None, conversation_id: str, agent_id: str) -> TaskList:
-    """Return a board. Raises UnknownTaskError for None."""
+    """Return a board. Raises NotFoundError for None."""
     if board is not None:
         return board
-    raise UnknownTaskError(
+    raise NotFoundError(
         f"agent {shown(agent_id)} has no board in conversation {shown(conversation_id)}; create_task_list makes one"
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kaosmem.arguments import check_count, check_several
 from kaosmem.clients import EmbeddingClient
-from kaosmem.errors import InvalidArgumentError, InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.names import check_id, shown
 from kaosmem.types import ContentBlock, JSONValue, TextBlock, check_content, check_metadata, content_text
@@ -25,12 +25,12 @@ _MIN_SINGLE = 2.0**-149
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Document:
+class VectorDocument:
     """A document of a vector store. A document inside a message is a DocumentBlock.
 
     content: blocks; a str becomes one TextBlock. id: any text of 1 to 256 characters without control characters.
     embedding: finite numbers of single precision, not all 0. None: the store's embedding client makes it.
-    Raises InvalidContentError, InvalidNameError and InvalidArgumentError.
+    Raises InvalidArgumentError, InvalidNameError and InvalidArgumentError.
     """
 
     content: tuple[ContentBlock, ...] = field(repr=False)
@@ -80,7 +80,7 @@ class VectorStore(Protocol):
     All methods raise InvalidNameError for collections and ids.
     """
 
-    async def add(self, documents: Iterable[Document], *, collection: str = "default") -> None:
+    async def add(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
         """Insert the documents whose ids are absent; leave the others as they are.
 
         If the call raises, nothing is inserted.
@@ -89,7 +89,7 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def upsert(self, documents: Iterable[Document], *, collection: str = "default") -> None:
+    async def upsert(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
         """Insert or replace documents by id. Of several with one id, the last counts. Raises as `add`."""
         ...
 
@@ -104,11 +104,11 @@ class VectorStore(Protocol):
         """Return at most `limit` documents, the largest cosine first. Equal ones are ordered by id.
 
         filter: conditions on metadata (see `kaosmem.filters`); the limit counts the documents that pass.
-        Raises InvalidArgumentError for an embedding with other dimensions, and InvalidFilterError.
+        Raises InvalidArgumentError for an embedding with other dimensions, and InvalidArgumentError.
         """
         ...
 
-    async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[Document]:
+    async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
         """Return the stored documents among these ids, in this order."""
         ...
 
@@ -175,7 +175,7 @@ class BaseVectorStore(ABC):
     def __init__(self, embedding_client: EmbeddingClient | None = None) -> None:
         self._client = embedding_client
 
-    async def add(self, documents: Iterable[Document], *, collection: str = "default") -> None:
+    async def add(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
         check_id(collection, "collection")
         given = {each.id: each for each in reversed(_listed(documents))}
         known = await self._known(collection, given.keys())  # which need no embedding
@@ -183,7 +183,7 @@ class BaseVectorStore(ABC):
         if new:
             await self._put(collection, new, replace=False)
 
-    async def upsert(self, documents: Iterable[Document], *, collection: str = "default") -> None:
+    async def upsert(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
         check_id(collection, "collection")
         given = {each.id: each for each in _listed(documents)}
         if new := await self._embedded(given.values()):
@@ -201,7 +201,7 @@ class BaseVectorStore(ABC):
         check_count(limit, "limit")
         return await self._search(collection, query, limit, None if filter is None else parse_filter(filter))
 
-    async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[Document]:
+    async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
         check_id(collection, "collection")
         return await self._get(collection, check_document_ids(ids))
 
@@ -216,7 +216,7 @@ class BaseVectorStore(ABC):
     async def delete_collection(self, collection: str) -> None:
         await self._delete(check_id(collection, "collection"), None)
 
-    async def _embedded(self, documents: Iterable[Document]) -> list[Document]:
+    async def _embedded(self, documents: Iterable[VectorDocument]) -> list[VectorDocument]:
         """Return the documents with an embedding each. Raises InvalidArgumentError."""
         listed = list(documents)
         bare = [each for each in listed if each.embedding is None]
@@ -239,7 +239,7 @@ class BaseVectorStore(ABC):
         """Return the ids, among these, of stored documents."""
 
     @abstractmethod
-    async def _put(self, collection: str, documents: list[Document], *, replace: bool) -> None:
+    async def _put(self, collection: str, documents: list[VectorDocument], *, replace: bool) -> None:
         """Insert documents with embeddings, in one step. Stored documents are replaced, or else stay as they are.
 
         Raises InvalidArgumentError as `check_dimensions`.
@@ -252,7 +252,7 @@ class BaseVectorStore(ABC):
         """Return the nearest documents. Raises InvalidArgumentError as `check_dimensions`."""
 
     @abstractmethod
-    async def _get(self, collection: str, ids: list[str]) -> list[Document]:
+    async def _get(self, collection: str, ids: list[str]) -> list[VectorDocument]:
         """Return the stored documents among these ids, in this order."""
 
     @abstractmethod
@@ -266,7 +266,7 @@ class InMemoryVectorStore(BaseVectorStore):
     embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
 
     >>> store = InMemoryVectorStore()
-    >>> await store.add([Document("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
+    >>> await store.add([VectorDocument("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
     >>> [result.id for result in await store.search((0.9, 0.1))]
     ['msa-12']
     """
@@ -281,7 +281,7 @@ class InMemoryVectorStore(BaseVectorStore):
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
         return self._documents(collection)
 
-    async def _put(self, collection: str, documents: list[Document], *, replace: bool) -> None:
+    async def _put(self, collection: str, documents: list[VectorDocument], *, replace: bool) -> None:
         known = self._documents(collection)
         new = [each for each in documents if replace or each.id not in known]
         if not new:
@@ -307,7 +307,7 @@ class InMemoryVectorStore(BaseVectorStore):
             for each, cosine in found
         ]
 
-    async def _get(self, collection: str, ids: list[str]) -> list[Document]:
+    async def _get(self, collection: str, ids: list[str]) -> list[VectorDocument]:
         known = self._documents(collection)
         return [
             replaced(known[each], embedding=self._collections[collection].vectors.vector(each))
@@ -324,7 +324,7 @@ class InMemoryVectorStore(BaseVectorStore):
         if ids is None or not known:
             self._collections.pop(collection, None)
 
-    def _documents(self, collection: str) -> dict[str, Document]:
+    def _documents(self, collection: str) -> dict[str, VectorDocument]:
         held = self._collections.get(collection)
         return held.documents if held else {}
 
@@ -333,7 +333,7 @@ class InMemoryVectorStore(BaseVectorStore):
 class _Collection:
     """The documents of one collection, and their embeddings beside them."""
 
-    documents: dict[str, Document]
+    documents: dict[str, VectorDocument]
     vectors: UnitVectors
 
     @classmethod
@@ -343,15 +343,15 @@ class _Collection:
         return cls({}, UnitVectors(dimensions))
 
 
-def _listed(documents: Iterable[Document]) -> list[Document]:
+def _listed(documents: Iterable[VectorDocument]) -> list[VectorDocument]:
     listed = list(check_several(documents, "documents"))
     for each in listed:
-        if not isinstance(each, Document):
-            raise InvalidContentError(f"a vector store takes a Document, not a {type(each).__name__}; make one")
+        if not isinstance(each, VectorDocument):
+            raise InvalidArgumentError(f"a vector store takes a Document, not a {type(each).__name__}; make one")
     return listed
 
 
-def check_dimensions(documents: Iterable[Document], held: int | None, collection: str) -> int:
+def check_dimensions(documents: Iterable[VectorDocument], held: int | None, collection: str) -> int:
     """Return the number of dimensions that all embeddings have. Raises InvalidArgumentError if they differ.
 
     held: number of dimensions of the collection; None for a new collection.

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from kaosmem.errors import InvalidArgumentError, InvalidContentError, InvalidNameError, UnknownBlobError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError, MissingFileError
 from kaosmem.stores.blob import BlobStore
 from kaosmem.testing.store_contract import IDS, NO_IDS, StoreContract, StoreMachine, refuses
 
@@ -64,8 +64,8 @@ class BlobMachine(StoreMachine[BlobStore]):
                 assert self.ask(self.store.download(key)) == data
                 assert self.ask(self.store.presign_url(key))
             else:
-                self.ask(refuses(UnknownBlobError, self.store.download(key)))
-                self.ask(refuses(UnknownBlobError, self.store.presign_url(key)))
+                self.ask(refuses(MissingFileError, self.store.download(key)))
+                self.ask(refuses(MissingFileError, self.store.presign_url(key)))
 
 
 class BlobContract(StoreContract[BlobStore]):
@@ -97,7 +97,7 @@ class BlobContract(StoreContract[BlobStore]):
             await store.delete_all()
             assert await store.list_keys() == []
         for key in (*IDS, "short"):
-            await refuses(UnknownBlobError, store.download(key))
+            await refuses(MissingFileError, store.download(key))
         await store.upload("a", b"2", content_type=_TEXT)
         assert (await store.download("a"), await store.list_keys()) == (b"2", ["a"])
 
@@ -111,7 +111,7 @@ class BlobContract(StoreContract[BlobStore]):
             await store.upload("c", b"2", content_type=_TEXT, ttl=ttl)
         await self.wait(self.ttl_s)
         assert await store.download("a") == await store.download("c") == b"2"
-        await refuses(UnknownBlobError, store.download("b"))
+        await refuses(MissingFileError, store.download("b"))
 
     async def test_bytes_are_gone_when_their_time_has_come(self, store: BlobStore) -> None:
         """There until then; afterwards the key is free."""
@@ -119,8 +119,8 @@ class BlobContract(StoreContract[BlobStore]):
         await self.wait(self.ttl_s / 2)
         assert await store.download("a") == b"1"
         await self.wait(self.ttl_s / 2)
-        await refuses(UnknownBlobError, store.download("a"))
-        await refuses(UnknownBlobError, store.presign_url("a"))
+        await refuses(MissingFileError, store.download("a"))
+        await refuses(MissingFileError, store.presign_url("a"))
         await store.upload("a", b"2", content_type=_TEXT)
         await self.wait(self.ttl_s)
         assert await store.download("a") == b"2"
@@ -134,22 +134,22 @@ class BlobContract(StoreContract[BlobStore]):
         await store.delete("c")
         store = await self.reopened(store)
         assert (await store.download("a"), await store.download("b")) == (b"2", b"1")
-        await refuses(UnknownBlobError, store.download("c"))
+        await refuses(MissingFileError, store.download("c"))
         await self.wait(self.ttl_s)
-        await refuses(UnknownBlobError, store.download("b"))
+        await refuses(MissingFileError, store.download("b"))
 
     async def test_an_unknown_key_has_no_bytes(self, store: BlobStore) -> None:
         """Reading it is a FileNotFoundError too; deleting it is no error, and deleting twice is like once."""
         await refuses(FileNotFoundError, store.download("a"))
-        await refuses(UnknownBlobError, store.presign_url("a"))
+        await refuses(MissingFileError, store.presign_url("a"))
         await store.upload("a", b"1", content_type=_TEXT)
         for _ in range(2):
             await store.delete("a")
-            await refuses(UnknownBlobError, store.download("a"))
+            await refuses(MissingFileError, store.download("a"))
         await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)
         await store.delete("a")
         await self.wait(self.ttl_s)
-        await refuses(UnknownBlobError, store.download("a"))
+        await refuses(MissingFileError, store.download("a"))
 
     async def test_neighbours_are_kept_apart(self, store: BlobStore) -> None:
         """Keys that resemble each other are different blobs, with different URLs."""
@@ -159,7 +159,7 @@ class BlobContract(StoreContract[BlobStore]):
         for done, key in enumerate(IDS):
             await store.delete(key)
             for each in IDS[: done + 1]:
-                await refuses(UnknownBlobError, store.download(each))
+                await refuses(MissingFileError, store.download(each))
             for each in IDS[done + 1 :]:
                 assert await store.download(each) == each.encode()
 
@@ -176,11 +176,11 @@ class BlobContract(StoreContract[BlobStore]):
         """Data that are no bytes, a content type that is no text, times that are none; nothing is stored."""
         bad: Any
         for bad in ("text", None, 5, [1]):
-            await refuses(InvalidContentError, store.upload("a", bad, content_type=_TEXT))
-        await refuses(InvalidContentError, store.upload("a", b"", content_type=None))  # type: ignore[arg-type]
+            await refuses(InvalidArgumentError, store.upload("a", bad, content_type=_TEXT))
+        await refuses(InvalidArgumentError, store.upload("a", b"", content_type=None))  # type: ignore[arg-type]
         for bad in (0, -1, float("nan"), float("inf"), "60", True):
             await refuses(InvalidArgumentError, store.upload("a", b"", content_type=_TEXT, ttl=bad))
-        await refuses(UnknownBlobError, store.download("a"))
+        await refuses(MissingFileError, store.download("a"))
         await store.upload("a", b"", content_type=_TEXT)
         for bad in (0, -1, float("nan"), "60", None):
             await refuses(InvalidArgumentError, store.presign_url("a", expires_s=bad))

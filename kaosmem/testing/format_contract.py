@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kaosmem.errors import UnknownFormatError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark, Rendered, count_messages
 from kaosmem.session import SessionMemory
 from kaosmem.testing.tool_conversations import conversations
@@ -116,7 +116,7 @@ class FormatContract:
         """A message that is written and read again is the same message, if the format reads."""
         chosen = self.make()
         if not self.reads:
-            with pytest.raises(UnknownFormatError):
+            with pytest.raises(InvalidArgumentError):
                 chosen.parse({"role": "user", "content": "x"})
             return
         for message in (ChatMessage("user", "Who owns the deal?"), ChatMessage("assistant", "Ann does.")):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from kaosmem.entities import Entity, Relationship, SubGraph
-from kaosmem.errors import InvalidArgumentError, InvalidContentError, InvalidNameError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.stores.graph import GraphStore
 from kaosmem.testing.store_contract import (
     IDS,
@@ -209,9 +209,9 @@ class GraphContract(StoreContract[GraphStore]):
         assert (await store.get_neighbors("a")).entities[0].properties == {}
         bad: Any
         for bad in ({"a": float("nan")}, {1: "a"}, {"a": {1}}, "text"):
-            await refuses(InvalidContentError, store.add_entities([{"id": "c", "properties": bad}]))
+            await refuses(InvalidArgumentError, store.add_entities([{"id": "c", "properties": bad}]))
             related = {"source": "a", "target": "c", "type": "owns", "properties": bad}
-            await refuses(InvalidContentError, store.add_relationships([related]))
+            await refuses(InvalidArgumentError, store.add_relationships([related]))
         assert await store.get_neighbors("c") == SubGraph()
 
     async def test_deleting_a_relationship_leaves_its_ends(self, store: GraphStore) -> None:
@@ -287,17 +287,17 @@ class GraphContract(StoreContract[GraphStore]):
             if isinstance(bad, str):
                 await refuses(InvalidNameError, store.delete_relationship(bad))
             else:
-                await refuses(InvalidContentError, store.delete_relationship(bad))
+                await refuses(InvalidArgumentError, store.delete_relationship(bad))
 
     async def test_all_is_added_or_nothing(self, store: GraphStore) -> None:
         """One that can't be leaves the graph as it was."""
         bad: Any
         for bad in ("b", {"name": "b"}, {"id": "b", "size": 1}, Relationship("a", "b", "owns")):
-            await refuses(InvalidContentError, store.add_entities([Entity("a"), bad]))
+            await refuses(InvalidArgumentError, store.add_entities([Entity("a"), bad]))
         for bad in ("b", {"source": "a"}, Entity("b")):
-            await refuses(InvalidContentError, store.add_relationships([Relationship("a", "b", "owns"), bad]))
+            await refuses(InvalidArgumentError, store.add_relationships([Relationship("a", "b", "owns"), bad]))
         await refuses(InvalidNameError, store.add_entities([Entity("a"), {"id": ""}]))
-        await refuses(InvalidContentError, store.delete_relationship({"source": "a"}))
+        await refuses(InvalidArgumentError, store.delete_relationship({"source": "a"}))
         assert await store.get_neighbors("a") == SubGraph()
 
     async def test_bad_arguments_are_refused(self, store: GraphStore) -> None:

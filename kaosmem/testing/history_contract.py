@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from kaosmem.errors import InvalidArgumentError, InvalidContentError, InvalidNameError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.stores.history import HistoryProvider
 from kaosmem.testing.store_contract import (
     IDS,
@@ -258,8 +258,8 @@ class HistoryContract(StoreContract[HistoryProvider]):
         """One that can't be stored leaves the thread as it was."""
         bad: Any
         for bad in ("text", {"role": "user", "content": "text"}, *said("\ud800"), ChatMessage("\ud800", "text")):
-            await refuses(InvalidContentError, store.append("a", bad, session_id="s"))
-            await refuses(InvalidContentError, store.append_many("a", [*said("1"), bad], session_id="s"))
+            await refuses(InvalidArgumentError, store.append("a", bad, session_id="s"))
+            await refuses(InvalidArgumentError, store.append_many("a", [*said("1"), bad], session_id="s"))
         assert await store.get_messages("a", session_id="s") == []
 
     async def test_no_message_is_lost_among_many_writers(self, store: HistoryProvider) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from kaosmem.errors import InvalidArgumentError, InvalidContentError, InvalidNameError, UnknownItemError
-from kaosmem.stores.memory import LongTermMemory, Memory
+from kaosmem.errors import InvalidArgumentError, InvalidNameError, NotFoundError
+from kaosmem.stores.memory import LongTermMemory, StoredFact
 from kaosmem.testing.store_contract import (
     IDS,
     NO_IDS,
@@ -83,7 +83,7 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         if fact.gone > self.now:
             self._saved(self.ask(updating), fact.shelf, content, lives, fact.key, metadata)
         else:
-            self.ask(refuses(UnknownItemError, updating))
+            self.ask(refuses(NotFoundError, updating))
 
     @precondition(lambda self: any(fact.gone < float("inf") for fact in self.facts.values()))
     @rule()
@@ -261,7 +261,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert {each.id for each in every} == {old, new}
         assert len(await store.search("a", "Where does Emi live?", limit=1, superseded=True)) == 1
         first, second = await store.versions("a", "address")
-        assert first.item == Memory("Emi lives in Oslo.", 0.0, old, metadata, "address")
+        assert first.item == StoredFact("Emi lives in Oslo.", 0.0, old, metadata, "address")
         assert (first.valid_from, first.valid_until) == (datetime(2024, 5, 7, tzinfo=UTC), second.valid_from)
         assert (second.item.id, second.valid_from) == (new, datetime(2025, 1, 1, tzinfo=UTC))
         assert (first.is_current, second.is_current) == (False, True)
@@ -287,9 +287,9 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert [each.item.id for each in await store.versions("a", first)] == [first, second]
         assert await store.search("a", "When are invoices paid?") == []
         for unknown in (third, "no such id"):
-            await refuses(UnknownItemError, store.update("a", unknown, _FACTS[0]))
-        await refuses(UnknownItemError, store.update("a", first, _FACTS[0], "elsewhere"))
-        await refuses(UnknownItemError, store.update("b", first, _FACTS[0]))
+            await refuses(NotFoundError, store.update("a", unknown, _FACTS[0]))
+        await refuses(NotFoundError, store.update("a", first, _FACTS[0], "elsewhere"))
+        await refuses(NotFoundError, store.update("b", first, _FACTS[0]))
         assert len(await store.versions("a", first)) == 2
 
     async def test_a_version_that_is_gone_brings_none_back(self, store: LongTermMemory) -> None:
@@ -354,8 +354,8 @@ class LongTermContract(StoreContract[LongTermMemory]):
             "text",
             *({"timestamp": each} for each in ("yesterday", "2024-13-01", 5, None, "0001-01-01T00:00+14:00")),
         ):
-            await refuses(InvalidContentError, store.save("a", _FACTS[1], key="k", metadata=bad))
-            await refuses(InvalidContentError, store.update("a", live, _FACTS[1], metadata=bad))
+            await refuses(InvalidArgumentError, store.save("a", _FACTS[1], key="k", metadata=bad))
+            await refuses(InvalidArgumentError, store.update("a", live, _FACTS[1], metadata=bad))
         assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [(live, True)]
 
     async def test_the_same_text_twice_is_two_memories(self, store: LongTermMemory) -> None:
@@ -460,7 +460,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         """In any script, empty, and very long."""
         for text in (*TEXTS, "größe ☃ of the lease " * 20_000):
             memory = await store.get("a", await store.save("a", text))
-            assert isinstance(memory, Memory)
+            assert isinstance(memory, StoredFact)
             assert memory.content == text
 
     async def test_any_query_may_be_asked(self, store: LongTermMemory) -> None:
@@ -474,9 +474,9 @@ class LongTermContract(StoreContract[LongTermMemory]):
         bad: Any
         memory_id = await store.save("a", _FACTS[0])
         for bad in ("\ud800", b"text", None, ["text"]):
-            await refuses(InvalidContentError, store.save("a", bad))
-            await refuses(InvalidContentError, store.update("a", memory_id, bad))
-            await refuses(InvalidContentError, store.search("a", bad))
+            await refuses(InvalidArgumentError, store.save("a", bad))
+            await refuses(InvalidArgumentError, store.update("a", memory_id, bad))
+            await refuses(InvalidArgumentError, store.search("a", bad))
 
     async def test_no_memory_is_lost_among_many_writers(self, store: LongTermMemory) -> None:
         """Each of a hundred has an id of its own."""
@@ -491,7 +491,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         given["tags"].append("forged")
         found = [await store.get("a", memory_id), *await store.search("a", _FACTS[0])]
         for memory in [*found, *(each.item for each in await store.versions("a", memory_id))]:
-            assert isinstance(memory, Memory)
+            assert isinstance(memory, StoredFact)
             memory.metadata["forged"] = True  # type: ignore[index]
             memory.metadata["tags"].append("forged")
         again = await store.get("a", memory_id)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from kaosmem.errors import InvalidContentError, InvalidNameError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.stores.memory import ShortTermMemory
 from kaosmem.testing.store_contract import (
     IDS,
@@ -156,8 +156,8 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
             deep = [deep]
         bad: Any
         for bad in ({"a": {1}}, {"a": float("nan")}, {"a": 2**64}, {1: "a"}, {"a": "\ud800"}, {"a": deep}, [1], None):
-            await refuses(InvalidContentError, store.set_state("s", bad))
-            await refuses(InvalidContentError, store.update_state("s", bad))
+            await refuses(InvalidArgumentError, store.set_state("s", bad))
+            await refuses(InvalidArgumentError, store.update_state("s", bad))
         assert await store.get_state("s") == {"a": 1}
 
     async def test_what_is_given_and_returned_is_not_the_store(self, store: ShortTermMemory) -> None:

@@ -10,14 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from kaosmem.errors import (
-    DuplicateTaskError,
-    InvalidArgumentError,
-    InvalidContentError,
-    InvalidNameError,
-    InvalidTransitionError,
-    UnknownTaskError,
-)
+from kaosmem.errors import DuplicateError, InvalidArgumentError, InvalidNameError, NotFoundError
 from kaosmem.stores.task_list import Task, TaskList, TaskStatus
 from kaosmem.stores.tasks import TaskStore
 from kaosmem.testing.store_contract import IDS, LARGE, NO_IDS, PAIRS, TEXTS, StoreContract, StoreMachine, refuses
@@ -69,7 +62,7 @@ class TaskMachine(StoreMachine[TaskStore]):
     def create(self, key: _Board, tasks: list[str], max_retries: int) -> None:
         asked = self.store.create_task_list(*key, [Task(each, each) for each in tasks], max_retries=max_retries)
         if key in self.boards:
-            self.ask(refuses(DuplicateTaskError, asked))
+            self.ask(refuses(DuplicateError, asked))
         else:
             self.boards[key] = max_retries, {each: ["planned", 0] for each in tasks}
             self.check(key, self.ask(asked))
@@ -78,9 +71,9 @@ class TaskMachine(StoreMachine[TaskStore]):
     def add(self, key: _Board, task: str) -> None:
         asked = self.store.add_tasks(*key, [Task(task, task)])
         if key not in self.boards:
-            self.ask(refuses(UnknownTaskError, asked))
+            self.ask(refuses(NotFoundError, asked))
         elif task in self.boards[key][1]:
-            self.ask(refuses(DuplicateTaskError, asked))
+            self.ask(refuses(DuplicateError, asked))
         else:
             self.boards[key][1][task] = ["planned", 0]
             self.check(key, self.ask(asked))
@@ -90,7 +83,7 @@ class TaskMachine(StoreMachine[TaskStore]):
         asked = act_on(self.store, key, task, act)
         most, tasks = self.boards.get(key, (0, {}))
         if task not in tasks:
-            self.ask(refuses(UnknownTaskError, asked))
+            self.ask(refuses(NotFoundError, asked))
             return
         status, retries = tasks[task]
         if (status, act) in MOVES:
@@ -100,7 +93,7 @@ class TaskMachine(StoreMachine[TaskStore]):
         elif act == "force" and status in ("failed", "abandoned"):
             tasks[task] = ["in_progress", 0]
         else:
-            self.ask(refuses(InvalidTransitionError, asked))
+            self.ask(refuses(InvalidArgumentError, asked))
             return
         self.check(key, self.ask(asked))
 
@@ -204,7 +197,7 @@ class TaskContract(StoreContract[TaskStore]):
             if (begin, end) in MOVES:
                 assert (await moved).task("t").status == end
             else:
-                await refuses(InvalidTransitionError, moved)
+                await refuses(InvalidArgumentError, moved)
             assert await self.task(store, agent) == (end if (begin, end) in MOVES else begin, 0)
 
     async def test_only_what_failed_is_retried(self, store: TaskStore) -> None:
@@ -217,7 +210,7 @@ class TaskContract(StoreContract[TaskStore]):
                 await retried
                 assert await self.task(store, agent) == ("abandoned" if act == "increment" else "in_progress", 0)
             else:
-                await refuses(InvalidTransitionError, retried)
+                await refuses(InvalidArgumentError, retried)
                 assert await self.task(store, agent) == (status, 0)
 
     async def test_retries_are_counted_and_used_up(self, store: TaskStore) -> None:
@@ -257,7 +250,7 @@ class TaskContract(StoreContract[TaskStore]):
     async def test_a_board_is_made_once(self, store: TaskStore) -> None:
         """A second one is refused, and leaves the first as it is."""
         await self.made(store, "in_progress")
-        await refuses(DuplicateTaskError, store.create_task_list("c", "a", [Task("u", "other")]))
+        await refuses(DuplicateError, store.create_task_list("c", "a", [Task("u", "other")]))
         assert await self.task(store) == ("in_progress", 0)
 
     async def test_all_tasks_are_added_or_none(self, store: TaskStore) -> None:
@@ -266,13 +259,13 @@ class TaskContract(StoreContract[TaskStore]):
         new = Task("u", "new")
         bad: Any
         for bad in (Task("t", "again"), new):
-            await refuses(DuplicateTaskError, store.add_tasks("c", "a", [new, bad]))
+            await refuses(DuplicateError, store.add_tasks("c", "a", [new, bad]))
         for bad in (Task("v", "v", "succeeded"), Task("v", "v", retry_count=1)):  # type: ignore[arg-type]
-            await refuses(InvalidTransitionError, store.add_tasks("c", "a", [new, bad]))
-            await refuses(InvalidTransitionError, store.create_task_list("c", "b", [new, bad]))
+            await refuses(InvalidArgumentError, store.add_tasks("c", "a", [new, bad]))
+            await refuses(InvalidArgumentError, store.create_task_list("c", "b", [new, bad]))
         for bad in ("title", {"id": "v"}, None):
-            await refuses(InvalidContentError, store.add_tasks("c", "a", [new, bad]))
-        await refuses(DuplicateTaskError, store.create_task_list("c", "b", [new, new]))
+            await refuses(InvalidArgumentError, store.add_tasks("c", "a", [new, bad]))
+        await refuses(DuplicateError, store.create_task_list("c", "b", [new, new]))
         board = await store.get_task_list("c", "a")
         assert board is not None
         assert [task.id for task in board.tasks] == ["t"]
@@ -284,8 +277,8 @@ class TaskContract(StoreContract[TaskStore]):
         assert await store.get_task_list("c", "b") is None
         for agent, task in (("b", "t"), ("a", "T"), ("a", "t ")):
             for act in ("in_progress", "increment", "force"):
-                await refuses(UnknownTaskError, act_on(store, ("c", agent), task, act))
-        await refuses(UnknownTaskError, store.add_tasks("c", "b", [Task("t", "title")]))
+                await refuses(NotFoundError, act_on(store, ("c", agent), task, act))
+        await refuses(NotFoundError, store.add_tasks("c", "b", [Task("t", "title")]))
         await refuses(KeyError, store.update_status("c", "b", "t", "in_progress"))
 
     async def test_what_was_acknowledged_is_there_after_reopening(self, store: TaskStore) -> None:
@@ -334,7 +327,7 @@ class TaskContract(StoreContract[TaskStore]):
         await self.made(store, "planned")
         bad: Any
         for bad in ("done", "", "PLANNED", None, 1):
-            await refuses(InvalidTransitionError, store.update_status("c", "a", "t", bad))
+            await refuses(InvalidArgumentError, store.update_status("c", "a", "t", bad))
         for bad in (-1, 1.5, "1", True, None):
             await refuses(InvalidArgumentError, store.create_task_list("c", "b", max_retries=bad))
         assert await store.get_task_list("c", "b") is None
@@ -355,7 +348,7 @@ class TaskContract(StoreContract[TaskStore]):
         await asyncio.gather(*changes)
         starts = [store.update_status("c", "a", "t", "in_progress") for _ in range(100)]
         ended = await asyncio.gather(*starts, return_exceptions=True)
-        assert sum(isinstance(each, InvalidTransitionError) for each in ended) == 99
+        assert sum(isinstance(each, InvalidArgumentError) for each in ended) == 99
         board = await store.get_task_list("c", "a")
         assert board is not None
         assert sum(task.status == "in_progress" for task in board.tasks) == 51

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kaosmem.errors import UnknownEncodingError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.tokens.counters import (
     CallableCounter,
     EstimateCounter,
@@ -44,7 +44,7 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
     """Return a counter: None is o200k_base, a str is an encoding, an OpenAI model or "estimate", a callable is wrapped.
 
     An encoding is counted by toktok where the extra `fast` is installed, else by tiktoken, to the same numbers;
-    give a `TiktokenCounter` or a `ToktokCounter` to choose. Raises UnknownEncodingError, and InvalidContentError
+    give a `TiktokenCounter` or a `ToktokCounter` to choose. Raises InvalidArgumentError
     for a counter whose name is no text.
 
     >>> count = get_counter()
@@ -65,7 +65,7 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
         return counter
     if callable(counter):
         return CallableCounter(counter)
-    raise UnknownEncodingError(
+    raise InvalidArgumentError(
         f"counter is a {type(counter).__name__}; give the name of an encoding, {ESTIMATE!r} or a callable"
     )
 

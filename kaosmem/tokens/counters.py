@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kaosmem.errors import InvalidBudgetError, MissingExtraError
+from kaosmem.errors import InvalidArgumentError, MissingExtraError
 from kaosmem.names import shown_name
 from kaosmem.tokens.encodings import DEFAULT_ENCODING, ESTIMATE, RECIPES, check_encoding, load_encoding
 from kaosmem.types import MAX_INTEGER
@@ -49,7 +49,7 @@ class TokenCounter(Protocol):
 class CallableCounter:
     """Counts with any function from str to int. Nothing is assumed of it, so contexts are counted as a whole.
 
-    Raises InvalidBudgetError if its result is no number of tokens.
+    Raises InvalidArgumentError if its result is no number of tokens.
     """
 
     additive = False
@@ -70,13 +70,13 @@ class CallableCounter:
 
 
 def check_tokens(count: object, counter: str) -> int:
-    """Return a counter's answer as a plain int from 0 to 2^63 - 1, as a log can hold. Raises InvalidBudgetError."""
+    """Return a counter's answer as a plain int from 0 to 2^63 - 1, as a log can hold. Raises InvalidArgumentError."""
     if type(count) is not int and not isinstance(count, bool):
         with suppress(TypeError):
             count = int(operator.index(count))  # type: ignore[arg-type]
     if type(count) is int and 0 <= count <= MAX_INTEGER:
         return count
-    raise InvalidBudgetError(
+    raise InvalidArgumentError(
         f"counter {counter} gives a count of {shown_name(count)}; have it return a whole number of tokens from 0 up"
     )
 
@@ -215,7 +215,7 @@ class ToktokCounter:
     The packages alone differ where they know different versions of Unicode: toktok 0.3 and tiktoken 0.14 on 4,699
     characters that came with Unicode 17 and are letters, marks or digits to toktok alone, most of them Han
     (U+323B0 to U+33479), Tangut, Beria Erfe, Sidetic, Tai Yo and Tolong Siki. So tiktoken counts a text with a
-    character that Unicode 17 brought, or a later version may bring. Raises UnknownEncodingError, MissingExtraError.
+    character that Unicode 17 brought, or a later version may bring. Raises InvalidArgumentError, MissingExtraError.
     """
 
     additive = True

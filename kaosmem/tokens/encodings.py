@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import CorruptionError, UnknownEncodingError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ RECIPES = {
 
 
 def check_encoding(name: str) -> None:
-    """Raise UnknownEncodingError unless an encoding has this name."""
+    """Raise InvalidArgumentError unless an encoding has this name."""
     if name not in RECIPES:
-        raise UnknownEncodingError(
+        raise InvalidArgumentError(
             f"no encoding {shown(name)}; use one of {', '.join(map(repr, sorted(RECIPES)))}, {ESTIMATE!r}, the name of "
             "an OpenAI model, or any callable from str to int"
         )

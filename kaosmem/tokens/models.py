@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 
-from kaosmem.errors import UnknownModelError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
 
 # By names without maker, date and size, as the makers' model pages gave them in November 2026: platform.openai.com,
@@ -63,7 +63,7 @@ def context_length(model: str) -> int:
 
     model: its name, with or without maker, date and size; a version has a point or a hyphen.
     A new model whose length is not published counts as the newest known model of its family: claude-opus-5.5 as
-    claude-opus-5. Raises UnknownModelError.
+    claude-opus-5. Raises InvalidArgumentError.
 
     >>> context_length("gpt-4o-2024-08-06"), context_length("anthropic/claude-opus-4.5")
     (128000, 200000)
@@ -73,7 +73,7 @@ def context_length(model: str) -> int:
         return _CONTEXT_LENGTHS[known]
     close = get_close_matches(name, _CONTEXT_LENGTHS, n=3, cutoff=0.4)
     hint = f"the closest known are {', '.join(close)}; " if close else ""
-    raise UnknownModelError(
+    raise InvalidArgumentError(
         f"the context length of model {shown_name(model)} is not known; {hint}give a budget in tokens instead"
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.types.json_values import JSONValue, check_json, check_text, json_text
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ThinkingBlock:
 class ToolUseBlock:
     """A call of a tool. `arguments` is JSON text as the model wrote it, so that it goes back unchanged.
 
-    A mapping is accepted and becomes JSON text. Raises InvalidContentError for values that JSON can't hold.
+    A mapping is accepted and becomes JSON text. Raises InvalidArgumentError for values that JSON can't hold.
 
     >>> ToolUseBlock("call-1", "search", {"query": "notice period"}).arguments
     '{"query":"notice period"}'
@@ -155,13 +155,13 @@ def is_block(value: object) -> bool:
 
 
 def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Content:
-    """Return content as a str or a tuple of blocks. Raises InvalidContentError."""
+    """Return content as a str or a tuple of blocks. Raises InvalidArgumentError."""
     if isinstance(content, str):
         return check_text(content, "content")
     try:
         given = tuple(map(_with_arguments, content))
     except TypeError:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"content is a {type(content).__name__}; give a str or content blocks, such as TextBlock"
         ) from None
     for index, block in enumerate(given):
@@ -171,7 +171,7 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
         return _adapter().validate_python(given)
     except ValueError as error:
         reason = _reason(error.errors()[0]) if hasattr(error, "errors") else type(error).__name__
-        raise InvalidContentError(f"content is neither a str nor content blocks: {reason}") from None
+        raise InvalidArgumentError(f"content is neither a str nor content blocks: {reason}") from None
 
 
 def _arguments(given: Mapping[str, JSONValue]) -> str:

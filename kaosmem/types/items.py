@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.display import fitted
-from kaosmem.errors import CorruptionError, InvalidContentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
 from kaosmem.types.content import Content, content_json, content_text, stored_blocks
 from kaosmem.types.json_values import MAX_JSON_CONTAINERS, JSONValue, json_text
@@ -156,12 +156,12 @@ class Item:
 
     @staticmethod
     def from_dict(stored: Mapping[str, JSONValue], section: str) -> Item:
-        """Return the item that `to_dict` stored. Raises InvalidContentError."""
+        """Return the item that `to_dict` stored. Raises InvalidArgumentError."""
         try:
             return _decoded(stored, section)
         except (KeyError, TypeError, ValueError) as error:
             # Not from the error: the messages of these show what was stored.
-            raise InvalidContentError(f"not a stored item: {type(error).__name__}") from None
+            raise InvalidArgumentError(f"not a stored item: {type(error).__name__}") from None
 
 
 def stated_from(metadata: Mapping[str, JSONValue]) -> datetime | None:
@@ -222,7 +222,7 @@ class StoredItem(NamedTuple):
         """Return the item. Raises CorruptionError."""
         try:
             return Item.from_dict(self.entry(), self.section)
-        except InvalidContentError as error:
+        except InvalidArgumentError as error:
             raise CorruptionError(str(error)) from None
 
     def to_dict(self) -> dict[str, JSONValue]:
@@ -271,7 +271,7 @@ def _texts_of(stored: JSONValue) -> tuple[str, ...]:
 
 
 def check_extent(item: Item) -> None:
-    """Raise InvalidContentError for an item that has more beside a text than can be stored and read back."""
+    """Raise InvalidArgumentError for an item that has more beside a text than can be stored and read back."""
     beside = (*item.tags, *item.sources, *item.metadata.values())
     if isinstance(item.content, str) and len(beside) < 1_000 and all(map(_is_short, beside)):
         return
@@ -288,7 +288,7 @@ def check_extent(item: Item) -> None:
             left += value
             containers += 1
     if chars > MAX_STRUCTURE_CHARS or containers > MAX_STRUCTURE_CONTAINERS:
-        raise InvalidContentError(
+        raise InvalidArgumentError(
             f"item {shown(item.id)} has {chars} characters and {containers} objects and lists in its blocks and "
             f"metadata, more than {MAX_STRUCTURE_CHARS} or {MAX_STRUCTURE_CONTAINERS}; split it, or store one text"
         )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kaosmem.errors import InvalidContentError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown
 
 JSONValue: TypeAlias = Any
@@ -20,14 +20,14 @@ MAX_JSON_VALUES, MAX_JSON_CONTAINERS = 2**22, 400_000
 
 
 def check_text(text: str, what: str) -> str:
-    """Return `text` if UTF-8 can hold it. Raises InvalidContentError that names the first lone surrogate."""
+    """Return `text` if UTF-8 can hold it. Raises InvalidArgumentError that names the first lone surrogate."""
     if not isinstance(text, str):
-        raise InvalidContentError(f"{what} is a {type(text).__name__}; give a str")
+        raise InvalidArgumentError(f"{what} is a {type(text).__name__}; give a str")
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 f"{what} has a lone surrogate {text[error.start]!a} at position {error.start}, which UTF-8 cannot "
                 "hold; decode the text with errors='replace', or repair it with "
                 "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
@@ -41,17 +41,17 @@ def is_integer(value: object) -> bool:
 
 
 def check_metadata(metadata: Mapping[str, JSONValue] | None, what: str = "metadata") -> dict[str, JSONValue]:
-    """Return a copy of metadata that JSON holds exactly. Raises InvalidContentError."""
+    """Return a copy of metadata that JSON holds exactly. Raises InvalidArgumentError."""
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping):
-        raise InvalidContentError(f"{what} is a {type(metadata).__name__}; give a mapping with str keys")
+        raise InvalidArgumentError(f"{what} is a {type(metadata).__name__}; give a mapping with str keys")
     copy: dict[str, JSONValue] = check_json(metadata, what)
     return copy
 
 
 def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
-    """Return a copy of `value` that JSON holds exactly. Raises InvalidContentError that says where it can't.
+    """Return a copy of `value` that JSON holds exactly. Raises InvalidArgumentError that says where it can't.
 
     A list or mapping that stands in several places counts, and is copied, once for each.
     """
@@ -64,28 +64,28 @@ def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
     if isinstance(value, int):
         if -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
             return int(value)
-        raise InvalidContentError(f"{what} is an integer beyond 64 bits; store it as text")
+        raise InvalidArgumentError(f"{what} is an integer beyond 64 bits; store it as text")
     if isinstance(value, float):
         if math.isfinite(value):
             return float(value)
-        raise InvalidContentError(f"{what} is {value!r}, which JSON cannot hold; store None or text")
+        raise InvalidArgumentError(f"{what} is {value!r}, which JSON cannot hold; store None or text")
     if depth >= MAX_JSON_DEPTH:
-        raise InvalidContentError(f"{what} is nested deeper than {MAX_JSON_DEPTH} levels; flatten it")
+        raise InvalidArgumentError(f"{what} is nested deeper than {MAX_JSON_DEPTH} levels; flatten it")
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise InvalidContentError(f"{what} has a key {shown(key)} that is not a str; convert it with str()")
+                raise InvalidArgumentError(f"{what} has a key {shown(key)} that is not a str; convert it with str()")
         return {
             check_text(key, what): check_json(member, f"{what}[{shown(key)}]", depth + 1)
             for key, member in value.items()
         }
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [check_json(member, f"{what}[{index}]", depth + 1) for index, member in enumerate(value)]
-    raise InvalidContentError(f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first")
+    raise InvalidArgumentError(f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first")
 
 
 def _check_size(value: JSONValue, what: str) -> None:
-    """Raise InvalidContentError for more than can be stored, before it is copied. Shared parts count each time."""
+    """Raise InvalidArgumentError for more than can be stored, before it is copied. Shared parts count each time."""
     containers = values = 0
     level = [value]
     for _ in range(MAX_JSON_DEPTH + 1):
@@ -94,7 +94,7 @@ def _check_size(value: JSONValue, what: str) -> None:
             return
         containers, values = containers + len(level), values + sum(map(len, level))
         if containers > MAX_JSON_CONTAINERS or values > MAX_JSON_VALUES:
-            raise InvalidContentError(
+            raise InvalidArgumentError(
                 f"{what} has more than {MAX_JSON_CONTAINERS:,} objects and lists or {MAX_JSON_VALUES:,} values, shared "
                 "ones counted each time; split it"
             )

@@ -19,7 +19,7 @@ class ChatMessage:
     pinned: no strategy leaves the message out.
     sources: ids of the messages that it was derived from.
     trust: the default follows from the role (see `trust_of`).
-    Raises InvalidContentError if the role is no text, or the content is neither a text nor blocks.
+    Raises InvalidArgumentError if the role is no text, or the content is neither a text nor blocks.
 
     >>> ChatMessage("user", "Who owns the deal?").text
     'Who owns the deal?'

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest_asyncio
 
-from kaosmem import (
-    ChatMessage,
-    Document,
+from kaosmem import ChatMessage
+from kaosmem.stores import (
     InMemoryFileStore,
     InMemoryGraphStore,
     InMemoryHistoryProvider,
@@ -20,6 +19,7 @@ from kaosmem import (
     InMemoryVectorStore,
     Relationship,
     Task,
+    VectorDocument,
 )
 
 PAYLOADS = (
@@ -51,7 +51,7 @@ async def write(stores: Any, name: str, text: str) -> None:
     await stores.history.append(name, ChatMessage(name, text), session_id=name, run_id=name)
     await stores.state.set_state(name, {name: text})
     await stores.facts.save(name, text, namespace=name, key=name, metadata={name: name})
-    await stores.vectors.add([Document(text, name, (1, 0), {name: name})], collection=name)
+    await stores.vectors.add([VectorDocument(text, name, (1, 0), {name: name})], collection=name)
     await stores.graph.add_relationships([Relationship(name, f"thing of {name}", name, text, {name: name})])
     await stores.tasks.create_task_list(name, name, [Task(name, text)])
     await stores.files.upload(name, text.encode(), content_type="text/plain")
@@ -124,7 +124,7 @@ class HostileValues:
             await stores.history.append("a", ChatMessage(value, value), session_id="s")
             await stores.state.update_state("s", {value: value})
             memory_id = await stores.facts.save("a", value, metadata={value: value})
-            await stores.vectors.upsert([Document(value, value, (1, 0), {value: value})], collection="c")
+            await stores.vectors.upsert([VectorDocument(value, value, (1, 0), {value: value})], collection="c")
             memory = await stores.facts.get("a", memory_id)
             assert memory is not None
             assert (memory.content, memory.metadata[value]) == (value, value)

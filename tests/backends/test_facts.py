@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import InMemoryLongTermMemory, LongTermMemory
 from kaosmem.backends import SqliteDatabase, SqliteLongTermMemory
+from kaosmem.stores import InMemoryLongTermMemory, LongTermMemory
 from kaosmem.testing import Clock
 
 WORDS = "tenant landlord rent notice Kündigung 東京都 lease_id don't v4.2(b) 900 deposit the Flugzeugträger".split()

@@ -7,8 +7,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from kaosmem import DurabilityError, InvalidContentError, UnknownBlobError
+from kaosmem import DurabilityError, InvalidArgumentError
 from kaosmem.backends import FolderFileStore
+from kaosmem.errors import MissingFileError
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.testing import Clock
 
@@ -48,9 +49,9 @@ async def test_a_url_gives_the_bytes(tmp_path: Path) -> None:
     with urlopen(await store.presign_url("reports/a b#1.csv")) as response:
         assert response.read() == b"a,b"
     assert await store.content_type("reports/a b#1.csv") == "text/csv; charset=utf-8"
-    with pytest.raises(UnknownBlobError):
+    with pytest.raises(MissingFileError):
         await store.content_type("none")
-    with pytest.raises(InvalidContentError, match="give a media type such as text/csv"):
+    with pytest.raises(InvalidArgumentError, match="give a media type such as text/csv"):
         await store.upload("a", b"", content_type="x" * 129)
     assert (await FolderFileStore(IsolatedMemoryFileSystem()).connect()) is None
 

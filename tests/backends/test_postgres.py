@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from kaosmem import ChatMessage, Document, DurabilityError, InvalidArgumentError, InvalidNameError, Task
+from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError
 from kaosmem.backends.postgres import (
     AGEGraphStore,
     PgTaskStore,
@@ -26,7 +26,8 @@ from kaosmem.backends.postgres import (
 )
 from kaosmem.backends.postgres.conditions import condition
 from kaosmem.backends.postgres.returned import returned_columns
-from kaosmem.errors import InvalidContentError, InvalidTransitionError, NotOpenedError, UnsupportedVersionError
+from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
+from kaosmem.stores import Task, VectorDocument
 from kaosmem.testing import (
     GraphContract,
     HistoryContract,
@@ -158,7 +159,7 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> No
         facts, their_facts = PgVectorMemory(one, Words()), PgVectorMemory(other, Words())
         fact_id = await facts.save("a", "a secret", key="k")
         vectors, their_vectors = PgVectorStore(one), PgVectorStore(other)
-        await vectors.add([Document("secret", "d", embedding=(1.0, 0.0), metadata={"k": "secret"})])
+        await vectors.add([VectorDocument("secret", "d", embedding=(1.0, 0.0), metadata={"k": "secret"})])
         for name in ("a", "s", "c", *INJECTIONS):
             assert await their_history.get_messages(name, name) == []
             assert await their_history.count_messages("a", "s") == 0
@@ -223,7 +224,7 @@ async def test_a_newer_schema_is_refused(postgres: str) -> None:
 
 
 async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres: str) -> None:
-    """The others get InvalidTransitionError, at any speed."""
+    """The others get InvalidArgumentError, at any speed."""
     schema = f"t{next(_schemas)}"
     workers = [database(postgres, schema, max_connections=2) for _ in range(4)]
     boards = [PgTaskStore(each) for each in workers]
@@ -232,7 +233,7 @@ async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres: st
     async def take(board: PgTaskStore, task: int) -> bool:
         try:
             await board.update_status("c", "a", str(task), "in_progress")
-        except InvalidTransitionError:
+        except InvalidArgumentError:
             return False
         return True
 
@@ -351,7 +352,7 @@ async def test_the_server_tests_conditions(postgres: str) -> None:
     """It sends those documents alone that pass, and others only where a negation or a list in a list is asked for."""
     async with database(postgres) as filtering:
         await PgVectorStore(filtering).add(
-            Document("text", name, embedding=(1.0, 0.0), metadata=metadata) for name, metadata in METADATA.items()
+            VectorDocument("text", name, embedding=(1.0, 0.0), metadata=metadata) for name, metadata in METADATA.items()
         )
         for given, passing in FILTERS:
             expression, values = condition(given)
@@ -411,7 +412,7 @@ async def test_a_graph_refuses_values_that_it_cannot_hold(postgres: str) -> None
     async with database(postgres) as opened:
         graph = AGEGraphStore(opened)
         for value in (2**70, nested, "a\0b", {"a\0b": 1}, float("nan")):
-            with pytest.raises(InvalidContentError):
+            with pytest.raises(InvalidArgumentError):
                 await graph.query_cypher("RETURN $value", {"value": value})  # type: ignore[dict-item]
         hostile = "Mem) RETURN n UNION MATCH (m"
         await graph.add_relationships([{"source": "a", "target": "b", "type": hostile}])

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import redis
 
-from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError, InvalidNameError, NotOpenedError
+from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider, RedisLongTermMemory, RedisSessionStore
+from kaosmem.errors import InvalidNameError, NotOpenedError
 from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console

@@ -16,11 +16,13 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from kaosmem import ChatMessage, DurabilityError, HistoryProvider, UnknownBlobError
+from kaosmem import ChatMessage, DurabilityError
 from kaosmem.backends import S3FileStore
 from kaosmem.backends.postgres import PostgresDatabase, PostgresHistoryProvider
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
 from kaosmem.devstack import LocalServer
+from kaosmem.errors import MissingFileError
+from kaosmem.stores import HistoryProvider
 from tests.faulty_network import Network, network
 from tests.servers import own_postgres_server, own_redis_server, s3_server
 
@@ -102,7 +104,7 @@ def of_files(files: S3FileStore) -> Store:
     async def read(name: str) -> list[str]:
         try:
             return [(await files.download(name)).decode()]
-        except UnknownBlobError:
+        except MissingFileError:
             return []
 
     async def create(name: str) -> None:

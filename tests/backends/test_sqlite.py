@@ -15,18 +15,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem import (
-    ChatMessage,
-    CorruptionError,
-    Document,
-    DurabilityError,
-    InvalidNameError,
-    NotOpenedError,
-    SessionMemory,
-    StateSource,
-    UnsupportedVersionError,
-    list_sessions,
-)
+from kaosmem import ChatMessage, CorruptionError, DurabilityError, SessionMemory, list_sessions
 from kaosmem.backends import (
     SqliteDatabase,
     SqliteHistoryProvider,
@@ -36,6 +25,9 @@ from kaosmem.backends import (
 )
 from kaosmem.backends.sqlite import database as database_module
 from kaosmem.backends.sqlite.schema import MIGRATIONS
+from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
+from kaosmem.sources import StateSource
+from kaosmem.stores import VectorDocument
 
 
 def said(*texts: str) -> list[ChatMessage]:
@@ -176,8 +168,8 @@ async def test_a_cancelled_call_changes_everything_or_nothing(tmp_path: Path) ->
 async def test_a_call_that_is_refused_spoils_none_beside_it(tmp_path: Path) -> None:
     """Of calls that share a transaction each is done, or refused, on its own."""
     async with open_stores(tmp_path) as stores:
-        await stores.vectors.add([Document("a", "a", (1, 0))])
-        calls = [stores.vectors.add([Document("b", f"b{n}", (1, 0) if n % 2 else (1, 0, 0))]) for n in range(40)]
+        await stores.vectors.add([VectorDocument("a", "a", (1, 0))])
+        calls = [stores.vectors.add([VectorDocument("b", f"b{n}", (1, 0) if n % 2 else (1, 0, 0))]) for n in range(40)]
         ended = await asyncio.gather(*calls, return_exceptions=True)
         assert [isinstance(each, ValueError) for each in ended] == [n % 2 == 0 for n in range(40)]
         found = {each.id for each in await stores.vectors.search((1, 0), limit=99)}
@@ -237,7 +229,7 @@ async def test_what_other_instances_change_is_found(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     async with SqliteDatabase(path) as one, SqliteDatabase(path) as other:
         mine, theirs = SqliteVectorStore(one, warm_bytes=1), SqliteVectorStore(other)
-        await mine.add([Document("a", f"d{n}", (1, n), {"n": n}) for n in range(5)])
+        await mine.add([VectorDocument("a", f"d{n}", (1, n), {"n": n}) for n in range(5)])
 
         async def found(**given: Any) -> list[str]:
             ids = [each.id for each in await mine.search((1, 0), limit=9, **given)]
@@ -246,14 +238,14 @@ async def test_what_other_instances_change_is_found(tmp_path: Path) -> None:
 
         assert await found() == ["d0", "d1", "d2", "d3", "d4"]
         await theirs.delete(["d4", "d0"])
-        await theirs.upsert([Document("b", "d1", (0, 1), {"n": 7})])
+        await theirs.upsert([VectorDocument("b", "d1", (0, 1), {"n": 7})])
         assert await found() == ["d2", "d3", "d1"]
         assert await found(filter={"n": {"$gt": 2}}) == ["d3", "d1"]
         await theirs.delete_collection("default")
         assert await found() == []
-        await theirs.add([Document("c", "d3", (1, 0, 0))])
+        await theirs.add([VectorDocument("c", "d3", (1, 0, 0))])
         assert [each.id for each in await mine.search((1, 0, 0))] == ["d3"]
-        await mine.add([Document("c", "d3", (1, 0))], collection="other")
+        await mine.add([VectorDocument("c", "d3", (1, 0))], collection="other")
         assert [each.id for each in await mine.search((1, 0), collection="other")] == ["d3"]
         assert [each.id for each in await mine.search((1, 0, 0))] == ["d3"]
 
@@ -283,7 +275,7 @@ async def test_sessions_and_stores_share_a_folder(tmp_path: Path) -> None:
 def test_importing_kaosmem_loads_no_database() -> None:
     """Neither the package nor its stores import sqlite3 or a backend."""
     code = (
-        "import sys, kaosmem, kaosmem.stores, kaosmem.adapters; "
+        "import sys, kaosmem, kaosmem.stores, kaosmem.sources; "
         "assert not [name for name in sys.modules if name.startswith(('sqlite3', 'kaosmem.backends'))]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

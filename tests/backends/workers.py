@@ -16,16 +16,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from kaosmem import (
-    ChatMessage,
-    Document,
-    DuplicateTaskError,
-    InvalidTransitionError,
-    Relationship,
-    Task,
-    UnknownTaskError,
-)
+from kaosmem import ChatMessage, InvalidArgumentError, NotFoundError
 from kaosmem.backends import Stores, open_stores
+from kaosmem.errors import DuplicateError
+from kaosmem.stores import Relationship, Task, VectorDocument
 
 BATCH, TASKS = 3, 30
 _LAST_LINE = int(sys.argv[3]) if len(sys.argv) == 4 and sys.argv[3].isdigit() else -1
@@ -43,7 +37,9 @@ async def _work(folder: str, name: str, turns: int) -> list[str]:
             batch = [ChatMessage("user", f"{name}.{turn}.{part}") for part in range(BATCH)]
             await stores.history.append_many("agent", batch, session_id="shared", run_id=name)
             await stores.state.update_state("shared", {f"{name}.{turn}": turn})
-            await stores.vectors.upsert([Document(name, f"{name}.{turn}", (1, turn)), Document(name, "same", (1, 0))])
+            await stores.vectors.upsert(
+                [VectorDocument(name, f"{name}.{turn}", (1, turn)), VectorDocument(name, "same", (1, 0))]
+            )
             assert (await stores.vectors.search((1, turn), limit=1))[0].score > 0
         return await _take_tasks(stores)
 
@@ -51,7 +47,7 @@ async def _work(folder: str, name: str, turns: int) -> list[str]:
 async def _take_tasks(stores: Stores) -> list[str]:
     """Make the board if no other process has, and start as many planned tasks as this process can get."""
     taken = []
-    with suppress(DuplicateTaskError):
+    with suppress(DuplicateError):
         await stores.tasks.create_task_list("c", "shared", [Task(f"t{n}", "title") for n in range(TASKS)])
     while board := await stores.tasks.get_task_list("c", "shared"):
         planned = [task.id for task in board.tasks if task.status == "planned"]
@@ -60,7 +56,7 @@ async def _take_tasks(stores: Stores) -> list[str]:
         try:
             await stores.tasks.update_status("c", "shared", planned[0], "in_progress")
             taken.append(planned[0])
-        except InvalidTransitionError:  # another process was faster
+        except InvalidArgumentError:  # another process was faster
             continue
     return taken
 
@@ -97,7 +93,7 @@ async def _move(stores: Stores, name: str) -> None:
     for turn in count():
         try:
             await stores.tasks.add_tasks("c", "shared", [Task(f"{name}.{turn}", "title")])
-        except UnknownTaskError:
+        except NotFoundError:
             await stores.tasks.create_task_list("c", "shared", [Task(f"{name}.{turn}", "title")])
         await stores.tasks.update_status("c", "shared", f"{name}.{turn}", "in_progress")
         say("task", f"{name}.{turn}")
@@ -106,7 +102,7 @@ async def _move(stores: Stores, name: str) -> None:
 async def _index(stores: Stores, name: str) -> None:
     for turn in count():
         ids = [f"{name}.{turn}.{part}" for part in range(BATCH)]
-        await stores.vectors.add([Document(each, each, (1, turn)) for each in ids])
+        await stores.vectors.add([VectorDocument(each, each, (1, turn)) for each in ids])
         await stores.vectors.delete(ids[-1:])
         say("vectors", ids[:-1])
 

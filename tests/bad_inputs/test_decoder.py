@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kaosmem import CorruptionError, InvalidContentError, SessionMemory, UnsupportedVersionError
+from kaosmem import CorruptionError, InvalidArgumentError, SessionMemory
+from kaosmem.errors import UnsupportedVersionError
 from kaosmem.persistence.lines import MAX_LINE_BYTES
 from tests.bad_inputs.stored import (
     LOG,
@@ -186,13 +187,13 @@ async def test_what_json_cannot_hold_is_refused_on_the_way_in(values: list[Any],
         memory.add("messages", "text", id="a")
         for value in values:
             for metadata in ({"x": value}, {"x": [{"y": value}]}):
-                with pytest.raises(InvalidContentError):
+                with pytest.raises(InvalidArgumentError):
                     memory.add("messages", "text", metadata=metadata)
             if isinstance(value, str):
-                with pytest.raises(InvalidContentError, match=f"position {value.index(max(value))}"):
+                with pytest.raises(InvalidArgumentError, match=f"position {value.index(max(value))}"):
                     memory.add("messages", value)
             if isinstance(value, int):
-                with pytest.raises(InvalidContentError):
+                with pytest.raises(InvalidArgumentError):
                     memory.add("messages", "text", priority=value)
     assert await ids_at(tmp_path) == ["a"]
 

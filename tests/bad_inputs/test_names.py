@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kaosmem import InvalidNameError, SectionSpec, SessionMemory, delete_session, list_sessions
+from kaosmem import SectionSpec, SessionMemory, delete_session, list_sessions
+from kaosmem.errors import InvalidNameError
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from tests.bad_inputs.stored import everything_in, ids_at, memory_at, session
 

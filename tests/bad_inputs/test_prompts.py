@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem import SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock, Trust, UnknownItemError
+from kaosmem import NotFoundError, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock, Trust
 from kaosmem.tokens import TiktokenCounter
 from tests.bad_inputs.stored import everything_in, memory_at
 
@@ -84,7 +84,7 @@ async def test_bi_080_a_source_can_be_purged(tmp_path: Path) -> None:
     assert not [path for path, data in everything_in(tmp_path).items() if b"poisoned" in data]
     async with memory_at(tmp_path) as memory:
         for item_id in "pq":
-            with pytest.raises(UnknownItemError):
+            with pytest.raises(NotFoundError):
                 await memory.fetch(item_id)
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from kaosmem import CorruptionError, InvalidContentError, NothingToIngestError, SectionSpec, SessionMemory
+from kaosmem import CorruptionError, InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem.errors import MissingFileError
 from kaosmem.sections import MAX_SECTIONS, check_specs
 from tests.bad_inputs.stored import LOG, changed, ids_at, in_memory, logged, memory_at
 from tests.persistence.damage.forgery import encoded, seal
@@ -51,7 +52,7 @@ async def test_bi_054_055_a_compressed_file_expands_to_so_much_at_most(tmp_path:
     tracemalloc.start()
     try:
         memory = SessionMemory.test_mode()
-        with pytest.raises(NothingToIngestError):
+        with pytest.raises(MissingFileError):
             await memory.ingest(tmp_path / "a.md.gz")
         report = await memory.ingest(tmp_path)
         assert report.new == ("i.txt",)
@@ -120,7 +121,7 @@ async def test_bi_057_a_number_that_is_no_name_is_no_snapshot(tmp_path: Path) ->
 async def test_what_could_not_be_stored_is_refused_before_it_is_taken(given: dict[str, Any], tmp_path: Path) -> None:
     """An item too large for one record leaves the session as it was, and later saves work; one long text is none."""
     async with memory_at(tmp_path) as memory:
-        with pytest.raises(InvalidContentError, match="split it"):
+        with pytest.raises(InvalidArgumentError, match="split it"):
             memory.add("documents", **given)
         memory.add("documents", "word " * 20_000, id="long", metadata={"long": "y" * 20_000_000})
         await memory.save()
@@ -136,7 +137,7 @@ def test_shared_references_are_refused_before_they_are_copied(kind: str) -> None
         shared = {"a": shared, "b": shared} if kind == "mappings" else [shared] * (1_000 if kind == "values" else 2)
     memory = SessionMemory.test_mode()
     started = time.process_time()
-    with pytest.raises(InvalidContentError, match="shared"):
+    with pytest.raises(InvalidArgumentError, match="shared"):
         memory.add("documents", "x", metadata={"shared": shared})
     assert time.process_time() - started < 3
     assert not list(memory["documents"])

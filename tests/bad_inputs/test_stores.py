@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem import Document, InvalidArgumentError, Relationship
+from kaosmem import InvalidArgumentError
 from kaosmem.backends import open_stores
+from kaosmem.stores import Relationship, VectorDocument
 
 VALUES = {
     "BI-090": "B'}) RETURN n.text UNION MATCH (n) RETURN n.text //",
@@ -29,7 +30,9 @@ async def test_a_hostile_value_is_data(value: str, tmp_path: Path) -> None:
             assert [each.content for each in await stores.facts.search(agent, f"secret {value}")] == [
                 f"secret of {agent}: {value}"
             ]
-        await stores.vectors.add([Document(value, value, (1, 0), {value: value}), Document("other", "other", (1, 0))])
+        await stores.vectors.add(
+            [VectorDocument(value, value, (1, 0), {value: value}), VectorDocument("other", "other", (1, 0))]
+        )
         assert [each.id for each in await stores.vectors.search((1, 0), filter={value: value})] == [value]
         await stores.graph.add_relationships([Relationship("a", "b", value), Relationship("a", "c", "owns")])
         found = await stores.graph.get_neighbors("a", types=[value])
@@ -42,9 +45,9 @@ async def test_a_hostile_value_is_data(value: str, tmp_path: Path) -> None:
 async def test_a_vector_that_does_not_fit_is_refused(embedding: tuple[float, ...], tmp_path: Path) -> None:
     """As a query, and in a document, which is not stored."""
     async with open_stores(tmp_path) as stores:
-        await stores.vectors.add([Document("a", "a", (1, 0))])
+        await stores.vectors.add([VectorDocument("a", "a", (1, 0))])
         with pytest.raises(InvalidArgumentError):
             await stores.vectors.search(embedding)
         with pytest.raises(InvalidArgumentError):
-            await stores.vectors.add([Document("b", "b", embedding)])
+            await stores.vectors.add([VectorDocument("b", "b", embedding)])
         assert [each.id for each in await stores.vectors.search((1, 0))] == ["a"]

@@ -9,16 +9,8 @@ from itertools import count
 import pytest
 from hypothesis import Phase, given, settings
 
-from kaosmem import (
-    ChatMessage,
-    CompactionStrategy,
-    SlidingWindowCompaction,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    Trust,
-)
+from kaosmem import ChatMessage, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Trust
+from kaosmem.compaction import CompactionStrategy, SlidingWindowCompaction
 from kaosmem.testing import CompactionContract, conversations
 from kaosmem.testing.compaction_contract import PROMISES
 

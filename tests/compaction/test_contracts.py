@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kaosmem import (
-    SelectiveToolCallCompactionStrategy,
+from kaosmem import WindowTooSmallError
+from kaosmem.compaction import (
+    SelectiveToolCallCompaction,
     SlidingWindowCompaction,
-    TokenBudgetComposedStrategy,
-    ToolResultCompactionStrategy,
-    TruncationStrategy,
-    WindowTooSmallError,
+    TokenBudgetCompaction,
+    ToolResultCompaction,
+    TruncationCompaction,
 )
 from kaosmem.testing import CompactionContract
 
@@ -22,24 +22,24 @@ class TestSlidingWindow(CompactionContract):
 
 
 class TestToolResults(CompactionContract):
-    def make(self) -> ToolResultCompactionStrategy:
-        return ToolResultCompactionStrategy(60)
+    def make(self) -> ToolResultCompaction:
+        return ToolResultCompaction(60)
 
 
 class TestToolCalls(CompactionContract):
-    def make(self) -> SelectiveToolCallCompactionStrategy:
-        return SelectiveToolCallCompactionStrategy(1)
+    def make(self) -> SelectiveToolCallCompaction:
+        return SelectiveToolCallCompaction(1)
 
 
 class TestTruncation(CompactionContract):
     refusals = (WindowTooSmallError,)
 
-    def make(self) -> TruncationStrategy:
-        return TruncationStrategy(max_messages=12, max_chars=4_000)
+    def make(self) -> TruncationCompaction:
+        return TruncationCompaction(max_messages=12, max_chars=4_000)
 
 
 class TestTokenBudget(CompactionContract):
     refusals = (WindowTooSmallError,)
 
-    def make(self) -> TokenBudgetComposedStrategy:
-        return TokenBudgetComposedStrategy([ToolResultCompactionStrategy(60)], 400)
+    def make(self) -> TokenBudgetCompaction:
+        return TokenBudgetCompaction([ToolResultCompaction(60)], 400)

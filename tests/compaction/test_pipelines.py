@@ -6,31 +6,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import (
-    ChatMessage,
+from kaosmem import ChatMessage, InvalidArgumentError, WindowTooSmallError
+from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
-    InvalidArgumentError,
-    SelectiveToolCallCompactionStrategy,
+    SelectiveToolCallCompaction,
     SlidingWindowCompaction,
-    TokenBudgetComposedStrategy,
-    ToolResultCompactionStrategy,
-    TruncationStrategy,
-    WindowTooSmallError,
+    TokenBudgetCompaction,
+    ToolResultCompaction,
+    TruncationCompaction,
 )
 from kaosmem.testing import CompactionContract, conversations
 
 _alone = st.one_of(
     st.builds(SlidingWindowCompaction, st.integers(1, 20)),
-    st.builds(ToolResultCompactionStrategy, st.sampled_from([1, 20, 60, 500])),
-    st.builds(SelectiveToolCallCompactionStrategy, st.integers(0, 3)),
-    st.builds(TruncationStrategy, st.integers(0, 30), st.none() | st.integers(0, 8_000)),
+    st.builds(ToolResultCompaction, st.sampled_from([1, 20, 60, 500])),
+    st.builds(SelectiveToolCallCompaction, st.integers(0, 3)),
+    st.builds(TruncationCompaction, st.integers(0, 30), st.none() | st.integers(0, 8_000)),
 )
 strategies = st.recursive(
     _alone,
     lambda inner: (
         st.builds(CompactionPipeline, st.lists(inner, max_size=3))
-        | st.builds(TokenBudgetComposedStrategy, st.lists(inner, max_size=3), st.integers(0, 900))
+        | st.builds(TokenBudgetCompaction, st.lists(inner, max_size=3), st.integers(0, 900))
     ),
     max_leaves=4,
 )
@@ -75,7 +73,7 @@ def test_one_strategy_and_a_pipeline_need_no_wrapping() -> None:
     window = SlidingWindowCompaction(5)
     assert CompactionPipeline(window).strategies == (window,)
     assert CompactionPipeline(CompactionPipeline([window, window])).strategies == (window, window)
-    assert TokenBudgetComposedStrategy(window, 100).strategies == (window,)
+    assert TokenBudgetCompaction(window, 100).strategies == (window,)
 
 
 @pytest.mark.parametrize("bad", ["window", None, 3, SlidingWindowCompaction, [SlidingWindowCompaction(5), "window"]])
@@ -84,4 +82,4 @@ def test_what_is_no_strategy_is_refused_at_once(bad: object) -> None:
     with pytest.raises(InvalidArgumentError, match="a strategy is a"):
         CompactionPipeline(bad)
     with pytest.raises(InvalidArgumentError, match="a strategy is a"):
-        TokenBudgetComposedStrategy(bad, 100)
+        TokenBudgetCompaction(bad, 100)

@@ -12,23 +12,25 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     ChatMessage,
-    CompactionStrategy,
     ImageBlock,
     InvalidArgumentError,
-    SelectiveToolCallCompactionStrategy,
-    SlidingWindowCompaction,
     TextBlock,
     ThinkingBlock,
-    TokenBudgetComposedStrategy,
     ToolResultBlock,
-    ToolResultCompactionStrategy,
     ToolUseBlock,
-    TruncationStrategy,
     Trust,
     WindowTooSmallError,
     context_length,
 )
-from kaosmem.compaction import Outline
+from kaosmem.compaction import (
+    CompactionStrategy,
+    Outline,
+    SelectiveToolCallCompaction,
+    SlidingWindowCompaction,
+    TokenBudgetCompaction,
+    ToolResultCompaction,
+    TruncationCompaction,
+)
 from kaosmem.testing import conversations
 from kaosmem.testing.compaction_contract import tokens_of
 
@@ -109,12 +111,12 @@ def test_a_window_may_begin_inside_what_is_kept_anyway() -> None:
 
 def test_a_truncation_is_within_all_its_limits() -> None:
     history = talk(20)
-    assert compacted(TruncationStrategy(max_messages=5), history) == [history[0], *history[-4:]]
-    by_chars = compacted(TruncationStrategy(max_chars=100), history)
+    assert compacted(TruncationCompaction(max_messages=5), history) == [history[0], *history[-4:]]
+    by_chars = compacted(TruncationCompaction(max_chars=100), history)
     assert sum(len(message.text) for message in by_chars) <= 100
     assert len(by_chars) > 5
-    assert compacted(TruncationStrategy(max_messages=5, max_chars=100), history) == [history[0], *history[-4:]]
-    assert compacted(TruncationStrategy(max_messages=100, max_chars=100), history) == by_chars
+    assert compacted(TruncationCompaction(max_messages=5, max_chars=100), history) == [history[0], *history[-4:]]
+    assert compacted(TruncationCompaction(max_messages=100, max_chars=100), history) == by_chars
 
 
 def test_a_truncation_says_what_is_protected_and_too_much() -> None:
@@ -125,7 +127,7 @@ def test_a_truncation_says_what_is_protected_and_too_much() -> None:
     with pytest.raises(
         WindowTooSmallError, match=r"max_chars is 20, .* take 52 .*system messages 10.* by 32"
     ) as raised:
-        compacted(TruncationStrategy(max_chars=20), history)
+        compacted(TruncationCompaction(max_chars=20), history)
     assert raised.value.need == {
         "system messages": 10,
         "the first user message": 6,
@@ -134,7 +136,7 @@ def test_a_truncation_says_what_is_protected_and_too_much() -> None:
         "pinned messages": 20,
     }
     with pytest.raises(WindowTooSmallError, match="max_messages is 4"):
-        compacted(TruncationStrategy(max_messages=4), history)
+        compacted(TruncationCompaction(max_messages=4), history)
 
 
 @settings(max_examples=60)
@@ -147,7 +149,7 @@ def test_a_truncation_keeps_the_longest_tail_there_is_room_for(history, max_mess
 
     outline = Outline(history)
     try:
-        left = compacted(TruncationStrategy(max_messages, max_chars), history)
+        left = compacted(TruncationCompaction(max_messages, max_chars), history)
     except WindowTooSmallError:
         assert not fits(outline.at(outline.protected))
         return
@@ -166,7 +168,7 @@ def test_a_truncation_keeps_the_longest_tail_there_is_room_for(history, max_mess
 def test_a_long_result_is_cut_to_its_beginning_and_a_marker(text: str, max_chars: int) -> None:
     """Together no longer than was said; the marker says how much is gone, if there is room to say it."""
     history = [*talk(1), *group("c", result=text)]
-    (_, _, _, cut) = compacted(ToolResultCompactionStrategy(max_chars), history)
+    (_, _, _, cut) = compacted(ToolResultCompaction(max_chars), history)
     assert isinstance(cut.content, tuple)
     (result,) = cut.content
     assert isinstance(result, ToolResultBlock)
@@ -183,7 +185,7 @@ def test_a_long_result_is_cut_to_its_beginning_and_a_marker(text: str, max_chars
 @pytest.mark.parametrize("max_chars", range(1, 40))
 def test_a_tiny_limit_leaves_a_whole_marker_or_an_ellipsis(max_chars: int) -> None:
     text = "The fee is 5 % of the price. " * 20
-    cut = compacted(ToolResultCompactionStrategy(max_chars), group("c", result=text))[1].text
+    cut = compacted(ToolResultCompaction(max_chars), group("c", result=text))[1].text
     assert len(cut) <= max_chars
     assert re.search(r"\[\d+ chars truncated\]$|…$", cut)
     assert text.startswith(re.sub(r"\[\d+ chars truncated\]$|…$", "", cut))
@@ -193,7 +195,7 @@ def test_a_tiny_limit_leaves_a_whole_marker_or_an_ellipsis(max_chars: int) -> No
 def test_a_result_that_is_a_little_too_long_takes_no_more_tokens_when_it_is_cut(char: str) -> None:
     """The marker has tokens too: where what is cut away has fewer, more of it is."""
     history = [*talk(1), *group("c", result=char * 505)]
-    left = compacted(ToolResultCompactionStrategy(), history)
+    left = compacted(ToolResultCompaction(), history)
     assert tokens_of(left) <= tokens_of(history)
     assert len(left[3].text) <= 500 or left == history
 
@@ -209,14 +211,14 @@ def test_what_is_no_long_result_stays_as_it_is() -> None:
         ChatMessage("tool", (ToolResultBlock("c", long),), pinned=True),
         ChatMessage("assistant", long),
     ]
-    assert compacted(ToolResultCompactionStrategy(), history) == history
+    assert compacted(ToolResultCompaction(), history) == history
 
 
 def test_images_of_a_result_stay() -> None:
     image = ImageBlock("https://example.com/a.png")
     result = ToolResultBlock("c", (TextBlock("word " * 400), image, TextBlock("end")))
     history = [ChatMessage("assistant", (ToolUseBlock("c", "f"),)), ChatMessage("tool", (result,), id="r")]
-    cut = compacted(ToolResultCompactionStrategy(60), history)[1]
+    cut = compacted(ToolResultCompaction(60), history)[1]
     assert cut.id == "r"
     assert isinstance(cut.content[0], ToolResultBlock)
     text, kept = cut.content[0].content
@@ -226,7 +228,7 @@ def test_images_of_a_result_stay() -> None:
 
 
 def test_a_result_as_a_plain_text_is_cut_too() -> None:
-    (cut,) = compacted(ToolResultCompactionStrategy(60), [ChatMessage("tool", "word " * 400)])
+    (cut,) = compacted(ToolResultCompaction(60), [ChatMessage("tool", "word " * 400)])
     assert len(cut.text) == 60
 
 
@@ -244,21 +246,21 @@ def test_old_groups_go_and_what_was_said_beside_them_stays() -> None:
         *group("c", text="Again."),
         ChatMessage("user", "thanks"),
     ]
-    left = compacted(SelectiveToolCallCompactionStrategy(1), history)
+    left = compacted(SelectiveToolCallCompaction(1), history)
     assert [message.text for message in left] == [
         *("user 0", "assistant 0", "First I look.", "and?", "and?"),
         *("Again.\nsearch({})", "found", "thanks"),
     ]
     assert left[2] == ChatMessage("assistant", (TextBlock("First I look."),), trust=Trust.MODEL)
-    assert compacted(SelectiveToolCallCompactionStrategy(3), history) == history
-    assert compacted(SelectiveToolCallCompactionStrategy(), history) == history
-    assert not any(link.calls for link in Outline(compacted(SelectiveToolCallCompactionStrategy(0), history)).links)
+    assert compacted(SelectiveToolCallCompaction(3), history) == history
+    assert compacted(SelectiveToolCallCompaction(), history) == history
+    assert not any(link.calls for link in Outline(compacted(SelectiveToolCallCompaction(0), history)).links)
 
 
 def test_a_second_result_goes_with_its_group() -> None:
     """It would be a result without a call."""
     history = [*talk(1), *group("a"), *talk(1), group("a")[1], *talk(1)]
-    assert compacted(SelectiveToolCallCompactionStrategy(0), history) == [*talk(1), *talk(1), *talk(1)]
+    assert compacted(SelectiveToolCallCompaction(0), history) == [*talk(1), *talk(1), *talk(1)]
 
 
 def test_pinned_awaited_and_newest_groups_stay() -> None:
@@ -267,15 +269,15 @@ def test_pinned_awaited_and_newest_groups_stay() -> None:
     half = ChatMessage("tool", (ToolResultBlock("done", "found"),))
     pinned = ChatMessage("tool", (ToolResultBlock("p", "found"),), pinned=True)
     history = [*talk(1), ChatMessage("assistant", (ToolUseBlock("p", "f"),)), pinned, *talk(2), open_call, half]
-    assert compacted(SelectiveToolCallCompactionStrategy(0), history) == history
-    assert compacted(SelectiveToolCallCompactionStrategy(0), [*history, *talk(1)]) == [*history[:-2], *talk(1)]
-    assert compacted(SelectiveToolCallCompactionStrategy(0), [*talk(1), *group("a")]) == [*talk(1), *group("a")]
+    assert compacted(SelectiveToolCallCompaction(0), history) == history
+    assert compacted(SelectiveToolCallCompaction(0), [*history, *talk(1)]) == [*history[:-2], *talk(1)]
+    assert compacted(SelectiveToolCallCompaction(0), [*talk(1), *group("a")]) == [*talk(1), *group("a")]
 
 
 def test_what_a_user_says_beside_a_result_is_trusted_no_more_without_it() -> None:
     mixed = ChatMessage("user", (ToolResultBlock("a", "found"), TextBlock("Now this.")))
     history = [*talk(1), group("a")[0], mixed, *talk(1)]
-    left = compacted(SelectiveToolCallCompactionStrategy(0), history)
+    left = compacted(SelectiveToolCallCompaction(0), history)
     assert left[2].content == (TextBlock("Now this."),)
     assert left[2].authority == mixed.authority == Trust.TOOL
 
@@ -298,15 +300,15 @@ def test_strategies_run_until_it_fits() -> None:
     """None where it fits already, and none after the one that brought it within the budget."""
     history = talk(10)
     first, second = Spy(), Spy()
-    assert compacted(TokenBudgetComposedStrategy([first, second], tokens_of(history)), history) == history
-    assert compacted(TokenBudgetComposedStrategy([first, second], tokens_of(history[1:])), history) == history[1:]
+    assert compacted(TokenBudgetCompaction([first, second], tokens_of(history)), history) == history
+    assert compacted(TokenBudgetCompaction([first, second], tokens_of(history[1:])), history) == history[1:]
     assert (first.given, second.given) == ([20], [])
 
 
 def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
     history = talk(50)
     for budget in (24, 50, 100, 300):
-        left = compacted(TokenBudgetComposedStrategy([ToolResultCompactionStrategy()], budget), history)
+        left = compacted(TokenBudgetCompaction([ToolResultCompaction()], budget), history)
         assert tokens_of(left) <= budget
         assert is_tail(history, left)
         longer = [message for message in history if message in left or message == history[-len(left)]]
@@ -320,30 +322,28 @@ def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
     outline = Outline(history)
     protected = outline.at(outline.protected)
     try:
-        left = compacted(TokenBudgetComposedStrategy([], budget), history)
+        left = compacted(TokenBudgetCompaction([], budget), history)
     except WindowTooSmallError as error:
         assert sum(error.need.values()) == tokens_of(protected) > budget
         least = tokens_of(protected)
         assert f"is {budget}, and the protected messages alone take {least}" in str(error)
         assert f"raise it by {least - budget}," in str(error)
-        assert compacted(TokenBudgetComposedStrategy([], least), history)
+        assert compacted(TokenBudgetCompaction([], least), history)
         return
     assert tokens_of(left) <= budget
     assert is_tail(history, left)
 
 
 def test_a_budget_may_be_a_share_of_what_a_model_reads() -> None:
-    assert TokenBudgetComposedStrategy.from_model("gpt-4o", []).token_budget == 102_400
-    assert (
-        TokenBudgetComposedStrategy.from_model("openai/gpt-4o-2024-08-06", [], trigger_ratio=0.5).token_budget == 64_000
-    )
+    assert TokenBudgetCompaction.from_model("gpt-4o", []).token_budget == 102_400
+    assert TokenBudgetCompaction.from_model("openai/gpt-4o-2024-08-06", [], trigger_ratio=0.5).token_budget == 64_000
     with pytest.raises(ValueError, match="give a budget in tokens"):
-        TokenBudgetComposedStrategy.from_model("my-own", [])
+        TokenBudgetCompaction.from_model("my-own", [])
 
 
 def test_a_counter_of_ones_own_counts() -> None:
     history = talk(50)
-    left = compacted(TokenBudgetComposedStrategy([], 60, counter=lambda text: 1), history)
+    left = compacted(TokenBudgetCompaction([], 60, counter=lambda text: 1), history)
     assert len(left) == 11  # each is 3 + 1 for its role + 1 for its text, and the reply 3
 
 
@@ -352,15 +352,15 @@ def test_a_counter_of_ones_own_counts() -> None:
     [
         lambda: SlidingWindowCompaction(0),
         lambda: SlidingWindowCompaction(1.5),
-        lambda: ToolResultCompactionStrategy(0),
-        lambda: SelectiveToolCallCompactionStrategy(-1),
-        lambda: TruncationStrategy(),
-        lambda: TruncationStrategy(max_messages=-1),
-        lambda: TruncationStrategy(max_chars="5"),
-        lambda: TokenBudgetComposedStrategy([], -1),
-        lambda: TokenBudgetComposedStrategy.from_model("gpt-4o", [], 0),
-        lambda: TokenBudgetComposedStrategy.from_model("gpt-4o", [], 1.1),
-        lambda: TokenBudgetComposedStrategy.from_model("gpt-4o", [], True),
+        lambda: ToolResultCompaction(0),
+        lambda: SelectiveToolCallCompaction(-1),
+        lambda: TruncationCompaction(),
+        lambda: TruncationCompaction(max_messages=-1),
+        lambda: TruncationCompaction(max_chars="5"),
+        lambda: TokenBudgetCompaction([], -1),
+        lambda: TokenBudgetCompaction.from_model("gpt-4o", [], 0),
+        lambda: TokenBudgetCompaction.from_model("gpt-4o", [], 1.1),
+        lambda: TokenBudgetCompaction.from_model("gpt-4o", [], True),
     ],
 )
 def test_a_limit_that_limits_nothing_is_refused(make) -> None:

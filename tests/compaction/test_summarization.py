@@ -8,20 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import (
-    ChatMessage,
+from kaosmem import ChatMessage, InvalidArgumentError, ThinkingBlock, ToolResultBlock, ToolUseBlock, WindowTooSmallError
+from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
-    InvalidArgumentError,
+    MessageSizes,
+    Outline,
     SummarizationCompaction,
     Summarizer,
-    SummaryError,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    WindowTooSmallError,
 )
-from kaosmem.compaction import MessageSizes, Outline
+from kaosmem.errors import SummaryError
 from kaosmem.testing import CompactionContract, ScriptedLLM, conversations
 from tests.compaction.test_pipelines import Any, strategies
 

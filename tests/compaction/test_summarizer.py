@@ -14,21 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import (
-    ChatMessage,
-    InvalidArgumentError,
-    InvalidContentError,
-    Summarizer,
-    SummaryError,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    Trust,
-    get_counter,
-)
-from kaosmem.compaction import MessageSizes, fallback_reason
+from kaosmem import ChatMessage, InvalidArgumentError, TextBlock, ToolResultBlock, ToolUseBlock, Trust, get_counter
+from kaosmem.compaction import MessageSizes, Summarizer, fallback_reason
 from kaosmem.compaction.facts import facts_in
 from kaosmem.compaction.kept_facts import prose_of
+from kaosmem.errors import SummaryError
 from kaosmem.testing import ScriptedLLM
 
 COUNT = get_counter()
@@ -289,7 +279,7 @@ class Choosy:
     async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
         answer = await self._llm.chat(messages)
         if not answer.text.startswith("GOAL:"):
-            raise InvalidContentError("it has no goal" + "!" * 1_000)
+            raise InvalidArgumentError("it has no goal" + "!" * 1_000)
         return answer
 
 

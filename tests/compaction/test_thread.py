@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, TextBlock, ToolResultBlock, ToolUseBlock, Trust, UnknownItemError
+from kaosmem import ChatMessage, NotFoundError, TextBlock, ToolResultBlock, ToolUseBlock, Trust
 from kaosmem.compaction.thread import Thread, is_record
 
 
@@ -124,7 +124,7 @@ def test_what_a_record_stands_for_is_found_again() -> None:
     thread = Thread(stored)
     assert [message.id for message in thread.originals(stored[-1].id)] == ["b", "c", "d"]
     assert thread.originals("e") == [ABCDE[4]]
-    with pytest.raises(UnknownItemError, match="'f'"):
+    with pytest.raises(NotFoundError, match="'f'"):
         thread.originals("f")
 
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from kaosmem import (
+from kaosmem import ChatMessage, ToolUseBlock
+from kaosmem.conversation import (
     AmortizedForgettingCondenser,
     AttentionConfig,
     BrowserOutputCondenser,
-    ChatMessage,
     Condenser,
     CondenserPipeline,
+    ConversationEvent,
     ConversationWindowCondenser,
-    Event,
     LLMAttentionCondenser,
     LLMSummarizingCondenser,
     MaskingConfig,
@@ -28,7 +28,6 @@ from kaosmem import (
     RollingConfig,
     StructuredSummaryCondenser,
     SummarizingConfig,
-    ToolUseBlock,
 )
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.logs import EVENTS, TEXTS, agent, call, result, user
@@ -58,9 +57,9 @@ def down(messages: Sequence[ChatMessage]) -> Exception:
 
 
 @st.composite
-def worked(draw: st.DrawFn) -> list[Event]:
+def worked(draw: st.DrawFn) -> list[ConversationEvent]:
     """Draw what an agent did for a while: calls with results, alone and two at once, words, and anything else."""
-    events: list[Event] = []
+    events: list[ConversationEvent] = []
     kinds = ["pair", "pair", "pair", "two", "agent", "agent", "user", "anything"]
     for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds), min_size=8, max_size=24))):
         match kind:

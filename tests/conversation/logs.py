@@ -8,48 +8,45 @@ from itertools import count
 
 from hypothesis import strategies as st
 
-from kaosmem import (
-    Action,
+from kaosmem import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from kaosmem.conversation import (
+    ActionEvent,
     Condensation,
     CondensationRequest,
-    Event,
+    ConversationEvent,
+    ConversationView,
     EventLog,
-    ImageBlock,
-    Knowledge,
-    Observation,
-    Summary,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    View,
+    ObservationEvent,
+    RecalledText,
+    SummaryEvent,
 )
 
 REASONING = ThinkingBlock("hm", "seal")
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 
 
-def system(text: str = "You write code.") -> Action:
-    return Action("system_message", text, source="environment")
+def system(text: str = "You write code.") -> ActionEvent:
+    return ActionEvent("system_message", text, source="environment")
 
 
-def user(text: str = "please") -> Action:
-    return Action("message", text, source="user")
+def user(text: str = "please") -> ActionEvent:
+    return ActionEvent("message", text, source="user")
 
 
-def agent(text: str = "done") -> Action:
-    return Action("message", text)
+def agent(text: str = "done") -> ActionEvent:
+    return ActionEvent("message", text)
 
 
-def call(name: str, response: str = "", *, says: str = "", reasons: bool = False) -> Action:
+def call(name: str, response: str = "", *, says: str = "", reasons: bool = False) -> ActionEvent:
     said = (*((REASONING,) if reasons else ()), *((TextBlock(says),) if says else ()))
-    return Action("tool_call", said or "", ToolUseBlock(name, "find", '{"in":"src"}'), response or f"r{name}")
+    return ActionEvent("tool_call", said or "", ToolUseBlock(name, "find", '{"in":"src"}'), response or f"r{name}")
 
 
-def result(name: str, text: str = "found", *, kind: str = "result") -> Observation:
-    return Observation(kind, text, name)
+def result(name: str, text: str = "found", *, kind: str = "result") -> ObservationEvent:
+    return ObservationEvent(kind, text, name)
 
 
-def loop(pairs: int, *, first: int = 1, reasons: str = "first") -> list[Event]:
+def loop(pairs: int, *, first: int = 1, reasons: str = "first") -> list[ConversationEvent]:
     """Return a loop of signed reasoning: its "first" answer reasons, or "all" do."""
     return [
         event
@@ -58,7 +55,7 @@ def loop(pairs: int, *, first: int = 1, reasons: str = "first") -> list[Event]:
     ]
 
 
-def logged(*events: Event) -> EventLog:
+def logged(*events: ConversationEvent) -> EventLog:
     """Return a log that took these events, one a second."""
     seconds = count()
     log = EventLog(clock=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds)))
@@ -67,23 +64,23 @@ def logged(*events: Event) -> EventLog:
     return log
 
 
-def view_of(*events: Event) -> View:
-    return View.from_events(logged(*events))
+def view_of(*events: ConversationEvent) -> ConversationView:
+    return ConversationView.from_events(logged(*events))
 
 
-def ids(events: Iterable[Event]) -> list[int]:
+def ids(events: Iterable[ConversationEvent]) -> list[int]:
     return [event.id for event in events]
 
 
-def shown(events: Iterable[Event]) -> list[str]:
+def shown(events: Iterable[ConversationEvent]) -> list[str]:
     """Return the events as a case writes them: a letter and the number of a call, or the text of what has none."""
     letters = []
     for event in events:
-        if isinstance(event, Action) and event.call:
+        if isinstance(event, ActionEvent) and event.call:
             letters.append(f"A{event.call.id}")
-        elif isinstance(event, Observation) and event.call_id:
+        elif isinstance(event, ObservationEvent) and event.call_id:
             letters.append(f"O{event.call_id}")
-        elif isinstance(event, Summary):
+        elif isinstance(event, SummaryEvent):
             letters.append(f"<{event.content}>")
         else:
             letters.append(event.text)
@@ -104,28 +101,31 @@ SAID = st.one_of(
 )
 CALL_IDS = st.sampled_from(["a", "b", "c", "d"])
 CALLS = st.builds(
-    Action,
+    ActionEvent,
     st.sampled_from(["tool_call", "shell_command", "null"]),
     SAID,
     st.builds(ToolUseBlock, CALL_IDS, st.sampled_from(["find", "a tool!"]), st.sampled_from(["{}", '{"a":1}', "not"])),
     st.sampled_from(["", "r1", "r2", "r3"]),
 )
 RESULTS = st.builds(
-    Observation,
+    ObservationEvent,
     st.sampled_from(["result", "error", "rejection", "browser_output", "unheard_of"]),
     st.one_of(TEXTS, st.just((TextBlock("seen"), ImageBlock(PICTURE, "image/png")))),
     CALL_IDS,
 )
 WORDS = st.builds(
-    Action, st.sampled_from(["message", "think", "delegate", "null"]), SAID, source=st.sampled_from(["user", "agent"])
+    ActionEvent,
+    st.sampled_from(["message", "think", "delegate", "null"]),
+    SAID,
+    source=st.sampled_from(["user", "agent"]),
 )
 REST = st.one_of(
-    st.builds(Action, st.just("system_message"), TEXTS, source=st.just("environment")),
-    st.builds(Observation, st.sampled_from(["agent_state", "error", "browser_output"]), TEXTS),
+    st.builds(ActionEvent, st.just("system_message"), TEXTS, source=st.just("environment")),
+    st.builds(ObservationEvent, st.sampled_from(["agent_state", "error", "browser_output"]), TEXTS),
     st.builds(
-        Observation,
+        ObservationEvent,
         st.sampled_from(["knowledge", "workspace"]),
-        recalled=st.lists(st.builds(Knowledge, st.sampled_from("kl"), TEXTS), max_size=2).map(tuple),
+        recalled=st.lists(st.builds(RecalledText, st.sampled_from("kl"), TEXTS), max_size=2).map(tuple),
     ),
     st.just(CondensationRequest()),
 )
@@ -143,7 +143,7 @@ EVENTS = st.one_of(CALLS, CALLS, RESULTS, RESULTS, WORDS, REST, CONDENSATIONS, P
 PAIRS = st.builds(lambda action, answer: [action, answer.changed(call_id=action.call.id)], CALLS, RESULTS)
 RUNS = st.one_of(EVENTS.map(lambda event: [event]), PAIRS)
 STANDING = st.builds(
-    Action,
+    ActionEvent,
     st.sampled_from(["tool_call", "message"]),
     SAID,
     st.builds(ToolUseBlock, CALL_IDS, st.sampled_from(["task_tracker", "todo_write"]), st.just("{}")),

@@ -9,34 +9,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import (
-    Action,
+from kaosmem import ChatMessage, ToolUseBlock, Trust, get_counter
+from kaosmem.conversation import (
+    ActionEvent,
     AmortizedForgettingCondenser,
-    ChatMessage,
     Condensation,
     CondensationRequest,
     Condenser,
+    ConversationEvent,
+    ConversationView,
     ConversationWindowCondenser,
-    Event,
     EventLog,
     LLMSummarizingCondenser,
     MaskingConfig,
-    NoCondensationError,
-    Observation,
+    ObservationEvent,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
     RecentEventsConfig,
     RollingConfig,
     SummarizingConfig,
-    Summary,
-    ToolUseBlock,
-    Trust,
-    View,
-    get_counter,
+    SummaryEvent,
 )
 from kaosmem.conversation.condensers.condenser import MAX_IN_A_ROW
 from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_json, event_of
+from kaosmem.errors import NoCondensationError
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, condensers, rolling, worked
 from tests.conversation.logs import LOGS, agent, call, ids, logged, loop, result, shown, system, user, view_of
@@ -44,7 +41,7 @@ from tests.conversation.logs import LOGS, agent, call, ids, logged, loop, result
 REQUEST = CondensationRequest()
 
 
-async def shown_of(condenser: Condenser, log: EventLog) -> View:
+async def shown_of(condenser: Condenser, log: EventLog) -> ConversationView:
     """Return the view of a log, condensed if it can be."""
     try:
         return await condenser.condensed_view(log)
@@ -52,7 +49,7 @@ async def shown_of(condenser: Condenser, log: EventLog) -> View:
         return log.view
 
 
-def protected(view: View) -> set[int]:
+def protected(view: ConversationView) -> set[int]:
     return {view[place].id for place in ViewOutline(view).kept}
 
 
@@ -65,14 +62,14 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
         log = logged()
         for event in events:
             log.append(event)
-            before, taken = View.from_events(log), list(log)
+            before, taken = ConversationView.from_events(log), list(log)
             view = await shown_of(condenser, log)
             left = set(ids(view))
             assert protected(before) <= left
             assert {event.id for event in before if event.pinned} <= left
             for unit in ViewOutline(before).units:
                 assert len({before[place].id for place in unit} & left) in (0, len(unit))
-            assert ids(View.from_events(view)) == ids(view)
+            assert ids(ConversationView.from_events(view)) == ids(view)
             assert list(log)[: len(taken)] == taken
             assert all(isinstance(event, Condensation) for event in log[len(taken) :])
 
@@ -100,9 +97,9 @@ PAIRS = st.tuples(st.sampled_from(["", "look"]), st.sampled_from([FOUND, "x" * 9
 ROUNDS = st.lists(st.one_of(PAIRS, PAIRS, st.just(("done",)), st.just(("and",))), max_size=40)
 
 
-def rounds_of(drawn: Iterable[Sequence[str]]) -> list[Event]:
+def rounds_of(drawn: Iterable[Sequence[str]]) -> list[ConversationEvent]:
     """Return an agent's calls with their results, what it says, and now and then a user."""
-    events: list[Event] = [system(), user("fix TASK-17")]
+    events: list[ConversationEvent] = [system(), user("fix TASK-17")]
     for number, texts in enumerate(drawn):
         match texts:
             case (says, found):
@@ -124,7 +121,7 @@ def test_a_view_stays_within_its_size_and_records_are_read_back(condenser, drawn
         for event in rounds_of(drawn):
             log.append(event)
             view = await shown_of(condenser, log)
-            users = sum(isinstance(each, Action) and each.source == "user" for each in view)
+            users = sum(isinstance(each, ActionEvent) and each.source == "user" for each in view)
             assert len(view) <= condenser.config.max_size + users
         assert [event_of(event_json(event)) for event in log] == list(log)
         again = EventLog.from_lines(log.lines())
@@ -140,7 +137,7 @@ class Stubborn(Condenser):
     def __init__(self, *, forgets: int) -> None:
         self.forgets = forgets
 
-    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
         return Condensation(tuple(ids(view[: self.forgets])))
 
 
@@ -172,13 +169,13 @@ async def test_users_words_go_last_and_apart_and_keep_their_authority() -> None:
             view = await condenser.condensed_view(log)
             assert len(view) <= 20
             assert shown(view)[:2] == ["S", "use 0 spaces"]
-            trusts = {event.trust for event in view if isinstance(event, Summary)}
+            trusts = {event.trust for event in view if isinstance(event, SummaryEvent)}
             if number < 15:
                 assert {f"use {each} spaces" for each in range(number + 1)} <= set(shown(view))
             assert number < 18 or trusts == {Trust.USER, Trust.MODEL}
     for record in (event for event in log if isinstance(event, Condensation)):
         forgotten = [log.get(event_id) for event_id in record.forgotten_ids or ()]
-        said_by = {event.source for event in forgotten if isinstance(event, Action)}
+        said_by = {event.source for event in forgotten if isinstance(event, ActionEvent)}
         assert len(said_by) <= 1
 
 
@@ -190,7 +187,7 @@ async def test_the_longest_of_a_users_old_messages_is_summarised_alone() -> None
     )
     view = await condenser.condensed_view(log)
     assert [len(event.text) > 1_000 for event in view] == [False, False, True, False, False, False, False]
-    (summary,) = (event for event in view if isinstance(event, Summary))
+    (summary,) = (event for event in view if isinstance(event, SummaryEvent))
     assert summary.sources == (4,)
     assert summary.trust is Trust.USER
 
@@ -201,7 +198,9 @@ async def test_the_newest_list_of_tasks_stays() -> None:
         event
         for number in range(20)
         for event in (
-            Action("tool_call", "", ToolUseBlock(f"{number}", "task_tracker", '{"tasks":["TASK-17"]}'), f"r{number}"),
+            ActionEvent(
+                "tool_call", "", ToolUseBlock(f"{number}", "task_tracker", '{"tasks":["TASK-17"]}'), f"r{number}"
+            ),
             result(f"{number}", f"{number} tasks are open"),
             *(agent() for _ in range(9 if number == 19 else 1)),
         )
@@ -252,13 +251,13 @@ async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
 
 async def test_views_without_records_keep_what_is_protected() -> None:
     """A list of tasks is not masked, and neither an instruction nor the newest unit is left out of the newest."""
-    tasks = Action("tool_call", "", ToolUseBlock("t", "task_tracker", "{}"), "rt")
+    tasks = ActionEvent("tool_call", "", ToolUseBlock("t", "task_tracker", "{}"), "rt")
     view = view_of(
         user("U1"), tasks, result("t", "TASK-17 is open"), call("1"), result("1"), user("U2"), *loop(4, first=2)
     )
     masked = await ObservationMaskingCondenser(MaskingConfig(window=0)).condense(view)
     assert [event.text for event in masked][2] == "TASK-17 is open"
-    assert all("left out" in event.text for event in list(masked)[4:] if isinstance(event, Observation))
+    assert all("left out" in event.text for event in list(masked)[4:] if isinstance(event, ObservationEvent))
     recent = await RecentEventsCondenser(RecentEventsConfig(0, 3)).condense(view)
     assert shown(recent) == ["U1", "At", "Ot", "U2", "A5", "O5"]
 

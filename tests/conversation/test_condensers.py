@@ -7,40 +7,35 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from kaosmem import (
+from kaosmem import ChatMessage, InvalidArgumentError, ToolUseBlock, get_counter
+from kaosmem.conversation import (
     AmortizedForgettingCondenser,
     BrowserOutputCondenser,
-    ChatMessage,
     Condensation,
     CondensationRequest,
     Condenser,
     CondenserPipeline,
+    ConversationEvent,
+    ConversationView,
     ConversationWindowCondenser,
-    Event,
     EventLog,
-    InvalidArgumentError,
-    InvalidContentError,
-    Knowledge,
     LLMAttentionCondenser,
     LLMSummarizingCondenser,
     MaskingConfig,
-    NoCondensationError,
     NoOpCondenser,
-    Observation,
+    ObservationEvent,
     ObservationMaskingCondenser,
+    RecalledText,
     RecentEventsCondenser,
     RecentEventsConfig,
     RollingCondenser,
     RollingConfig,
     StructuredSummaryCondenser,
-    Summary,
-    SummaryError,
-    ToolUseBlock,
-    View,
-    get_counter,
+    SummaryEvent,
 )
 from kaosmem.conversation.condensers import AttentionConfig, SummarizingConfig
 from kaosmem.conversation.condensers.outline import shortest_prefix
+from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer
@@ -50,7 +45,7 @@ from tests.conversation.logs import agent, call, ids, logged, loop, result, show
 REQUEST = CondensationRequest()
 
 
-def said(count: int, *, first: int = 0) -> list[Event]:
+def said(count: int, *, first: int = 0) -> list[ConversationEvent]:
     """What an agent said, all of one size."""
     return [agent(f"the agent says {number + 10}") for number in range(first, first + count)]
 
@@ -73,7 +68,7 @@ async def test_r01_a_growing_view_is_condensed_to_half_again_and_again() -> None
     for event in said(100):
         log.append(event)
         match await condenser.condensed_history(log):
-            case View() as view:
+            case ConversationView() as view:
                 sizes.append(len(view))
             case record:
                 log.append(record)
@@ -101,14 +96,14 @@ async def test_recalled_knowledge_outlives_what_the_agent_did(condenser: Condens
     """The newest recall of each name stays while other entries of the agent can go."""
     log = EventLog()
     log.append(user("Fix it."))
-    log.append(Observation("knowledge", recalled=(Knowledge("deploy", "Use make ship."),)))
+    log.append(ObservationEvent("knowledge", recalled=(RecalledText("deploy", "Use make ship."),)))
     for number in range(150):
         log.append(agent(f"step {number}"))
         if number == 90:
-            log.append(Observation("knowledge", recalled=(Knowledge("deploy", "Use make ship."),)))
+            log.append(ObservationEvent("knowledge", recalled=(RecalledText("deploy", "Use make ship."),)))
         view = await condenser.condensed_view(log)
-        assert any(isinstance(event, Observation) and event.recalled for event in view)
-    assert len([event for event in view if isinstance(event, Observation)]) == 1
+        assert any(isinstance(event, ObservationEvent) and event.recalled for event in view)
+    assert len([event for event in view if isinstance(event, ObservationEvent)]) == 1
 
 
 async def test_r04_the_first_entries_stay_before_the_summary() -> None:
@@ -137,14 +132,14 @@ class Asking(AmortizedForgettingCondenser):
         super().__init__(RollingConfig(**config))
         self.asks = asks
 
-    def should_condense(self, view: View, *, limit: int | None = None) -> bool:
+    def should_condense(self, view: ConversationView, *, limit: int | None = None) -> bool:
         return self.asks
 
 
 class Helpless(RollingCondenser):
     """Has no record to offer."""
 
-    async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
+    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
         raise NoCondensationError("nothing may be left out")
 
 
@@ -289,9 +284,9 @@ def test_r18_as_few_go_as_free_more_than_enough() -> None:
 
 
 async def test_m01_an_old_result_becomes_a_placeholder() -> None:
-    view = view_of(user("a"), Observation("result", "1"), user("b"), user("c"), Observation("result", "2"))
+    view = view_of(user("a"), ObservationEvent("result", "1"), user("b"), user("c"), ObservationEvent("result", "2"))
     masked = await ObservationMaskingCondenser(MaskingConfig(window=3)).condense(view)
-    assert isinstance(masked, View)
+    assert isinstance(masked, ConversationView)
     assert len(masked) == len(view)
     assert [(new is old) for new, old in zip(masked, view, strict=True)] == [True, False, True, True, True]
     assert shown(masked)[1] == "[what came back is left out: event 1]"
@@ -304,10 +299,10 @@ def test_a_placeholder_that_can_not_be_filled_in_is_refused(placeholder: object)
 
 
 async def test_m03_a_request_is_open_after_masking() -> None:
-    log = logged(user("a"), Observation("browser_output", "1"), Observation("browser_output", "2"), REQUEST)
+    log = logged(user("a"), ObservationEvent("browser_output", "1"), ObservationEvent("browser_output", "2"), REQUEST)
     for condenser in (ObservationMaskingCondenser(MaskingConfig(1)), BrowserOutputCondenser(), NoOpCondenser()):
         view = await condenser.condensed_history(log)
-        assert isinstance(view, View)
+        assert isinstance(view, ConversationView)
         assert view.unhandled_condensation_request
     pipeline = CondenserPipeline([ObservationMaskingCondenser(MaskingConfig(1)), ConversationWindowCondenser()])
     assert (await condensed(pipeline, log)).forgotten_ids == (1,)
@@ -326,7 +321,7 @@ async def test_a_summary_stands_where_what_it_replaces_was_though_a_window_hid_w
 async def test_m04_a_masked_result_answers_its_call() -> None:
     view = view_of(user(), call("1"), result("1", "secret"), call("2"), result("2"))
     masked = await ObservationMaskingCondenser(MaskingConfig(window=2)).condense(view)
-    assert isinstance(masked, View)
+    assert isinstance(masked, ConversationView)
     assert shown(masked) == ["please", "A1", "O1", "A2", "O2"]
     assert "secret" not in str([event.text for event in masked])
     assert masked.cut_points == view.cut_points
@@ -338,7 +333,7 @@ async def test_w01_the_first_and_the_newest_are_shown() -> None:
         assert ids(view) == expected
 
 
-RECALL = Observation("workspace", "the repository is kaosmem")
+RECALL = ObservationEvent("workspace", "the repository is kaosmem")
 
 
 async def test_w04_a_window_with_nothing_to_leave_out_says_so() -> None:
@@ -387,7 +382,7 @@ async def test_x01_the_second_summary_is_made_of_the_whole_first() -> None:
     await condensed(condenser, log)
     assert "TASK-17 pending" in model.requests[1][-1].text
     assert "TASK-17" in log.view[0].text
-    assert [isinstance(event, Summary) for event in log.view].count(True) == 1
+    assert [isinstance(event, SummaryEvent) for event in log.view].count(True) == 1
 
 
 async def test_x02_the_model_sees_arguments_and_how_results_end() -> None:
@@ -473,8 +468,8 @@ async def test_a_state_is_a_log_or_a_view_or_events() -> None:
 
 async def test_events_that_no_log_has_taken_are_not_forgotten() -> None:
     """They have no ids yet, so that one record would forget them all."""
-    with pytest.raises(InvalidContentError, match="append them to an EventLog"):
-        await AmortizedForgettingCondenser(RollingConfig(max_size=10)).condense(View(said(11)))
+    with pytest.raises(InvalidArgumentError, match="append them to an EventLog"):
+        await AmortizedForgettingCondenser(RollingConfig(max_size=10)).condense(ConversationView(said(11)))
 
 
 async def test_what_the_model_is_given_to_rank_cannot_forge_an_event() -> None:
@@ -496,10 +491,10 @@ async def test_x03_a_reset_never_forgets_the_open_instruction() -> None:
 
 
 @pytest.mark.parametrize("asked", [(), (REQUEST,)])
-async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[Event, ...]) -> None:
+async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[ConversationEvent, ...]) -> None:
     """A loop of signed answers is condensed like any other history: its oldest rounds go first."""
     pairs = [
-        result(event.call_id, f"in the {word} end") if isinstance(event, Observation) else event
+        result(event.call_id, f"in the {word} end") if isinstance(event, ObservationEvent) else event
         for word, event in zip([*["very"] * 110, *"abcdefghij"], loop(60), strict=True)
     ]
     condenser, _ = summarizing()

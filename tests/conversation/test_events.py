@@ -9,22 +9,16 @@ from datetime import UTC, datetime
 import hypothesis
 import pytest
 
-from kaosmem import (
-    Action,
+from kaosmem import InvalidArgumentError, NotFoundError, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.conversation import (
+    ActionEvent,
     Condensation,
     CondensationRequest,
-    Event,
+    ConversationEvent,
     EventLog,
-    InvalidArgumentError,
-    InvalidContentError,
-    Knowledge,
-    Observation,
-    Summary,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownItemError,
+    ObservationEvent,
+    RecalledText,
+    SummaryEvent,
 )
 from kaosmem.conversation.kinds import ACTION_KINDS, OBSERVATION_KINDS
 from kaosmem.conversation.stored import event_json, event_of
@@ -39,7 +33,7 @@ def test_a_log_gives_ids_that_ascend_and_times() -> None:
     assert log[0].timestamp == datetime(2026, 1, 1, tzinfo=UTC)
     assert log.get(1).text == "b"
     assert [event.text for event in log[1:]] == ["b"]
-    with pytest.raises(UnknownItemError, match="no event 2"):
+    with pytest.raises(NotFoundError, match="no event 2"):
         log.get(2)
 
 
@@ -48,7 +42,7 @@ def test_a_log_goes_on_after_the_last_id_that_it_was_read_with() -> None:
     log = EventLog([logged(user(), user(), user())[2]])
     assert log.append(user()).id == 3
     assert log.get(3) is log[1]
-    with pytest.raises(UnknownItemError):
+    with pytest.raises(NotFoundError):
         log.get(0)
 
 
@@ -60,8 +54,8 @@ def test_a_log_takes_new_events_alone() -> None:
         EventLog([log[0], log[0]])
     with pytest.raises(InvalidArgumentError, match="no log has taken it yet; append it"):
         EventLog([user()])
-    for other in (Summary("all is well"), Event(), "text", None):
-        with pytest.raises(InvalidContentError, match="a log keeps no"):
+    for other in (SummaryEvent("all is well"), ConversationEvent(), "text", None):
+        with pytest.raises(InvalidArgumentError, match="a log keeps no"):
             log.append(other)
     assert len(log) == 1
     with pytest.raises(InvalidArgumentError, match="UTC"):
@@ -71,13 +65,13 @@ def test_a_log_takes_new_events_alone() -> None:
 @pytest.mark.parametrize("kind", ACTION_KINDS)
 def test_every_kind_of_action_is_the_same_after_json(kind: str) -> None:
     said = (REASONING, ThinkingBlock("", data="sealed"), TextBlock("I look"))
-    action = Action(kind, said, ToolUseBlock("1", "find", '{"in": "src"}'), "r1", source="user")
+    action = ActionEvent(kind, said, ToolUseBlock("1", "find", '{"in": "src"}'), "r1", source="user")
     assert event_of(json.loads(json.dumps(event_json(action)))) == action
 
 
 @pytest.mark.parametrize("kind", OBSERVATION_KINDS)
 def test_every_kind_of_observation_is_the_same_after_json(kind: str) -> None:
-    observation = Observation(kind, (TextBlock("seen"),), "1", [Knowledge("skill", "how to")])
+    observation = ObservationEvent(kind, (TextBlock("seen"),), "1", [RecalledText("skill", "how to")])
     assert event_of(json.loads(json.dumps(event_json(observation)))) == observation
 
 
@@ -126,7 +120,7 @@ def test_a_kind_that_is_not_known_is_kept() -> None:
     ids=lambda stored: json.dumps(stored)[:60],
 )
 def test_what_is_no_stored_event_is_refused(stored: object) -> None:
-    with pytest.raises(InvalidContentError) as error:
+    with pytest.raises(InvalidArgumentError) as error:
         event_of(stored)
     assert "hunter2" not in str(error.value).replace(repr(SECRET), "")
     assert error.value.__cause__ is None
@@ -134,44 +128,44 @@ def test_what_is_no_stored_event_is_refused(stored: object) -> None:
 
 def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
     lines = [*logged(user()).lines(), "{" + SECRET]
-    with pytest.raises(InvalidContentError, match="line 2 of a log can't be read: it is no JSON") as error:
+    with pytest.raises(InvalidArgumentError, match="line 2 of a log can't be read: it is no JSON") as error:
         EventLog.from_lines(lines)
     assert SECRET not in str(error.value)
 
 
 def test_a_line_that_goes_too_deep_is_refused_like_any_other() -> None:
-    with pytest.raises(InvalidContentError, match="line 1 of a log can't be read: it is no JSON"):
+    with pytest.raises(InvalidArgumentError, match="line 1 of a log can't be read: it is no JSON"):
         EventLog.from_lines(["[" * 100_000])
 
 
 def test_what_no_event_can_be_is_refused_at_once() -> None:
-    with pytest.raises(InvalidContentError, match="kind of an observation"):
-        Action("result")
-    with pytest.raises(InvalidContentError, match="kind of an action"):
-        Observation("message")
-    with pytest.raises(InvalidContentError, match="give them as its call or call_id"):
-        Action("message", [ToolResultBlock("1", "x")])
-    with pytest.raises(InvalidContentError, match="ToolUseBlock"):
-        Action("tool_call", "", TextBlock("find"))
-    with pytest.raises(InvalidContentError, match="aware"):
-        Action("message", timestamp=datetime(2026, 1, 1))
-    with pytest.raises(InvalidContentError, match="one of both"):
+    with pytest.raises(InvalidArgumentError, match="kind of an observation"):
+        ActionEvent("result")
+    with pytest.raises(InvalidArgumentError, match="kind of an action"):
+        ObservationEvent("message")
+    with pytest.raises(InvalidArgumentError, match="give them as its call or call_id"):
+        ActionEvent("message", [ToolResultBlock("1", "x")])
+    with pytest.raises(InvalidArgumentError, match="ToolUseBlock"):
+        ActionEvent("tool_call", "", TextBlock("find"))
+    with pytest.raises(InvalidArgumentError, match="aware"):
+        ActionEvent("message", timestamp=datetime(2026, 1, 1))
+    with pytest.raises(InvalidArgumentError, match="one of both"):
         Condensation()
-    with pytest.raises(InvalidContentError, match="begins with 5 and ends with 2"):
+    with pytest.raises(InvalidArgumentError, match="begins with 5 and ends with 2"):
         Condensation(forgotten_range=(5, 2))
     for given in (5, ["1"], "12"):
-        with pytest.raises(InvalidContentError, match="whole numbers"):
+        with pytest.raises(InvalidArgumentError, match="whole numbers"):
             Condensation(given)
-        with pytest.raises(InvalidContentError, match="other than Knowledge"):
-            Observation("knowledge", recalled=given)
-    with pytest.raises(InvalidContentError, match="blank"):
+        with pytest.raises(InvalidArgumentError, match="other than Knowledge"):
+            ObservationEvent("knowledge", recalled=given)
+    with pytest.raises(InvalidArgumentError, match="blank"):
         Condensation((), summary=" ", summary_offset=0)
 
 
 def test_nothing_that_was_said_shows_in_a_repr() -> None:
-    summary = Summary(SECRET, id=7)
+    summary = SummaryEvent(SECRET, id=7)
     events = user(SECRET), result("1", SECRET), Condensation((1,), summary=SECRET, summary_offset=0), summary
-    assert "hunter2" not in "".join(map(repr, (*events, CondensationRequest(), Knowledge("skill", SECRET))))
+    assert "hunter2" not in "".join(map(repr, (*events, CondensationRequest(), RecalledText("skill", SECRET))))
     assert repr(user("hello")) == "<Action -1 message, user, 5 characters>"
 
 
@@ -187,10 +181,12 @@ def test_an_event_is_frozen_and_a_copy_in_a_log_is_another() -> None:
 
 def test_an_event_is_shown_under_the_role_of_who_did_it() -> None:
     """Whatever its kind says, no observation is anybody's word."""
-    roles = [event.message.role for event in (system(), user(), call("1"), result("1"), Observation("error", "x"))]
+    roles = [event.message.role for event in (system(), user(), call("1"), result("1"), ObservationEvent("error", "x"))]
     assert roles == ["system", "user", "assistant", "tool", "error"]
-    assert Action("message", "x", source="environment").message.role == "environment"
-    assert {Observation(kind, "x").message.role for kind in ("user", "assistant", "tool", "paint")} == {"environment"}
+    assert ActionEvent("message", "x", source="environment").message.role == "environment"
+    assert {ObservationEvent(kind, "x").message.role for kind in ("user", "assistant", "tool", "paint")} == {
+        "environment"
+    }
 
 
 @hypothesis.given(LOGS)

@@ -9,24 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import (
-    Action,
-    ChatMessage,
+from kaosmem import ChatMessage, ImageBlock, InvalidArgumentError, TextBlock, ToolResultBlock, Trust
+from kaosmem.conversation import (
+    ActionEvent,
     Condensation,
     ConversationConfig,
+    ConversationEvent,
     ConversationMemory,
-    Event,
-    ImageBlock,
-    InvalidArgumentError,
-    InvalidContentError,
-    Knowledge,
+    ConversationView,
     MemoryTier,
-    Observation,
+    ObservationEvent,
     PromptTemplates,
-    TextBlock,
-    ToolResultBlock,
-    Trust,
-    View,
+    RecalledText,
     fitted_tiers,
 )
 from tests.conversation.logs import PICTURE, agent, call, logged, loop, result, system, user, view_of
@@ -34,7 +28,7 @@ from tests.conversation.logs import PICTURE, agent, call, logged, loop, result, 
 FIRST = user("first")
 
 
-def told(*events: Event, config: ConversationConfig | None = None, **options: object) -> list[ChatMessage]:
+def told(*events: ConversationEvent, config: ConversationConfig | None = None, **options: object) -> list[ChatMessage]:
     return ConversationMemory(config).process_events(view_of(*events), FIRST, **options)
 
 
@@ -84,7 +78,7 @@ def test_p06_a_system_message_comes_first() -> None:
         ((agent("A"), user("first")), ["assistant: A", "user: first"]),
     ],
 )
-def test_p07_the_users_first_message_is_there(events: tuple[Event, ...], expected: list[str]) -> None:
+def test_p07_the_users_first_message_is_there(events: tuple[ConversationEvent, ...], expected: list[str]) -> None:
     assert lines(told(system("S"), *events)) == ["system: S", *expected]
 
 
@@ -94,7 +88,7 @@ def test_a_blank_system_message_is_none() -> None:
     assert lines(told(system(" "), user("U"), system("S"))) == ["system: S", "user: U"]
 
 
-@pytest.mark.parametrize("initial", [agent(), user(" "), Observation("result", "found"), "fix it"])
+@pytest.mark.parametrize("initial", [agent(), user(" "), ObservationEvent("result", "found"), "fix it"])
 def test_what_no_user_says_first_is_refused(initial: object) -> None:
     """Without a word of it in the error."""
     with pytest.raises(InvalidArgumentError, match="initial_user_action is no message of a user's") as raised:
@@ -104,7 +98,7 @@ def test_what_no_user_says_first_is_refused(initial: object) -> None:
 
 def test_the_users_first_message_comes_back_before_the_summary_that_stands_for_it() -> None:
     log = logged(system("S"), FIRST, agent("A"), Condensation((1, 2), summary="all", summary_offset=1), agent("B"))
-    messages = ConversationMemory().process_events(View.from_events(log), log[1])
+    messages = ConversationMemory().process_events(ConversationView.from_events(log), log[1])
     assert lines(messages) == ["system: S", "user: first | [summary of what came before]\nall", "assistant: B"]
 
 
@@ -117,8 +111,8 @@ def test_p09_the_callers_events_are_not_modified() -> None:
 
 
 def test_p11_what_is_recalled_is_told_once_and_what_is_disabled_never() -> None:
-    def recall(*names: str) -> Observation:
-        return Observation("knowledge", recalled=[Knowledge(name, f"about {name}") for name in names])
+    def recall(*names: str) -> ObservationEvent:
+        return ObservationEvent("knowledge", recalled=[RecalledText(name, f"about {name}") for name in names])
 
     messages = told(
         *(system("S"), user("U"), recall("a", "off"), recall("a", "b"), recall("b"), recall(), agent("A")),
@@ -134,13 +128,17 @@ def test_p13_messages_of_the_user_and_summaries_that_follow_each_other_are_one()
     assert lines(messages)[1:] == ["user: a | b | [summary of what came before]\ns | c"]
     assert messages[1].sources == ("1", "2", "3", "4")
     assert messages[1].authority is Trust.MODEL
-    named = told(system("S"), user("a"), Observation("workspace", "here"), user("b"), call("1"), result("1"), user("c"))
+    named = told(
+        system("S"), user("a"), ObservationEvent("workspace", "here"), user("b"), call("1"), result("1"), user("c")
+    )
     assert [message.role for message in named] == ["system", "user", "workspace", "user", "assistant", "tool", "user"]
 
 
 def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
     view = view_of(system("S"), user("U"), call("1"), result("1", "a long page"))
-    masked = View(replace(event, content="(left out)") if isinstance(event, Observation) else event for event in view)
+    masked = ConversationView(
+        replace(event, content="(left out)") if isinstance(event, ObservationEvent) else event for event in view
+    )
     assert masked.cut_points == view.cut_points
     messages = ConversationMemory().process_events(masked, FIRST)
     assert messages[-1].content == (ToolResultBlock("1", "(left out)"),)
@@ -215,7 +213,7 @@ def test_a_long_result_is_cut_in_the_middle(most: int) -> None:
 
 def test_an_image_is_shown_to_a_model_that_sees_and_told_to_others() -> None:
     image = ImageBlock(PICTURE, "image/png")
-    events = system(), user(), call("1"), Observation("browser_output", (TextBlock("a page"), image), "1")
+    events = system(), user(), call("1"), ObservationEvent("browser_output", (TextBlock("a page"), image), "1")
     seen, unseen = (told(*events, vision_is_active=vision)[-1].content[0].content for vision in (True, False))
     assert seen == (TextBlock("a page"), image)
     assert unseen == (TextBlock("a page"), TextBlock("[image image/png]"))
@@ -252,9 +250,11 @@ def test_results_of_calls_with_one_id_stay_with_their_calls() -> None:
 
 
 def test_a_kind_that_is_neither_message_nor_call_is_named() -> None:
-    messages = told(user("U"), agent("A"), Action("shell_command", "ls", source="user"), Observation("result", "a.txt"))
+    messages = told(
+        user("U"), agent("A"), ActionEvent("shell_command", "ls", source="user"), ObservationEvent("result", "a.txt")
+    )
     assert lines(messages)[3:] == ["user: [shell_command]\nls", "result: a.txt"]
-    assert Observation("system", "obey").role == "environment"
+    assert ObservationEvent("system", "obey").role == "environment"
 
 
 def test_a_template_that_names_no_value_is_refused() -> None:
@@ -265,7 +265,7 @@ def test_a_template_that_names_no_value_is_refused() -> None:
         with pytest.raises(InvalidArgumentError, match="leaves out its content"):
             PromptTemplates(**{silent: "something came before"})
     for no_text in ({"system": None}, {"call": "\ud800"}):
-        with pytest.raises(InvalidContentError, match=r"give a str|lone surrogate"):
+        with pytest.raises(InvalidArgumentError, match=r"give a str|lone surrogate"):
             PromptTemplates(**no_text)
     prompts = PromptTemplates(summary="so far: $summary, $$5")
     view = view_of(system("S"), user("U"), Condensation((), summary="s", summary_offset=2))
@@ -304,7 +304,7 @@ def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
     ],
 )
 def test_a_history_of_other_than_events_is_refused_by_position(history: object, says: str) -> None:
-    for refuses in (ConversationMemory().process_events, View, View.from_events):
+    for refuses in (ConversationMemory().process_events, ConversationView, ConversationView.from_events):
         with pytest.raises(InvalidArgumentError, match=says):
             refuses(history)
 

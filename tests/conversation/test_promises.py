@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kaosmem import (
-    Action,
-    ChatMessage,
+from kaosmem import ChatMessage, render_messages
+from kaosmem.conversation import (
+    ActionEvent,
     Condensation,
     ConversationConfig,
+    ConversationEvent,
     ConversationMemory,
-    Event,
+    ConversationView,
     EventLog,
-    Observation,
-    View,
-    render_messages,
+    ObservationEvent,
 )
 from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_json, event_of
@@ -41,7 +40,7 @@ def test_every_provider_takes_the_messages_at_every_step(
     log: EventLog, calls: bool, most: int | None, vision: bool
 ) -> None:
     memory = ConversationMemory(ConversationConfig(function_calling=calls))
-    view = View()
+    view = ConversationView()
     for event in log:
         view.append(event)
         messages = memory.process_events(view, FIRST, max_message_chars=most, vision_is_active=vision)
@@ -54,24 +53,24 @@ def test_a_user_speaks_in_every_prompt_and_a_log_is_told_as_its_view(log: EventL
     messages = ConversationMemory().process_events(log, FIRST)
     roles = [message.role for message in messages if message.role != "system"]
     assert "user" in roles
-    again = ConversationMemory().process_events(list(View.from_events(log)), FIRST)
+    again = ConversationMemory().process_events(list(ConversationView.from_events(log)), FIRST)
     assert messages == again
 
 
 @given(LOGS)
 def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> None:
     """Both sides of a cut are views as they are, and their messages lack no result that the whole has."""
-    view = View.from_events(log)
-    assert list(View(view)) == list(view)
+    view = ConversationView.from_events(log)
+    assert list(ConversationView(view)) == list(view)
     for cut in view.cut_points:
         before, after = view[:cut], view[cut:]
-        assert list(View(before)) == before
-        assert list(View(after)) == after
+        assert list(ConversationView(before)) == before
+        assert list(ConversationView(after)) == after
         parted = stated_as_missing(before) + stated_as_missing(after)
         assert parted == stated_as_missing(view)
 
 
-def stated_as_missing(events: list[Event] | View) -> int:
+def stated_as_missing(events: list[ConversationEvent] | ConversationView) -> int:
     return sum(NO_RESULT in message.text for message in ConversationMemory().process_events(events, FIRST))
 
 
@@ -86,20 +85,20 @@ def test_forgetting_whole_units_costs_no_other_event(log: EventLog, data: st.Dat
 
     No unit of these holds a pinned event.
     """
-    view = View.from_events(log)
+    view = ConversationView.from_events(log)
     units = [unit for unit in ViewOutline(view).units if not any(view[place].pinned for place in unit)]
     forgotten = {place for unit in data.draw(st.lists(st.sampled_from(units))) for place in unit} if units else set()
     left = [event for place, event in enumerate(view) if place not in forgotten]
     record = Condensation(tuple(view[place].id for place in forgotten))
-    assert list(View([*log, record])) == left
+    assert list(ConversationView([*log, record])) == left
 
 
 @given(LOGS)
 def test_each_result_stands_under_the_call_that_was_waiting_for_it(log: EventLog) -> None:
     """A result answers the latest call with its id that had none: told apart by texts that no two calls share."""
     events = [numbered(event, place) for place, event in enumerate(log)]
-    expected = dict(pairs(list(View(events))))
-    told = ConversationMemory().process_events(View(events), FIRST)
+    expected = dict(pairs(list(ConversationView(events))))
+    told = ConversationMemory().process_events(ConversationView(events), FIRST)
     given_results = [m.text for m in told if m.role == "tool" and NO_RESULT not in m.text]
     found: dict[str, str] = {}
     due: list[str] = []
@@ -112,18 +111,18 @@ def test_each_result_stands_under_the_call_that_was_waiting_for_it(log: EventLog
     assert len(given_results) == len(expected)
 
 
-def numbered(event: Event, place: int) -> Event:
-    if isinstance(event, Action) and event.call is not None:
+def numbered(event: ConversationEvent, place: int) -> ConversationEvent:
+    if isinstance(event, ActionEvent) and event.call is not None:
         return event.changed(call=event.call.__class__(event.call.id, event.call.name, f'{{"at":{place}}}'))
-    return event.changed(content=f"result {place}") if isinstance(event, Observation) and event.call_id else event
+    return event.changed(content=f"result {place}") if isinstance(event, ObservationEvent) and event.call_id else event
 
 
-def pairs(events: list[Event]) -> Iterator[tuple[str, str]]:
-    waiting: list[Action] = []
+def pairs(events: list[ConversationEvent]) -> Iterator[tuple[str, str]]:
+    waiting: list[ActionEvent] = []
     for event in events:
-        if isinstance(event, Action) and event.call is not None:
+        if isinstance(event, ActionEvent) and event.call is not None:
             waiting.append(event)
-        elif isinstance(event, Observation) and event.call_id:
+        elif isinstance(event, ObservationEvent) and event.call_id:
             call = [action for action in waiting if action.call.id == event.call_id][-1]
             waiting.remove(call)
             yield call.call.arguments, event.content
@@ -133,22 +132,22 @@ def pairs(events: list[Event]) -> Iterator[tuple[str, str]]:
 def test_a_result_that_never_came_costs_no_other_event(log: EventLog, data: st.DataObject) -> None:
     """Repair is local: without one result, what is shown lacks that result and calls of its answer at most."""
     events = [event for event in log if event.type in ("action", "observation")]
-    view = list(View(events))
-    results = [event for event in view if isinstance(event, Observation) and event.call_id]
+    view = list(ConversationView(events))
+    results = [event for event in view if isinstance(event, ObservationEvent) and event.call_id]
     assume(results)
     lost = data.draw(st.sampled_from(results))
     others = [event for event in events if event is not lost and not is_called(event, lost.call_id)]
-    whole = {event.id for event in View([e for e in events if not is_called(e, lost.call_id) or e is lost])}
+    whole = {event.id for event in ConversationView([e for e in events if not is_called(e, lost.call_id) or e is lost])}
     assume(lost.id in whole)
-    gone = whole - {event.id for event in View(others)} - {lost.id}
-    callers = [event for event in view if isinstance(event, Action) and event.call and event.id in gone]
+    gone = whole - {event.id for event in ConversationView(others)} - {lost.id}
+    callers = [event for event in view if isinstance(event, ActionEvent) and event.call and event.id in gone]
     assert len(callers) == len(gone)
     assert len({event.response or event.id for event in callers}) <= 1
 
 
-def is_called(event: Event, call_id: str) -> bool:
+def is_called(event: ConversationEvent, call_id: str) -> bool:
     """Say whether an event is another result for this call id."""
-    return isinstance(event, Observation) and event.call_id == call_id
+    return isinstance(event, ObservationEvent) and event.call_id == call_id
 
 
 @given(LOGS)

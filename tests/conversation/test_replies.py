@@ -11,19 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
-from kaosmem import (
-    Action,
-    ChatMessage,
-    ConversationMemory,
-    EventLog,
-    InvalidArgumentError,
-    InvalidContentError,
-    Observation,
-    TextBlock,
-    ToolUseBlock,
-    UnknownFormatError,
-    render_messages,
-)
+from kaosmem import ChatMessage, InvalidArgumentError, TextBlock, ToolUseBlock, render_messages
+from kaosmem.conversation import ActionEvent, ConversationMemory, EventLog, ObservationEvent
 from kaosmem.testing import check_anthropic_messages
 from tests.conversation.logs import logged, user
 
@@ -60,10 +49,10 @@ def openai_reply(*messages: dict[str, Any]) -> ChatCompletion:
     return ChatCompletion.model_validate(given)
 
 
-def answered(log: EventLog, actions: list[Action]) -> None:
+def answered(log: EventLog, actions: list[ActionEvent]) -> None:
     for action in actions:
         if action.call is not None:
-            log.append(Observation("result", "found", action.call.id))
+            log.append(ObservationEvent("result", "found", action.call.id))
 
 
 @pytest.mark.parametrize(
@@ -135,15 +124,15 @@ UNSAYABLE = ToolUseBlock("b", "find", "\ud800")
     ("reply", "format", "error", "says"),
     [
         (openai_message("hi"), None, InvalidArgumentError, "give format='anthropic' or format='openai'"),
-        (openai_message("hi"), "gemini", UnknownFormatError, "no format 'gemini'"),
-        ({"role": "user", "content": "hi"}, "openai", InvalidContentError, "not 'user'; append an Action"),
-        (openai_reply(), "openai", InvalidContentError, "0 choices"),
-        (openai_reply(openai_message("a"), openai_message("b")), "openai", InvalidContentError, "2 choices"),
-        ({"choices": [{}]}, "openai", InvalidContentError, "not a NoneType"),
-        ({"choices": 1}, "openai", InvalidContentError, "a list of parts"),
-        (anthropic_reply(called("a"), called("b")).content, "anthropic", InvalidContentError, "not a list"),
-        (ChatMessage("assistant", (ToolUseBlock("a", "find"), UNSAYABLE)), None, InvalidContentError, "UTF-8"),
-        (None, "openai", InvalidContentError, "not a NoneType"),
+        (openai_message("hi"), "gemini", InvalidArgumentError, "no format 'gemini'"),
+        ({"role": "user", "content": "hi"}, "openai", InvalidArgumentError, "not 'user'; append an Action"),
+        (openai_reply(), "openai", InvalidArgumentError, "0 choices"),
+        (openai_reply(openai_message("a"), openai_message("b")), "openai", InvalidArgumentError, "2 choices"),
+        ({"choices": [{}]}, "openai", InvalidArgumentError, "not a NoneType"),
+        ({"choices": 1}, "openai", InvalidArgumentError, "a list of parts"),
+        (anthropic_reply(called("a"), called("b")).content, "anthropic", InvalidArgumentError, "not a list"),
+        (ChatMessage("assistant", (ToolUseBlock("a", "find"), UNSAYABLE)), None, InvalidArgumentError, "UTF-8"),
+        (None, "openai", InvalidArgumentError, "not a NoneType"),
     ],
 )
 def test_a_reply_that_cannot_be_kept_appends_nothing(

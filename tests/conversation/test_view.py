@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kaosmem import (
-    Action,
-    Condensation,
-    CondensationRequest,
-    InvalidContentError,
-    Observation,
-    Trust,
-    View,
-)
+from kaosmem import InvalidArgumentError, Trust
+from kaosmem.conversation import ActionEvent, Condensation, CondensationRequest, ConversationView, ObservationEvent
 from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.conversation.stored import event_of
-from kaosmem.errors import InvalidArgumentError
 from kaosmem.units import next_cut
 from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
 
 REQUEST = CondensationRequest()
 
 
-def messages(*numbers: int) -> list[Action]:
+def messages(*numbers: int) -> list[ActionEvent]:
     return [user(f"e{number}") for number in numbers]
 
 
@@ -32,7 +24,7 @@ def forget(*event_ids: int, summary: str | None = None, at: int | None = None) -
 
 def test_v01_a_log_without_records_is_shown_as_it_is() -> None:
     log = logged(*messages(0, 1, 2, 3, 4))
-    view = View.from_events(log)
+    view = ConversationView.from_events(log)
     assert list(view) == view.events == list(log)
     assert not view.unhandled_condensation_request
 
@@ -71,9 +63,9 @@ def test_v09_records_apply_in_the_order_of_the_log() -> None:
 def test_v11_a_summary_has_the_id_of_its_condensation() -> None:
     """So a later record can forget it by an id that is the same in every view, alone or in a range."""
     log = logged(*messages(0, 1), forget(0, summary="A", at=0))
-    assert ids(View.from_events(log)) == ids(View.from_events(log)) == [2, 1]
+    assert ids(ConversationView.from_events(log)) == ids(ConversationView.from_events(log)) == [2, 1]
     log.append(Condensation(forgotten_range=(2, 2), summary="B", summary_offset=1))
-    view = View.from_events(log)
+    view = ConversationView.from_events(log)
     assert shown(view) == ["e1", "<B>"]
     assert view[1].sources == (2,)
 
@@ -87,7 +79,7 @@ def test_a_summary_hides_the_earlier_one_that_it_covers() -> None:
     assert log.view[1].sources == (4, 3, 5)
     log.append(forget(1, 2, 3, 5, 6, summary="C", at=1))  # "B" stands for "A" too
     assert shown(log.view) == ["e0", "<C>"]
-    assert shown(View(log.view)) == ["e0", "<C>"]
+    assert shown(ConversationView(log.view)) == ["e0", "<C>"]
 
 
 def test_a_summary_of_other_events_stays() -> None:
@@ -113,7 +105,7 @@ def test_v14_forgetting_what_is_not_there_changes_nothing() -> None:
 
 
 def test_v15_half_of_a_summary_is_refused_and_one_that_is_stored_is_not_shown() -> None:
-    with pytest.raises(InvalidContentError, match="both or neither"):
+    with pytest.raises(InvalidArgumentError, match="both or neither"):
         forget(0, summary="S")
     for half in ({"summary": "S"}, {"summary_offset": 0}, {"summary": " ", "summary_offset": 0}):
         stored = event_of({"type": "condensation", "forgotten_ids": [0], **half})
@@ -137,7 +129,7 @@ def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
         pytest.param([user(), call("1"), result("1"), user()], [0, 1, 3, 4], id="I03"),
     ],
 )
-def test_i01_i03_a_call_and_its_result_are_not_parted(events: list[Action], cuts: list[int]) -> None:
+def test_i01_i03_a_call_and_its_result_are_not_parted(events: list[ActionEvent], cuts: list[int]) -> None:
     assert view_of(*events).cut_points == cuts
 
 
@@ -173,7 +165,7 @@ def test_e01_a_call_without_a_result_is_left_out() -> None:
 
 def test_e03_whatever_answers_a_call_closes_it() -> None:
     pairs = [(call("1"), result("1", kind="rejection")), (call("2"), result("2", kind="error"))]
-    unknown = Action("nobody_knows", "", call("3").call), result("3", kind="error")
+    unknown = ActionEvent("nobody_knows", "", call("3").call), result("3", kind="error")
     view = view_of(*(event for pair in (*pairs, unknown) for event in pair))
     assert shown(view) == ["A1", "O1", "A2", "O2", "A3", "O3"]
     assert view.cut_points == [0, 2, 4, 6]
@@ -224,7 +216,7 @@ def test_e12_a_result_stays_though_its_neighbour_has_none() -> None:
 
 
 def test_a_call_is_shown_at_its_place_as_soon_as_its_result_comes() -> None:
-    view = View()
+    view = ConversationView()
     sizes = []
     for event in logged(user("U"), call("1"), user("V"), result("1"), call("2")):
         view.append(event)
@@ -276,12 +268,16 @@ def test_a_position_that_is_none_is_refused(position: object) -> None:
 def test_a_view_takes_the_events_of_another_and_its_flag() -> None:
     """What a condenser makes of a view is a view again."""
     view = view_of(user("U"), call("1"), result("1"), forget(0, summary="S", at=0), REQUEST)
-    again = View(view, view.unhandled_condensation_request)
+    again = ConversationView(view, view.unhandled_condensation_request)
     assert list(again) == list(view)
     assert again.unhandled_condensation_request
 
 
 def test_null_actions_and_states_are_not_shown() -> None:
-    hidden = Action("null"), Action("recall_request", "what?"), event_of({"type": "observation", "kind": "agent_state"})
+    hidden = (
+        ActionEvent("null"),
+        ActionEvent("recall_request", "what?"),
+        event_of({"type": "observation", "kind": "agent_state"}),
+    )
     assert shown(view_of(user("U"), *hidden)) == ["U"]
-    assert shown(view_of(call("1"), Observation("agent_state", "paused", "1"))) == ["A1", "O1"]
+    assert shown(view_of(call("1"), ObservationEvent("agent_state", "paused", "1"))) == ["A1", "O1"]

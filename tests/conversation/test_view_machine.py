@@ -9,8 +9,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kaosmem import Action, Condensation, CondensationRequest, Event, Observation, Summary, View
 from kaosmem.compaction import Outline
+from kaosmem.conversation import (
+    ActionEvent,
+    Condensation,
+    CondensationRequest,
+    ConversationEvent,
+    ConversationView,
+    ObservationEvent,
+    SummaryEvent,
+)
 from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.units import cut_points
 from tests.conversation.logs import ANY_RUNS, logged
@@ -24,7 +32,7 @@ class PlainView:
     """The rules of View, decided by looking at everything each time."""
 
     def __init__(self) -> None:
-        self.entries: list[Event] = []
+        self.entries: list[ConversationEvent] = []
         self.asked = False
         self.replaced: dict[int, set[int]] = {}
 
@@ -34,24 +42,26 @@ class PlainView:
             plain.add(ordinal, event.link)
         return plain
 
-    def append(self, event: Event) -> None:
+    def append(self, event: ConversationEvent) -> None:
         if isinstance(event, CondensationRequest):
             self.asked = True
         elif isinstance(event, Condensation):
             self.asked = False
             self.condense(event)
-        elif (isinstance(event, Observation) and event.call_id) or event.kind not in HIDDEN:
+        elif (isinstance(event, ObservationEvent) and event.call_id) or event.kind not in HIDDEN:
             self.entries.append(event)
             newest = len(self.entries) - 1
-            if isinstance(event, Observation) and event.call_id and self.groups().group_of(newest) == {newest}:
+            if isinstance(event, ObservationEvent) and event.call_id and self.groups().group_of(newest) == {newest}:
                 self.entries.pop()
 
     def pending(self, ordinal: int, groups: PlainUnits) -> bool:
         event = self.entries[ordinal]
-        calls = isinstance(event, Action) and event.call is not None
-        return calls and not any(isinstance(self.entries[other], Observation) for other in groups.group_of(ordinal))
+        calls = isinstance(event, ActionEvent) and event.call is not None
+        return calls and not any(
+            isinstance(self.entries[other], ObservationEvent) for other in groups.group_of(ordinal)
+        )
 
-    def shown(self) -> list[Event]:
+    def shown(self) -> list[ConversationEvent]:
         groups = self.groups()
         return [
             replace(event, call=None, response="") if self.pending(ordinal, groups) else event
@@ -63,14 +73,14 @@ class PlainView:
         """Return the positions of the newest answer, if it is the newest of what was said and lacks a result."""
         groups = self.groups()
         entries = range(len(self.entries))
-        said = [o for o in entries if isinstance(self.entries[o], Action) and self.entries[o].role != "system"]
+        said = [o for o in entries if isinstance(self.entries[o], ActionEvent) and self.entries[o].role != "system"]
         answer = groups.group_of(said[-1]) if said else set()
         if not open_calls({ordinal: self.entries[ordinal].link for ordinal in answer}):
             return []
         shown = [o for o in entries if not self.pending(o, groups) or self.entries[o].has_words]
         return [place for place, ordinal in enumerate(shown) if ordinal in answer]
 
-    def covers(self, forgotten: Collection[int], summary: Summary) -> bool:
+    def covers(self, forgotten: Collection[int], summary: SummaryEvent) -> bool:
         """Say whether a summary stands for nothing but forgotten events, once each summary is taken for its own."""
         left = self.replaced[summary.id]
         while opened := {each for each in left if each not in forgotten and each in self.replaced}:
@@ -83,7 +93,7 @@ class PlainView:
         if record.summary is not None:
             self.replaced[record.id] = forgotten & {event.id for event in self.entries}
             covered = {
-                event.id for event in self.entries if isinstance(event, Summary) and self.covers(forgotten, event)
+                event.id for event in self.entries if isinstance(event, SummaryEvent) and self.covers(forgotten, event)
             }
             self.replaced[record.id] |= covered
             forgotten = forgotten | covered
@@ -100,16 +110,16 @@ class PlainView:
             ids = [event.id for event in self.entries]
             place = ids.index(before[record.summary_offset]) if record.summary_offset < len(before) else len(ids)
             trust = {"trust": min(event.message.authority for event in gone)} if gone else {}
-            summary = Summary(record.summary, tuple(event.id for event in gone), **trust, id=record.id)
+            summary = SummaryEvent(record.summary, tuple(event.id for event in gone), **trust, id=record.id)
             given = {"timestamp": record.timestamp, "source": record.source, "pinned": record.pinned}
             self.entries.insert(place, replace(summary, **given))
 
 
-def kept_of(events: Sequence[Event], waiting: Collection[int]) -> set[int]:
+def kept_of(events: Sequence[ConversationEvent], waiting: Collection[int]) -> set[int]:
     """Return the positions of what no condenser forgets, by a look at all events."""
     outline = Outline((event.message for event in events), links=(event.link for event in events))
     spoken = [place for place, event in enumerate(events) if is_spoken(event)][-1:]
-    asked = [place for place, event in enumerate(events) if isinstance(event, Action) and event.source == "user"]
+    asked = [place for place, event in enumerate(events) if isinstance(event, ActionEvent) and event.source == "user"]
     unanswered = [place for place in asked if not spoken or place > spoken[0]]
     newest = {name: place for place, event in enumerate(events) for name in names_of(event) if name in LISTS}
     protected = [
@@ -121,13 +131,13 @@ def kept_of(events: Sequence[Event], waiting: Collection[int]) -> set[int]:
     return {place for unit in outline.units if kept.intersection(unit) for place in unit}
 
 
-def is_spoken(event: Event) -> bool:
-    return isinstance(event, Action) and event.call is None and event.source == "agent" and event.kind == "message"
+def is_spoken(event: ConversationEvent) -> bool:
+    return isinstance(event, ActionEvent) and event.call is None and event.source == "agent" and event.kind == "message"
 
 
-def names_of(event: Event) -> Iterator[str]:
+def names_of(event: ConversationEvent) -> Iterator[str]:
     yield getattr(event, "kind", "")
-    if isinstance(event, Action) and event.call is not None:
+    if isinstance(event, ActionEvent) and event.call is not None:
         yield event.call.name
 
 
@@ -136,17 +146,17 @@ class ViewMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.log, self.view, self.plain = logged(), View(), PlainView()
+        self.log, self.view, self.plain = logged(), ConversationView(), PlainView()
 
     @rule(run=ANY_RUNS)
-    def append(self, run: list[Event]) -> None:
+    def append(self, run: list[ConversationEvent]) -> None:
         for event in run:
             taken = self.log.append(event)
             self.view.append(taken)
             self.plain.append(taken)
 
     @rule(runs=st.lists(ANY_RUNS, min_size=2, max_size=4))
-    def append_unread(self, runs: list[list[Event]]) -> None:
+    def append_unread(self, runs: list[list[ConversationEvent]]) -> None:
         for run in runs:
             self.append(run)
 
@@ -161,7 +171,7 @@ class ViewMachine(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        again = View.from_events(self.log)
+        again = ConversationView.from_events(self.log)
         assert list(self.view) == list(again) == self.plain.shown()
         assert self.view.cut_points == cut_points([event.link for event in self.plain.shown()])
         assert self.view.unhandled_condensation_request == again.unhandled_condensation_request == self.plain.asked

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from zlib import crc32
 
-from kaosmem import SectionSpec, SessionMemory, SummarizationCompaction
+from kaosmem import SectionSpec, SessionMemory
+from kaosmem.compaction import SummarizationCompaction
 from kaosmem.persistence import log
 from kaosmem.testing import ScriptedLLM
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem import SessionMemory, UnknownItemError
+from kaosmem import NotFoundError, SessionMemory
 from kaosmem.persistence import SessionLog
 from tests.persistence.killed_writer import SECTIONS, SESSION, Plan, text_of
 
@@ -84,7 +84,7 @@ async def texts_in(memory: SessionMemory, item_ids: set[str]) -> dict[str, str]:
     for item_id in item_ids:
         try:
             found[item_id] = str((await memory.fetch(item_id)).content)
-        except UnknownItemError:
+        except NotFoundError:
             continue
     return found
 

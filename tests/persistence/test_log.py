@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem.errors import ConflictError, CorruptionError, InvalidContentError, ReadOnlyError
+from kaosmem.errors import ConflictError, CorruptionError, InvalidArgumentError, ReadOnlyError
 from kaosmem.persistence import Change, SessionLog, filesystem_of
 from kaosmem.persistence.log import MIN_LOG_BYTES
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
@@ -195,9 +195,9 @@ def test_what_cannot_be_stored_leaves_the_log_as_it_was(place: Any) -> None:
     """A change or snapshot item that JSON can't hold is refused whole, and the next commit works."""
     log = started(place, "a")
     before = contents(place)
-    with pytest.raises(InvalidContentError):
+    with pytest.raises(InvalidArgumentError):
         log.commit([add("b"), Change("m", "add", {"id": float("nan")})])
-    with pytest.raises(InvalidContentError):
+    with pytest.raises(InvalidArgumentError):
         log.snapshot({}, [("m", {"id": "\ud800"})], seq=log.seq)
     assert contents(place) == before
     log.commit([add("b")])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem.errors import CorruptionError, InvalidContentError, UnsupportedVersionError
+from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item
 from kaosmem.persistence.lines import parse_object
 from kaosmem.persistence.records import Change, decode_record, encode_commit
@@ -71,7 +71,7 @@ def test_bi_041_047_odd_characters_come_back(text: str) -> None:
 )
 def test_what_could_not_be_read_back_is_not_written(value: Any) -> None:
     """Values that strict JSON can't hold are refused before anything is stored."""
-    with pytest.raises(InvalidContentError):
+    with pytest.raises(InvalidArgumentError):
         encode_commit([Change("m", "add", {"v": value})], "t", seq=0, crc=0)
 
 
@@ -80,7 +80,7 @@ def test_bi_042_deep_data_is_neither_written_nor_read() -> None:
     deep: Any = []
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(InvalidContentError):
+    with pytest.raises(InvalidArgumentError):
         encode_commit([Change("m", "add", {"v": deep})], "t", seq=0, crc=0)
     began = time.perf_counter()
     for bomb in (b"[" * 100_000, b'{"a":' * 100_000, b'"\\"' + b"[" * 100_000, b'["[",' * 100_000):

@@ -16,7 +16,7 @@ from fsspec.implementations.dirfs import DirFileSystem
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, UnknownSessionError
+from kaosmem import ConflictError, DurabilityError, NotFoundError, SectionSpec, SessionMemory
 from kaosmem.persistence import delete_session, list_sessions, objects
 from kaosmem.persistence.objects import ObjectStorage
 from kaosmem.persistence.steps import Write
@@ -84,7 +84,7 @@ async def test_a_session_that_is_deleted_while_it_is_written_says_so(place: DirF
         memory.add("findings", "before")
         await memory.save()
         delete_session(place, "s")
-        with pytest.raises(UnknownSessionError):
+        with pytest.raises(NotFoundError):
             await SessionMemory.open(place, "s", counter="estimate", read_only=True).__aenter__()
         memory.add("findings", "after")
         with pytest.raises((ConflictError, DurabilityError)):

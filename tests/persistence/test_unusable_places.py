@@ -10,14 +10,8 @@ from typing import Any
 
 import pytest
 
-from kaosmem import (
-    ConflictError,
-    DurabilityError,
-    InvalidNameError,
-    KaosmemError,
-    delete_session,
-    list_sessions,
-)
+from kaosmem import ConflictError, DurabilityError, KaosmemError, delete_session, list_sessions
+from kaosmem.errors import InvalidNameError
 from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.session import saving

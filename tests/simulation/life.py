@@ -12,12 +12,10 @@ from kaosmem import SessionMemory
 from kaosmem.errors import (
     ConflictError,
     DurabilityError,
-    InvalidContentError,
-    ItemTooLargeError,
+    InvalidArgumentError,
     KaosmemError,
+    NotFoundError,
     SectionFullError,
-    UnknownItemError,
-    UnknownSessionError,
     WindowTooSmallError,
 )
 from tests.simulation.account import Attempt, Held, ViolationError
@@ -27,7 +25,7 @@ from tests.simulation.schedule import Process, Schedule
 from tests.simulation.world import Faults, World, simulated
 
 LOSES_FILES = False
-REFUSALS = ItemTooLargeError, SectionFullError, InvalidContentError, UnknownItemError, WindowTooSmallError
+REFUSALS = SectionFullError, InvalidArgumentError, NotFoundError, WindowTooSmallError
 ACTS = (
     *("add",) * 6,
     *("save",) * 5,
@@ -206,7 +204,7 @@ class Writer:
         self.alone &= len(self.process.schedule.living) == 1
         try:
             is_done = await self.did("forget", self.memory.forget(target.id))
-        except UnknownItemError:
+        except NotFoundError:
             for held, before in doomed.items():
                 held.erasing = before
             raise
@@ -234,7 +232,7 @@ class Writer:
         is_gone = held.is_clean
         try:
             await self.did("fetch", self.memory.fetch(held.id))
-        except UnknownItemError:
+        except NotFoundError:
             return
         if is_gone and self.alone:
             raise ViolationError(f"forgotten item {held.id} is fetched")
@@ -275,7 +273,7 @@ class Reader:
                 self.world.say("reads")
                 ids = {spec.name: [item.id for item in memory[spec.name]] for spec in memory.sections}
                 texts = {item.id: str(item.content) for spec in memory.sections for item in memory[spec.name]}
-        except UnknownSessionError:
+        except NotFoundError:
             if any(None not in possible for possible in before.values()):
                 raise ViolationError("a reader finds no session") from None
             return

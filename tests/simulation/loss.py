@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from kaosmem import repair_session
-from kaosmem.errors import CorruptionError, KaosmemError, UnknownItemError, UnknownSessionError
+from kaosmem.errors import CorruptionError, KaosmemError, NotFoundError
 from kaosmem.persistence import delete_session
 from tests.simulation.account import Value, ViolationError
 from tests.simulation.disk import SimulatedDisk
@@ -98,7 +98,7 @@ async def _looked(world: World, *, read_only: bool) -> tuple[str, bool]:
             raise DiscardError
     except DiscardError:
         return wrong, is_told
-    except (CorruptionError, UnknownSessionError) as error:
+    except (CorruptionError, NotFoundError) as error:
         return f"it is not opened: {error}", True
     except (KaosmemError, OSError) as error:
         raise ViolationError(f"opening raises {error!r}") from error
@@ -108,7 +108,7 @@ async def _value(memory: Any, held: Any) -> tuple[Value, bool]:
     """Return the value of an item, and whether its reading says that there is damage."""
     try:
         item = await memory.fetch(held.id)
-    except UnknownItemError as error:
+    except NotFoundError as error:
         return None, "damage" in str(error)
     except CorruptionError:
         return None, True
@@ -121,7 +121,7 @@ def _repaired(world: World) -> bool:
         report = asyncio.run(repair_session(world.location(), world.session))
     except CorruptionError:
         return False
-    except UnknownSessionError:
+    except NotFoundError:
         return False
     if report.into is None:
         raise ViolationError("something is lost, and repair finds nothing")

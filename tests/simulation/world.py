@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
-from kaosmem import SectionSpec, SessionMemory, SummarizationCompaction
-from kaosmem.errors import KaosmemError, UnknownItemError
+from kaosmem import SectionSpec, SessionMemory
+from kaosmem.compaction import SummarizationCompaction
+from kaosmem.errors import KaosmemError, NotFoundError
 from kaosmem.persistence import blobs, checkpoint, local, log, objects, records, sessions, storage
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.retrieval import BM25Ranker
@@ -289,7 +290,7 @@ class World:
         for held in self.account.items.values():
             try:
                 item = await memory.fetch(held.id)
-            except UnknownItemError:
+            except NotFoundError:
                 seen[held.id] = None
                 continue
             seen[held.id] = str(item.content), held.id in memory if held.section == "documents" else None

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import (
-    InvalidNameError,
-    UnknownScopeError,
+from kaosmem import NotFoundError
+from kaosmem.errors import InvalidNameError
+from kaosmem.stores import (
     agent_scope,
     current_agent_id,
     current_agent_label,
@@ -43,7 +43,7 @@ def test_a_scope_says_who_is_at_work() -> None:
 
 def test_a_board_is_the_one_of_who_is_at_work() -> None:
     """Without an agent, or a thread, there is none."""
-    with pytest.raises(UnknownScopeError, match="enter agent_scope"):
+    with pytest.raises(NotFoundError, match="enter agent_scope"):
         current_board_key()
     with agent_scope("a"), pytest.raises(LookupError):
         current_board_key()

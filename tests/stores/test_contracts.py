@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kaosmem import (
+from kaosmem import InvalidArgumentError
+from kaosmem.stores import (
     InMemoryFileStore,
     InMemoryGraphStore,
     InMemoryHistoryProvider,
@@ -12,7 +13,6 @@ from kaosmem import (
     InMemoryShortTermMemory,
     InMemoryTaskStore,
     InMemoryVectorStore,
-    InvalidArgumentError,
 )
 from kaosmem.testing import (
     BlobContract,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kaosmem import (
+from kaosmem.stores import (
     InMemoryFileStore,
     InMemoryGraphStore,
     InMemoryHistoryProvider,

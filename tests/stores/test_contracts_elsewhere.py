@@ -9,7 +9,7 @@ from pathlib import Path
 from kaosmem.testing import ShortTermContract
 
 PROJECT = """
-from kaosmem import InMemoryShortTermMemory
+from kaosmem.stores import InMemoryShortTermMemory
 from kaosmem.testing import ShortTermContract
 
 

@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import (
-    DuplicateTaskError,
-    GlobalTaskStore,
-    InMemoryTaskStore,
-    InvalidTransitionError,
-    Task,
-    TaskList,
-    TaskStatus,
-    TaskStore,
-    UnknownTaskError,
-)
+from kaosmem import InvalidArgumentError, NotFoundError
+from kaosmem.errors import DuplicateError
+from kaosmem.stores import GlobalTaskStore, InMemoryTaskStore, Task, TaskList, TaskStatus, TaskStore
 
 BY_HAND = {
     ("planned", "in_progress"),
@@ -35,7 +27,7 @@ def outcome(act: Callable[[], Task]) -> tuple[str, int] | None:
     """What becomes of a task, None where that is refused."""
     try:
         task = act()
-    except InvalidTransitionError:
+    except InvalidArgumentError:
         return None
     return task.status, task.retry_count
 
@@ -107,11 +99,11 @@ def test_tasks_and_boards_are_frozen() -> None:
 
 def test_a_refused_move_names_what_is_possible() -> None:
     """The error says from where, where that leads, and how to retry."""
-    with pytest.raises(InvalidTransitionError, match=r"is planned and can't become succeeded: .* leads to in_progress"):
+    with pytest.raises(InvalidArgumentError, match=r"is planned and can't become succeeded: .* leads to in_progress"):
         Task("t", "title").moved(TaskStatus.SUCCEEDED)
-    with pytest.raises(InvalidTransitionError, match="increment_retry or force_retry"):
+    with pytest.raises(InvalidArgumentError, match="increment_retry or force_retry"):
         Task("t", "title", TaskStatus.FAILED).moved(TaskStatus.IN_PROGRESS)
-    with pytest.raises(InvalidTransitionError, match="leads to nowhere"):
+    with pytest.raises(InvalidArgumentError, match="leads to nowhere"):
         Task("t", "title", TaskStatus.SUCCEEDED).moved(TaskStatus.PLANNED)
     with pytest.raises(ValueError, match="no status 'done'; there are planned, "):
         Task("t", "title", "done")  # type: ignore[arg-type]
@@ -122,7 +114,7 @@ def test_titles_are_in_no_repr_and_no_error() -> None:
     board = TaskList("c", "a", (Task("t", secret),))
     assert secret not in repr(board)
     for act in (lambda: board.task("u"), lambda: board.added(board.tasks[:1]) and TaskList("c", "a", board.tasks * 2)):
-        with pytest.raises((UnknownTaskError, DuplicateTaskError)) as caught:
+        with pytest.raises((NotFoundError, DuplicateError)) as caught:
             act()
         assert secret not in str(caught.value)
 

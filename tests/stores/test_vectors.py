@@ -12,18 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import (
-    ChatMessage,
-    Document,
-    DocumentBlock,
-    EmbeddingClient,
-    InMemoryHistoryProvider,
-    InMemoryVectorStore,
-    InvalidArgumentError,
-    InvalidContentError,
-    InvalidNameError,
-    TextBlock,
-)
+from kaosmem import ChatMessage, DocumentBlock, InvalidArgumentError, TextBlock
+from kaosmem.clients import EmbeddingClient
+from kaosmem.errors import InvalidNameError
+from kaosmem.stores import InMemoryHistoryProvider, InMemoryVectorStore, VectorDocument
 from kaosmem.stores.unit_vectors import UnitVectors
 from kaosmem.testing import VectorContract
 
@@ -58,7 +50,9 @@ async def test_a_document_without_an_embedding_gets_one() -> None:
     assert isinstance(client, EmbeddingClient)
     store = InMemoryVectorStore(embedding_client=client)
     blocks = (TextBlock("a"), DocumentBlock("b", "b"))
-    await store.add([Document("aa", "a"), Document("x", "own", (0, 0, 1)), Document(blocks, "blocks")])
+    await store.add(
+        [VectorDocument("aa", "a"), VectorDocument("x", "own", (0, 0, 1)), VectorDocument(blocks, "blocks")]
+    )
     assert client.asked == [["aa", "a\nb\nb"]]
     found = await store.get(["a", "own", "blocks"])
     assert [each.embedding for each in found] == [(2, 0, 0), (0, 0, 1), pytest.approx((1, 2, 0))]
@@ -69,18 +63,20 @@ async def test_what_is_there_is_not_embedded_again() -> None:
     """Adding it costs no request; upserting does, as its text may be another."""
     client = LetterCounts()
     store = InMemoryVectorStore(client)
-    await store.add([Document("a", "1")])
-    await store.add([Document("b", "1")])
-    await store.add([Document("b", "2"), Document("c", "2")])
+    await store.add([VectorDocument("a", "1")])
+    await store.add([VectorDocument("b", "1")])
+    await store.add([VectorDocument("b", "2"), VectorDocument("c", "2")])
     assert client.asked == [["a"], ["b"]]
-    await store.upsert([Document("c", "1")])
+    await store.upsert([VectorDocument("c", "1")])
     assert client.asked[2:] == [["c"]]
 
 
 async def test_of_two_who_add_one_document_the_first_to_be_embedded_counts() -> None:
     """While an embedding is made the document is still absent; then it is not replaced."""
     store = InMemoryVectorStore(LetterCounts())
-    await asyncio.gather(store.add([Document("a", "1")]), store.add([Document("b", "1"), Document("c", "2")]))
+    await asyncio.gather(
+        store.add([VectorDocument("a", "1")]), store.add([VectorDocument("b", "1"), VectorDocument("c", "2")])
+    )
     assert [each.text for each in await store.get(["1", "2"])] == ["a", "c"]
 
 
@@ -94,17 +90,17 @@ async def test_a_client_that_makes_nonsense_is_refused(made: list[list[float]]) 
 
     store = InMemoryVectorStore(Nonsense())
     with pytest.raises(InvalidArgumentError):
-        await store.add([Document("a", "1"), Document("b", "2")])
+        await store.add([VectorDocument("a", "1"), VectorDocument("b", "2")])
     assert await store.list_collections() == []
 
 
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"content": 5}, InvalidContentError),
-        ({"content": "\ud800"}, InvalidContentError),
-        ({"metadata": {"a": {1}}}, InvalidContentError),
-        ({"metadata": "text"}, InvalidContentError),
+        ({"content": 5}, InvalidArgumentError),
+        ({"content": "\ud800"}, InvalidArgumentError),
+        ({"metadata": {"a": {1}}}, InvalidArgumentError),
+        ({"metadata": "text"}, InvalidArgumentError),
         ({"id": ""}, InvalidNameError),
         ({"embedding": ()}, InvalidArgumentError),
         ({"embedding": (0, 0.0)}, InvalidArgumentError),
@@ -117,21 +113,21 @@ async def test_a_client_that_makes_nonsense_is_refused(made: list[list[float]]) 
 )
 def test_a_document_that_can_not_be_stored_can_not_be_made(given: dict[str, object], error: type[Exception]) -> None:
     with pytest.raises(error) as caught:
-        Document(**{"content": "text", "id": "a", **given})  # type: ignore[arg-type]
+        VectorDocument(**{"content": "text", "id": "a", **given})  # type: ignore[arg-type]
     assert isinstance(caught.value, ValueError)
 
 
 async def test_a_document_is_no_message_and_no_block() -> None:
     """A block of a message can't be stored as a Document, nor a Document said as a message, nor be in one."""
-    document, block = Document("text", "a", (1, 0)), DocumentBlock("text", "title")
-    with pytest.raises(InvalidContentError):
+    document, block = VectorDocument("text", "a", (1, 0)), DocumentBlock("text", "title")
+    with pytest.raises(InvalidArgumentError):
         await InMemoryVectorStore().add([block])  # type: ignore[list-item]
-    with pytest.raises(InvalidContentError):
+    with pytest.raises(InvalidArgumentError):
         await InMemoryHistoryProvider().append("a", document, session_id="s")  # type: ignore[arg-type]
     for content in ((document,), document):
-        with pytest.raises(InvalidContentError):
+        with pytest.raises(InvalidArgumentError):
             ChatMessage("user", content)  # type: ignore[arg-type]
-    assert Document((block,), "a").content == (block,)
+    assert VectorDocument((block,), "a").content == (block,)
 
 
 vectors = st.lists(st.integers(-3, 3), min_size=4, max_size=4).filter(any)
@@ -190,7 +186,7 @@ def test_many_that_are_alike_come_in_order_of_their_ids() -> None:
 async def test_reprs_hold_no_content() -> None:
     """Documents and results tell what they are, not what they say."""
     store, secret = InMemoryVectorStore(), Path(__file__).stem[::-1]
-    document = Document(secret, "a", (0.123, 1), {"note": secret})
+    document = VectorDocument(secret, "a", (0.123, 1), {"note": secret})
     await store.add([document])
     for each in (document, *await store.get(["a"]), *await store.search((1, 0)), store):
         assert secret not in repr(each)

@@ -16,7 +16,7 @@ from kaosmem.backends.rows import value_of
 from kaosmem.retrieval.analysis import ANALYSIS, analyze
 from kaosmem.retrieval.bm25 import BM25Ranker
 from kaosmem.stores.expiry import utc_now
-from kaosmem.stores.memory import BaseLongTermMemory, Memory, NewFact, Shelf, fact_time, unknown_fact
+from kaosmem.stores.memory import BaseLongTermMemory, NewFact, Shelf, StoredFact, fact_time, unknown_fact
 from kaosmem.types import MAX_INTEGER, Version, json_text
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class PostgresLongTermMemory(BaseLongTermMemory):
 
         return await self._run(save)
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
-        def search(cursor: Cursor) -> list[Memory]:
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
+        def search(cursor: Cursor) -> list[StoredFact]:
             place, now = (self._database.tenant, *shelf), self._clock().timestamp()
             _index_anew(cursor, place)
             rows = _ranked(cursor, place, now, query, min(limit, MAX_INTEGER), superseded=superseded)
@@ -77,8 +77,8 @@ class PostgresLongTermMemory(BaseLongTermMemory):
 
         return await self._run(search)
 
-    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
-        def versions(cursor: Cursor) -> list[Version[Memory]]:
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
+        def versions(cursor: Cursor) -> list[Version[StoredFact]]:
             cursor.execute(
                 f"SELECT valid_from, valid_until, known_from, {FIELDS} FROM facts "
                 f"WHERE {SHELF} AND key = %s AND {LIVE} ORDER BY valid_from, seq",
@@ -88,8 +88,8 @@ class PostgresLongTermMemory(BaseLongTermMemory):
 
         return await self._run(versions)
 
-    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
-        def get(cursor: Cursor) -> Memory | None:
+    async def _get(self, shelf: Shelf, memory_id: str) -> StoredFact | None:
+        def get(cursor: Cursor) -> StoredFact | None:
             cursor.execute(
                 f"SELECT {FIELDS} FROM facts WHERE {SHELF} AND id = %s AND {LIVE}",
                 (self._database.tenant, *shelf, memory_id, self._clock().timestamp()),
@@ -111,14 +111,14 @@ class PostgresLongTermMemory(BaseLongTermMemory):
 
 
 def _key_of(cursor: Cursor, place: tuple[str, ...], memory_id: str) -> str:
-    """Return the key of a fact. Raises UnknownItemError."""
+    """Return the key of a fact. Raises NotFoundError."""
     cursor.execute(f"SELECT key FROM facts WHERE {SHELF} AND id = %s", (*place, memory_id))
     if (row := cursor.fetchone()) is None:
         raise unknown_fact(memory_id, place[-1])
     return str(row[0])
 
 
-def _insert(cursor: Cursor, place: tuple[str, ...], fact: Memory, saved_at: datetime, expiry: float | None) -> None:
+def _insert(cursor: Cursor, place: tuple[str, ...], fact: StoredFact, saved_at: datetime, expiry: float | None) -> None:
     """Store a fact among the versions of its key: it ends those that began before, and the next one ends it."""
     begins = fact_time(fact.metadata) or saved_at
     of_key = f"{SHELF} AND key = %s AND valid_from"
@@ -204,6 +204,6 @@ def _terms(text: str) -> list[int]:
     return [hashed[term] for term in terms]
 
 
-def memory_of(content: bytes, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> Memory:
+def memory_of(content: bytes, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> StoredFact:
     """Return the fact that a row of FIELDS holds."""
-    return Memory(content.decode(), score, memory_id, value_of(metadata), key)
+    return StoredFact(content.decode(), score, memory_id, value_of(metadata), key)

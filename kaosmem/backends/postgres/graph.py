@@ -13,7 +13,7 @@ from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.backends.postgres.returned import returned_columns
 from kaosmem.backends.rows import value_of
 from kaosmem.entities import Entity, Relationship, SubGraph
-from kaosmem.errors import DurabilityError, InvalidArgumentError, InvalidContentError
+from kaosmem.errors import DurabilityError, InvalidArgumentError
 from kaosmem.stores.graph import ORDER, BaseGraphStore
 from kaosmem.types import JSONValue, check_json, check_text, json_text
 
@@ -51,14 +51,14 @@ class AGEGraphStore(BaseGraphStore):
 
         params: values that the query names as `$name`. They are bound, never inserted into its text.
         Vertices and edges are mappings of `id`, `label` and `properties`.
-        Raises InvalidArgumentError if the server refuses the query, InvalidContentError for the values.
+        Raises InvalidArgumentError if the server refuses the query, InvalidArgumentError for the values.
         """
         import psycopg
 
         columns = returned_columns(check_text(query, "query"))
         bound = dict(check_json(dict(params or {}), "params"))
         if "\\u0000" in json_text(bound).replace(r"\\", ""):
-            raise InvalidContentError("params have a NUL character, which PostgreSQL cannot hold; remove it")
+            raise InvalidArgumentError("params have a NUL character, which PostgreSQL cannot hold; remove it")
 
         def ask(cursor: Cursor) -> list[dict[str, Any]]:
             try:

@@ -10,7 +10,7 @@ from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.backends.postgres.facts import FIELDS, LIVE, SHELF, PostgresLongTermMemory, memory_of
 from kaosmem.backends.postgres.vectors import direction_of
 from kaosmem.clients import EmbeddingClient
-from kaosmem.stores.memory import Memory, NewFact, Shelf
+from kaosmem.stores.memory import NewFact, Shelf, StoredFact
 from kaosmem.stores.vector import check_cosine, check_query, embeddings_of
 from kaosmem.types import MAX_INTEGER
 
@@ -48,13 +48,13 @@ class PgVectorMemory(PostgresLongTermMemory):
         await self._put(shelf, [memory_id], [embedding])
         return memory_id
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         if missing := await self._run(lambda cursor: self._missing(cursor, shelf)):
             made = await embeddings_of([content for _, content in missing], self._client)
             await self._put(shelf, [memory_id for memory_id, _ in missing], made)
         (asked,) = await embeddings_of([query], self._client)
 
-        def search(cursor: Cursor) -> list[Memory]:
+        def search(cursor: Cursor) -> list[StoredFact]:
             self._check(cursor, shelf, asked)
             direction = direction_of(asked)
             cursor.execute(

@@ -11,7 +11,7 @@ from kaosmem.backends.rows import blocks_of, blocks_text, value_of
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
-from kaosmem.stores.vector import BaseVectorStore, Document, SearchResult, check_dimensions, check_query
+from kaosmem.stores.vector import BaseVectorStore, SearchResult, VectorDocument, check_dimensions, check_query
 from kaosmem.types import json_text
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class PgVectorStore(BaseVectorStore):
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
         return await self._database.run(lambda cursor: self._stored(cursor, collection, ids), part="vectors")
 
-    async def _put(self, collection: str, documents: list[Document], *, replace: bool) -> None:
+    async def _put(self, collection: str, documents: list[VectorDocument], *, replace: bool) -> None:
         def put(cursor: Cursor) -> None:
             lock(cursor, self._database.tenant, "collection", collection)
             known = () if replace else self._stored(cursor, collection, [each.id for each in documents])
@@ -95,8 +95,8 @@ class PgVectorStore(BaseVectorStore):
 
         return await self._database.run(search, part="vectors")
 
-    async def _get(self, collection: str, ids: list[str]) -> list[Document]:
-        def get(cursor: Cursor) -> list[Document]:
+    async def _get(self, collection: str, ids: list[str]) -> list[VectorDocument]:
+        def get(cursor: Cursor) -> list[VectorDocument]:
             number, _ = self._collection(cursor, collection)
             cursor.execute(
                 "SELECT id, content, metadata, embedding FROM documents WHERE collection = %s AND id = ANY(%s)",
@@ -183,7 +183,7 @@ def direction_of(embedding: tuple[float, ...]) -> str:
     return f"[{','.join(map(repr, vector.astype(np.float32).tolist()))}]"
 
 
-def _row(document: Document) -> tuple[Any, ...]:
+def _row(document: VectorDocument) -> tuple[Any, ...]:
     import numpy as np
 
     embedding = document.embedding or ()
@@ -193,7 +193,7 @@ def _row(document: Document) -> tuple[Any, ...]:
     return document.id, blocks_text(document.content), metadata, fields, single, direction_of(embedding)
 
 
-def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> Document:
+def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> VectorDocument:
     import numpy as np
 
-    return Document(blocks_of(content), document_id, np.frombuffer(embedding, "<f4").tolist(), value_of(metadata))
+    return VectorDocument(blocks_of(content), document_id, np.frombuffer(embedding, "<f4").tolist(), value_of(metadata))

@@ -16,7 +16,7 @@ from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.backends.rows import value_of
 from kaosmem.retrieval import BM25Ranker
 from kaosmem.stores.expiry import utc_now
-from kaosmem.stores.memory import BaseLongTermMemory, Memory, NewFact, Shelf, fact_time, unknown_fact
+from kaosmem.stores.memory import BaseLongTermMemory, NewFact, Shelf, StoredFact, fact_time, unknown_fact
 from kaosmem.types import Item, JSONValue, Version, json_text
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class _Fact:
     expiry: float | None
 
     @property
-    def memory(self) -> Memory:
-        return Memory(self.content, 0.0, self.id, self.metadata, self.key)
+    def memory(self) -> StoredFact:
+        return StoredFact(self.content, 0.0, self.id, self.metadata, self.key)
 
     @property
     def text(self) -> str:
@@ -91,10 +91,10 @@ class RedisLongTermMemory(BaseLongTermMemory):
         await self._database.run(lambda client: client.transaction(save, keys.number))
         return memory_id
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         keys = self._keys(shelf)
 
-        def search(client: Any) -> list[Memory]:
+        def search(client: Any) -> list[StoredFact]:
             self._delete_due(client, keys)
             with self._lock:
                 warm = self._warm.pop(shelf, None) or _WarmShelf()
@@ -106,10 +106,10 @@ class RedisLongTermMemory(BaseLongTermMemory):
 
         return await self._database.run(search)
 
-    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
         keys = self._keys(shelf)
 
-        def versions(client: Any) -> list[Version[Memory]]:
+        def versions(client: Any) -> list[Version[StoredFact]]:
             self._delete_due(client, keys)
             facts = sorted(keys.versions(client, key), key=lambda each: (each.valid_from, each.number))
             return [
@@ -124,10 +124,10 @@ class RedisLongTermMemory(BaseLongTermMemory):
 
         return await self._database.run(versions)
 
-    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
+    async def _get(self, shelf: Shelf, memory_id: str) -> StoredFact | None:
         keys = self._keys(shelf)
 
-        def get(client: Any) -> Memory | None:
+        def get(client: Any) -> StoredFact | None:
             self._delete_due(client, keys)
             found = keys.facts_of(client, [memory_id])
             return found[0].memory if found else None
@@ -258,7 +258,7 @@ class _WarmShelf:
                 self.index.remove(self.facts.pop(gone).number)
         self.number = number
 
-    def search(self, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+    def search(self, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         found = {each.number: each for each in self.facts.values() if superseded or each.valid_until is None}
         ranked = self.index.rank(query, min(limit, len(found)), among=found.keys())
         # Copied by way of JSON: metadata in memory are nobody else's.

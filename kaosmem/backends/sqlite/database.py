@@ -21,7 +21,6 @@ from kaosmem.errors import (
     CorruptionError,
     DurabilityError,
     InvalidArgumentError,
-    InvalidContentError,
     InvalidNameError,
     KaosmemError,
     UnsupportedVersionError,
@@ -314,7 +313,7 @@ def _typed(error: sqlite3.Error, place: str, busy_timeout_s: float) -> Exception
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return _failure(f"{place} can't be written: {error}; check the permissions of its folder", errno.EACCES)
         case sqlite3.SQLITE_TOOBIG:
-            return InvalidContentError(
+            return InvalidArgumentError(
                 "a text has more bytes than SQLite can hold, about 1,000,000,000; store it as a blob"
             )
     return _failure(f"{place} failed: {error}; nothing has changed, try again", errno.EIO)

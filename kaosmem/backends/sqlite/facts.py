@@ -16,7 +16,7 @@ from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.retrieval.analysis import ANALYSIS, analyze
 from kaosmem.retrieval.bm25 import BM25Ranker
 from kaosmem.stores.expiry import utc_now
-from kaosmem.stores.memory import BaseLongTermMemory, Memory, NewFact, Shelf, fact_time, unknown_fact
+from kaosmem.stores.memory import BaseLongTermMemory, NewFact, Shelf, StoredFact, fact_time, unknown_fact
 from kaosmem.types import MAX_INTEGER, Version, json_text
 
 T = TypeVar("T")
@@ -70,8 +70,8 @@ class SqliteLongTermMemory(BaseLongTermMemory):
 
         return await self._database.write(save)
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
-        def search(connection: sqlite3.Connection) -> list[Memory]:
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
+        def search(connection: sqlite3.Connection) -> list[StoredFact]:
             scores = _scores(connection, shelf, query, min(limit, MAX_INTEGER), superseded=superseded)
             rows = connection.execute(
                 f"SELECT seq, {FIELDS} FROM facts WHERE seq IN (SELECT value FROM json_each(?))",
@@ -82,8 +82,8 @@ class SqliteLongTermMemory(BaseLongTermMemory):
 
         return await self._read(search)
 
-    async def _versions(self, shelf: Shelf, key: str) -> list[Version[Memory]]:
-        def versions(connection: sqlite3.Connection) -> list[Version[Memory]]:
+    async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
+        def versions(connection: sqlite3.Connection) -> list[Version[StoredFact]]:
             rows = connection.execute(
                 f"SELECT valid_from, valid_until, known_from, {FIELDS} FROM facts WHERE shelf = ? AND key = ? "
                 "ORDER BY valid_from, seq",
@@ -96,7 +96,7 @@ class SqliteLongTermMemory(BaseLongTermMemory):
 
         return await self._read(versions)
 
-    async def _get(self, shelf: Shelf, memory_id: str) -> Memory | None:
+    async def _get(self, shelf: Shelf, memory_id: str) -> StoredFact | None:
         return await self._read(lambda connection: _fact(connection, shelf, memory_id))
 
     async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
@@ -159,14 +159,14 @@ def shelf_number(connection: sqlite3.Connection, shelf: Shelf) -> int:
     return int(row[0]) if row else 0
 
 
-def _fact(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> Memory | None:
+def _fact(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> StoredFact | None:
     number = shelf_number(connection, shelf)
     row = connection.execute(f"SELECT {FIELDS} FROM facts WHERE id = ? AND shelf = ?", (memory_id, number)).fetchone()
     return memory_of(*row) if row else None
 
 
 def _key_of(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> str:
-    """Return the key of a fact. Raises UnknownItemError."""
+    """Return the key of a fact. Raises NotFoundError."""
     if (found := _fact(connection, shelf, memory_id)) is None:
         raise unknown_fact(memory_id, shelf[1])
     return found.key
@@ -180,7 +180,7 @@ def _latest(connection: sqlite3.Connection, shelf: Shelf, key: str | None) -> da
 
 
 def _insert(
-    connection: sqlite3.Connection, shelf: Shelf, fact: Memory, saved_at: datetime, expiry: float | None
+    connection: sqlite3.Connection, shelf: Shelf, fact: StoredFact, saved_at: datetime, expiry: float | None
 ) -> None:
     """Store a fact among the versions of its key: it ends those that began before, and the next one ends it."""
     connection.execute("INSERT OR IGNORE INTO shelves (agent, namespace) VALUES (?, ?)", shelf)
@@ -268,9 +268,9 @@ def _scores(
     return dict(rows)
 
 
-def memory_of(content: str, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> Memory:
+def memory_of(content: str, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> StoredFact:
     """Return the fact that a row of FIELDS holds."""
-    return Memory(content, score, memory_id, value_of(metadata), key)
+    return StoredFact(content, score, memory_id, value_of(metadata), key)
 
 
 def _text(time: datetime) -> str:

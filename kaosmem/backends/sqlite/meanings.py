@@ -9,7 +9,7 @@ from kaosmem.arguments import Clock
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.backends.sqlite.facts import FIELDS, SqliteLongTermMemory, memory_of, shelf_number
 from kaosmem.clients import EmbeddingClient
-from kaosmem.stores.memory import Memory, NewFact, Shelf
+from kaosmem.stores.memory import NewFact, Shelf, StoredFact
 from kaosmem.stores.vector import check_cosine, check_query, embeddings_of
 
 _BYTES = 4  # of a number in single precision
@@ -54,13 +54,13 @@ class SqliteVectorMemory(SqliteLongTermMemory):
         await self._put(shelf, [memory_id], [embedding])
         return memory_id
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[Memory]:
+    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         if missing := await self._read(lambda connection: _missing(connection, shelf)):
             made = await embeddings_of([content for _, content in missing], self._client)
             await self._put(shelf, [memory_id for memory_id, _ in missing], made)
         (asked,) = await embeddings_of([query], self._client)
 
-        def search(connection: sqlite3.Connection) -> list[Memory]:
+        def search(connection: sqlite3.Connection) -> list[StoredFact]:
             _check(connection, shelf, asked)
             best = _nearest(connection, shelf, asked, self._min_score, superseded=superseded)[:limit]
             found = (

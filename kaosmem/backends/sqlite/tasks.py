@@ -13,7 +13,7 @@ from kaosmem.stores.tasks import BaseTaskStore, BoardKey
 class SqliteTaskStore(BaseTaskStore):
     """A TaskStore in a file of SQLite. Of several processes that start one task, one succeeds.
 
-    >>> from kaosmem import Task
+    >>> from kaosmem.stores import Task
     >>> from kaosmem.backends import SqliteDatabase, SqliteTaskStore
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     store = SqliteTaskStore(database)

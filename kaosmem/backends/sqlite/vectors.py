@@ -14,7 +14,7 @@ from kaosmem.backends.rows import blocks_of, blocks_text, value_of
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.clients import EmbeddingClient
 from kaosmem.filters import MetadataFilter
-from kaosmem.stores.vector import BaseVectorStore, Document, SearchResult, check_dimensions, check_query
+from kaosmem.stores.vector import BaseVectorStore, SearchResult, VectorDocument, check_dimensions, check_query
 from kaosmem.types import json_text
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class SqliteVectorStore(BaseVectorStore):
     embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
     warm_bytes: how much the embeddings in memory may take; those of the last searched collection stay in any case.
 
-    >>> from kaosmem import Document
+    >>> from kaosmem.stores import VectorDocument
     >>> from kaosmem.backends import SqliteDatabase, SqliteVectorStore
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     store = SqliteVectorStore(database)
-    ...     await store.add([Document("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
+    ...     await store.add([VectorDocument("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
     ...     [result.id for result in await store.search((0.9, 0.1))]
     ['msa-12']
     """
@@ -62,7 +62,7 @@ class SqliteVectorStore(BaseVectorStore):
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
         return await self._database.read(lambda connection: _known(connection, collection, ids))
 
-    async def _put(self, collection: str, documents: list[Document], *, replace: bool) -> None:
+    async def _put(self, collection: str, documents: list[VectorDocument], *, replace: bool) -> None:
         def put(connection: sqlite3.Connection) -> None:
             known = set() if replace else _known(connection, collection, [each.id for each in documents])
             new = [each for each in documents if each.id not in known]
@@ -104,8 +104,8 @@ class SqliteVectorStore(BaseVectorStore):
 
         return await self._database.read(search)
 
-    async def _get(self, collection: str, ids: list[str]) -> list[Document]:
-        def get(connection: sqlite3.Connection) -> list[Document]:
+    async def _get(self, collection: str, ids: list[str]) -> list[VectorDocument]:
+        def get(connection: sqlite3.Connection) -> list[VectorDocument]:
             rows = connection.execute(
                 f"SELECT id, content, metadata, embedding {_AMONG}", (collection, json_text(list(ids)))
             ).fetchall()
@@ -214,14 +214,14 @@ def _contents(connection: sqlite3.Connection, number: int, ids: list[str]) -> di
     return dict(connection.execute(wanted, (number, json_text(ids))).fetchall())
 
 
-def _row(document: Document) -> tuple[str, str, str, bytes]:
+def _row(document: VectorDocument) -> tuple[str, str, str, bytes]:
     import numpy as np
 
     embedding = np.asarray(document.embedding, "<f4").tobytes()
     return document.id, blocks_text(document.content), json_text(document.metadata), embedding
 
 
-def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> Document:
+def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> VectorDocument:
     import numpy as np
 
-    return Document(blocks_of(content), document_id, np.frombuffer(embedding, "<f4").tolist(), value_of(metadata))
+    return VectorDocument(blocks_of(content), document_id, np.frombuffer(embedding, "<f4").tolist(), value_of(metadata))

@@ -13,9 +13,9 @@ from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, TIMEOUT_S, Mode
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
-from kaosmem.conversation.event import Event
-from kaosmem.conversation.view import View
-from kaosmem.errors import InvalidContentError, NoCondensationError, SummaryError
+from kaosmem.conversation.event import ConversationEvent
+from kaosmem.conversation.view import ConversationView
+from kaosmem.errors import InvalidArgumentError, NoCondensationError, SummaryError
 from kaosmem.formats.delimiters import escaped_in_piece, speaker_name
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, JSONValue, ToolUseBlock, check_text
@@ -89,7 +89,7 @@ class LLMAttentionCondenser(RollingCondenser):
         )
         self._template, self._max_event_chars = config.template, config.max_event_chars
 
-    async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
+    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
         """Return the record that forgets. Raises NoCondensationError."""
         outline = self.outline(view)
         chosen = self.choice(outline, limit=limit)
@@ -101,7 +101,9 @@ class LLMAttentionCondenser(RollingCondenser):
         unneeded = outline.fewest(ranked[::-1], entries=surplus.entries, tokens=surplus.tokens)
         return self.record(outline, unneeded, limit=limit)
 
-    async def hard_reset(self, view: View, error: NoCondensationError, *, limit: int | None = None) -> Condensation:
+    async def hard_reset(
+        self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
+    ) -> Condensation:
         """Return the record that forgets the oldest entries if the model failed. Raises `error` if that is not it."""
         if not isinstance(error.__cause__, SummaryError):
             raise error
@@ -122,7 +124,7 @@ class LLMAttentionCondenser(RollingCondenser):
         named = [units_of[event_id] for event_id in ids if event_id in units_of]
         return list(dict.fromkeys((*named, *reversed(units))))
 
-    def _shown(self, event: Event) -> str:
+    def _shown(self, event: ConversationEvent) -> str:
         text, most = event.text, self._max_event_chars
         if len(text) > most:
             text = f"{text[: most - most // 2]}\n[{len(text) - most} characters left out]\n{text[-(most // 2) :]}"
@@ -130,10 +132,10 @@ class LLMAttentionCondenser(RollingCondenser):
 
 
 def _ids_in(answer: ChatMessage) -> list[int]:
-    """Return the ids that a model ranks. Raises InvalidContentError if it ranks none."""
+    """Return the ids that a model ranks. Raises InvalidArgumentError if it ranks none."""
     try:
         calls = (b for b in answer.blocks if isinstance(b, ToolUseBlock) and b.name == RANK_TOOL["name"])
         given = json.loads(next(calls).arguments)["ids"]
         return [event_id for event_id in given if type(event_id) is int]
     except (AttributeError, StopIteration, LookupError, TypeError, ValueError, RecursionError):
-        raise InvalidContentError("the model ranks no events by a call of rank_events; ask another model") from None
+        raise InvalidArgumentError("the model ranks no events by a call of rank_events; ask another model") from None

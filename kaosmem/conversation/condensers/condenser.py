@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import islice, takewhile
 
 from kaosmem.conversation.condensation import Condensation
-from kaosmem.conversation.event import Event
+from kaosmem.conversation.event import ConversationEvent
 from kaosmem.conversation.log import EventLog, view_of
-from kaosmem.conversation.view import View
+from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import NoCondensationError
 
 MAX_IN_A_ROW = 10
@@ -24,7 +24,7 @@ class Condenser(ABC):
     """
 
     @abstractmethod
-    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
         """Return a view as short as it has to be, or the record that makes it so.
 
         limit: the tokens that whoever reads it takes, None for no limit but the condenser's own.
@@ -32,7 +32,9 @@ class Condenser(ABC):
         """
         ...
 
-    async def condensed_history(self, state: Sequence[Event], *, limit: int | None = None) -> View | Condensation:
+    async def condensed_history(
+        self, state: Sequence[ConversationEvent], *, limit: int | None = None
+    ) -> ConversationView | Condensation:
         """Return the view of a conversation condensed, or the record to append to it before asking again.
 
         state: its log, a view of it, or all its events.
@@ -42,7 +44,7 @@ class Condenser(ABC):
         view = view_of(state)
         revision = view.revision
         condensed = await self.condense(view, limit=limit)
-        if isinstance(condensed, View):
+        if isinstance(condensed, ConversationView):
             return condensed
         newest = islice(reversed(state), MAX_IN_A_ROW)
         if sum(1 for _ in takewhile(lambda event: isinstance(event, Condensation), newest)) == MAX_IN_A_ROW:
@@ -54,7 +56,7 @@ class Condenser(ABC):
             check_progress(condensed, view)
         return condensed
 
-    async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> View:
+    async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> ConversationView:
         """Return the view of a log as short as it has to be, having appended the records that it takes.
 
         A record is dropped where somebody else has condensed the view meanwhile. Raises NoCondensationError.
@@ -62,13 +64,13 @@ class Condenser(ABC):
         while True:
             known = len(log)
             condensed = await self.condensed_history(log, limit=limit)
-            if isinstance(condensed, View):
+            if isinstance(condensed, ConversationView):
                 return condensed
             if not any(isinstance(event, Condensation) for event in log[known:]):
                 log.append(condensed)
 
 
-def check_progress(record: Condensation, view: View) -> None:
+def check_progress(record: Condensation, view: ConversationView) -> None:
     """Raise NoCondensationError for a record that leaves a view of as many entries and as much text as it had."""
     forgotten = [event for event in view.with_ids(record.forgets) if not event.pinned]
     freed = len(forgotten) - (record.summary is not None)
@@ -83,6 +85,6 @@ def check_progress(record: Condensation, view: View) -> None:
 class NoOpCondenser(Condenser):
     """Leaves every view unchanged."""
 
-    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
         """Return the view."""
         return view

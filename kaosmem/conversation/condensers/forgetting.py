@@ -9,7 +9,7 @@ from kaosmem.arguments import check_count, check_instance
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
-from kaosmem.conversation.view import View
+from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.tokens import TokenCounter
 
@@ -20,16 +20,16 @@ ON_REQUEST = RollingConfig(max_size=None)
 class AmortizedForgettingCondenser(RollingCondenser):
     """Forgets half of the view when it is too large: the agent's oldest actions first, users' messages last.
 
-    >>> from kaosmem import Action, EventLog
+    >>> from kaosmem.conversation import ActionEvent, EventLog
     >>> log = EventLog()
     >>> for number in range(8):
-    ...     event = log.append(Action("message", f"step {number}"))
+    ...     event = log.append(ActionEvent("message", f"step {number}"))
     >>> view = await AmortizedForgettingCondenser(RollingConfig(max_size=6)).condensed_view(log)
     >>> [event.text for event in view]
     ['step 5', 'step 6', 'step 7']
     """
 
-    async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
+    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
         """Return the record that forgets. Raises NoCondensationError."""
         outline = self.outline(view)
         return self.record(outline, self.choice(outline, limit=limit), limit=limit)
@@ -78,7 +78,7 @@ class RecentEventsCondenser(Condenser):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"
 
-    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
         """Return the entries that are shown; a unit of several is shown whole or not.
 
         It takes time in proportion to these, however long the view is.
@@ -88,10 +88,10 @@ class RecentEventsCondenser(Condenser):
         tail = _tail(view, max(head, count - (self.config.max_events - self.config.keep_first)))
         between = view.protected.union(view.unit(count - 1) if count else ())
         places = [*range(head), *sorted(place for place in between if head <= place < tail), *range(tail, count)]
-        return View([view[place] for place in places], view.unhandled_condensation_request)
+        return ConversationView([view[place] for place in places], view.unhandled_condensation_request)
 
 
-def _head(view: View, stop: int) -> int:
+def _head(view: ConversationView, stop: int) -> int:
     """Return the first position from `stop` on that has no unit on both sides."""
     position = 0
     while position < stop:
@@ -100,7 +100,7 @@ def _head(view: View, stop: int) -> int:
     return stop
 
 
-def _tail(view: View, start: int) -> int:
+def _tail(view: ConversationView, start: int) -> int:
     """Return the first position from `start` on that has no unit on both sides, found from the end."""
     first = found = len(view)
     for position in range(len(view) - 1, start - 1, -1):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from kaosmem.arguments import check_count, check_instance
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
-from kaosmem.conversation.event import Event
-from kaosmem.conversation.observation import Observation
-from kaosmem.conversation.view import View
+from kaosmem.conversation.event import ConversationEvent
+from kaosmem.conversation.observation import ObservationEvent
+from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import check_text
 
@@ -45,30 +45,32 @@ class MaskingCondenser(Condenser):
 
     def __init__(self, config: MaskingConfig) -> None:
         self.config = check_instance(config, MaskingConfig, "config")
-        self._masked: dict[int, tuple[Event, Event]] = {}  # by id, those of the last view: the same each time
+        self._masked: dict[
+            int, tuple[ConversationEvent, ConversationEvent]
+        ] = {}  # by id, those of the last view: the same each time
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"
 
     @abstractmethod
-    def masked(self, view: View) -> Iterator[int]:
+    def masked(self, view: ConversationView) -> Iterator[int]:
         """Yield the positions of the masked observations."""
         ...
 
-    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
         """Return the view with placeholders; protected entries stay."""
         kept = view.protected
         events = list(view)
         known, self._masked = self._masked, {}
         for position in self.masked(view):
             event = events[position]
-            if isinstance(event, Observation) and position not in kept:
+            if isinstance(event, ObservationEvent) and position not in kept:
                 origin, masked = known.get(event.id, (None, event))
                 if origin is not event:
                     masked = replace(event, content=self.config.placeholder.format(id=event.id), recalled=())
                 self._masked[event.id] = event, masked
                 events[position] = masked
-        return View(events, view.unhandled_condensation_request)
+        return ConversationView(events, view.unhandled_condensation_request)
 
 
 class ObservationMaskingCondenser(MaskingCondenser):
@@ -77,7 +79,7 @@ class ObservationMaskingCondenser(MaskingCondenser):
     def __init__(self, config: MaskingConfig = MaskingConfig()) -> None:
         super().__init__(config)
 
-    def masked(self, view: View) -> Iterator[int]:
+    def masked(self, view: ConversationView) -> Iterator[int]:
         """Yield the positions before the window."""
         yield from range(len(view) - self.config.window)
 
@@ -88,7 +90,7 @@ class BrowserOutputCondenser(MaskingCondenser):
     def __init__(self, config: MaskingConfig = MaskingConfig(window=1)) -> None:
         super().__init__(config)
 
-    def masked(self, view: View) -> Iterator[int]:
+    def masked(self, view: ConversationView) -> Iterator[int]:
         """Yield the positions of browser outputs before the window."""
         outputs = [position for position, event in enumerate(view) if getattr(event, "kind", "") == "browser_output"]
         yield from outputs[: max(0, len(outputs) - self.config.window)]

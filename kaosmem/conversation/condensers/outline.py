@@ -9,11 +9,11 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from kaosmem.compaction import Outline
-from kaosmem.conversation.action import Action
-from kaosmem.conversation.condensation import Summary
-from kaosmem.conversation.event import Event, EventSource
-from kaosmem.conversation.observation import Observation
-from kaosmem.conversation.view import View
+from kaosmem.conversation.action import ActionEvent
+from kaosmem.conversation.condensation import SummaryEvent
+from kaosmem.conversation.event import ConversationEvent, EventSource
+from kaosmem.conversation.observation import ObservationEvent
+from kaosmem.conversation.view import ConversationView
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Trust
 
@@ -30,7 +30,7 @@ class ViewOutline(Outline):
     """
 
     def __init__(
-        self, view: View, start: int = 0, stop: int | None = None, *, counter: TokenCounter | None = None
+        self, view: ConversationView, start: int = 0, stop: int | None = None, *, counter: TokenCounter | None = None
     ) -> None:
         self.events = tuple(view[start:stop])
         super().__init__((event.message for event in self.events), links=(event.link for event in self.events))
@@ -92,7 +92,7 @@ class ViewOutline(Outline):
         newest = {
             each.name: place
             for place, event in enumerate(self.events)
-            if isinstance(event, Observation)
+            if isinstance(event, ObservationEvent)
             for each in event.recalled
         }
         return frozenset(newest.values())
@@ -117,8 +117,8 @@ def shortest_prefix(sizes: Iterable[int], above: int) -> int:
     return count
 
 
-def _is_of_user(event: Event) -> bool:
+def _is_of_user(event: ConversationEvent) -> bool:
     """Return whether an event is a user's message, or a summary of users' messages alone."""
-    if isinstance(event, Summary):
+    if isinstance(event, SummaryEvent):
         return event.trust >= Trust.USER
-    return isinstance(event, Action) and event.source is EventSource.USER
+    return isinstance(event, ActionEvent) and event.source is EventSource.USER

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers.condenser import Condenser
-from kaosmem.conversation.event import Event
-from kaosmem.conversation.view import View
+from kaosmem.conversation.event import ConversationEvent
+from kaosmem.conversation.view import ConversationView
 
 
 class CondenserPipeline(Condenser):
@@ -23,7 +23,7 @@ class CondenserPipeline(Condenser):
     def __repr__(self) -> str:
         return f"CondenserPipeline({list(self.condensers)})"
 
-    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
         """Return the view that the last leaves, or the first record."""
         given = tuple(view)
         for condenser in self.condensers:
@@ -35,7 +35,9 @@ class CondenserPipeline(Condenser):
         return view
 
 
-def _placed(record: Condensation, entries: Sequence[Event], given: Sequence[Event]) -> Condensation:
+def _placed(
+    record: Condensation, entries: Sequence[ConversationEvent], given: Sequence[ConversationEvent]
+) -> Condensation:
     """Return a record whose summary comes before the same of all that were given as of the entries it was made for."""
     if record.summary_offset is None:
         return record

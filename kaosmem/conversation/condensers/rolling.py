@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from kaosmem.arguments import check_count, check_instance
-from kaosmem.conversation.condensation import Condensation, Summary
+from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers.condenser import Condenser
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
-from kaosmem.conversation.event import UNLOGGED, Event
-from kaosmem.conversation.view import View
-from kaosmem.errors import InvalidArgumentError, InvalidContentError, NoCondensationError
+from kaosmem.conversation.event import UNLOGGED, ConversationEvent
+from kaosmem.conversation.view import ConversationView
+from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.names import shown_name
 from kaosmem.tokens import TokenCounter, get_counter
 
@@ -87,16 +87,16 @@ class RollingCondenser(Condenser):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"
 
-    def outline(self, view: View) -> ViewOutline:
+    def outline(self, view: ConversationView) -> ViewOutline:
         """Return the units of a view as it is now, whatever is appended to its log meanwhile."""
         return ViewOutline(view, counter=self._counter)
 
-    def reasons(self, view: View, *, limit: int | None = None) -> frozenset[CondensationReason]:
+    def reasons(self, view: ConversationView, *, limit: int | None = None) -> frozenset[CondensationReason]:
         """Return why a view has to be condensed: none of them if it need not."""
         return self._reasons(view, is_requested=view.unhandled_condensation_request, limit=limit)
 
     def _reasons(
-        self, entries: Sequence[Event], *, is_requested: bool, limit: int | None
+        self, entries: Sequence[ConversationEvent], *, is_requested: bool, limit: int | None
     ) -> frozenset[CondensationReason]:
         limits = self._limits(limit)
         tokens = sum(event.tokens(self._counter) for event in entries) if limits else 0
@@ -107,36 +107,38 @@ class RollingCondenser(Condenser):
         }
         return frozenset(reason for reason, holds in reasons.items() if holds)
 
-    def should_condense(self, view: View, *, limit: int | None = None) -> bool:
+    def should_condense(self, view: ConversationView, *, limit: int | None = None) -> bool:
         """Return whether to condense a view. Override it to condense at other times.
 
         If it returns True while `reasons` is empty, half of the view's entries are forgotten.
 
-        >>> from kaosmem import Action, AmortizedForgettingCondenser, EventLog
+        >>> from kaosmem.conversation import ActionEvent, AmortizedForgettingCondenser, EventLog
         >>> class ForgetsNotes(AmortizedForgettingCondenser):
         ...     def should_condense(self, view, *, limit=None):
         ...         return sum(event.text.startswith("note") for event in view) > 3
         >>> log = EventLog()
         >>> for number in range(4):
-        ...     _ = log.append(Action("message", f"note {number}"))
+        ...     _ = log.append(ActionEvent("message", f"note {number}"))
         >>> [event.text for event in await ForgetsNotes().condensed_view(log)]
         ['note 2', 'note 3']
         """
         return bool(self.reasons(view, limit=limit))
 
     @abstractmethod
-    async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
+    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
         """Return the record that condenses a view. Raises NoCondensationError where there is none."""
         ...
 
-    async def hard_reset(self, view: View, error: NoCondensationError, *, limit: int | None = None) -> Condensation:
+    async def hard_reset(
+        self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
+    ) -> Condensation:
         """Return the record that leaves as little as can be, where the view has to be condensed and could not be.
 
         Raises NoCondensationError: this one has no such record.
         """
         raise error
 
-    async def condense(self, view: View, *, limit: int | None = None) -> View | Condensation:
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
         """Return the view if `should_condense` says no, else the record that condenses it.
 
         If no record can be made, the view is returned unless its tokens are too many or somebody asked: then
@@ -155,7 +157,7 @@ class RollingCondenser(Condenser):
                 return view  # the size alone can wait
             return await self.hard_reset(view, error, limit=limit)
 
-    def _check_kept(self, view: View, limit: int | None) -> None:
+    def _check_kept(self, view: ConversationView, limit: int | None) -> None:
         """Raise NoCondensationError where all that may be forgotten would not be enough, so that none of it is."""
         outline = self.outline(view)
         kept, most = sum(outline.sizes[place] for place in outline.kept), min(self._limits(limit))
@@ -178,7 +180,7 @@ class RollingCondenser(Condenser):
         surplus = self.surplus(outline, limit=limit, replaced=replaced)
         agents = self.old(outline)
         users = outline.users(keep_first=self.config.keep_first) if self.forgets_users else []
-        messages = [unit for unit in users if not isinstance(outline.events[unit[0]], Summary)]
+        messages = [unit for unit in users if not isinstance(outline.events[unit[0]], SummaryEvent)]
         longest = sorted(messages, key=outline.tokens_of, reverse=True)[:1] if surplus.tokens else []
         for units in (agents, longest, users):
             if chosen := self.enough(outline, units, surplus, replaced=replaced):
@@ -217,12 +219,12 @@ class RollingCondenser(Condenser):
         """Return the record that forgets units of a view, for a summary if there is one.
 
         fallback: why no model had a part in it, if one should have had.
-        Raises InvalidContentError where they are not of a log.
+        Raises InvalidArgumentError where they are not of a log.
         """
         forgotten = sorted(place for unit in units for place in unit)
         ids = tuple(outline.events[place].id for place in forgotten)
         if UNLOGGED in ids:
-            raise InvalidContentError("a record can't name events that no log has taken; append them to an EventLog")
+            raise InvalidArgumentError("a record can't name events that no log has taken; append them to an EventLog")
         return Condensation(
             forgotten_ids=ids,
             summary=summary,

@@ -10,13 +10,13 @@ from kaosmem.arguments import check_count, check_ttl
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import SUMMARY_TEMPLATE, Summarizer, fallback_reason
 from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, TIMEOUT_S
-from kaosmem.conversation.condensation import Condensation, Summary
+from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
 from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
 from kaosmem.conversation.condensers.state_summary import STATE_TEMPLATE, StateClient
-from kaosmem.conversation.event import Event
-from kaosmem.conversation.observation import Observation
-from kaosmem.conversation.view import View
+from kaosmem.conversation.event import ConversationEvent
+from kaosmem.conversation.observation import ObservationEvent
+from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import check_text, content_text
@@ -37,7 +37,7 @@ class SummarizingConfig(RollingConfig):
     fallback: False raises NoCondensationError where no model makes a summary, in place of an outline.
     max_request_tokens: a larger request is split.
     result_chars: size of the newest results that are quoted if the newest entries have to be summarised.
-    Raises InvalidArgumentError, InvalidContentError for a template that is no text.
+    Raises InvalidArgumentError for a template that is no text.
     """
 
     template: str = SUMMARY_TEMPLATE
@@ -90,13 +90,15 @@ class LLMSummarizingCondenser(RollingCondenser):
         )
         self._config = config
 
-    async def get_condensation(self, view: View, *, limit: int | None = None) -> Condensation:
+    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
         """Return the record that forgets, with a summary. Raises NoCondensationError."""
         outline = self.outline(view)
         units = self.choice(outline, limit=limit, replaced=1)
         return self._record(outline, units, await self._summary(outline, units), limit=limit)
 
-    async def hard_reset(self, view: View, error: NoCondensationError, *, limit: int | None = None) -> Condensation:
+    async def hard_reset(
+        self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
+    ) -> Condensation:
         """Return the record that forgets with an outline, if the model failed.
 
         If too little may be forgotten, entries that `keep_first` keeps are summarised too, and at the very last the
@@ -113,7 +115,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         surplus = self.surplus(outline, limit=limit, replaced=1)
         for agents in (self.old(outline, keep_first=0), outline.agents()):
             units = self.enough(outline, agents, surplus, replaced=1)
-            if not all(isinstance(event, Summary) for event in _events(outline, units)):
+            if not all(isinstance(event, SummaryEvent) for event in _events(outline, units)):
                 return await self._reset(outline, units, limit=limit)
         raise error
 
@@ -165,14 +167,14 @@ class StructuredSummaryCondenser(LLMSummarizingCondenser):
         super().__init__(None if llm is None else StateClient(llm), config, counter=counter, clock=clock)
 
 
-def _events(outline: ViewOutline, units: Sequence[Unit]) -> list[Event]:
+def _events(outline: ViewOutline, units: Sequence[Unit]) -> list[ConversationEvent]:
     return [outline.events[place] for place in sorted(place for unit in units for place in unit)]
 
 
-def _tails(events: Sequence[Event], max_chars: int) -> Iterator[str]:
+def _tails(events: Sequence[ConversationEvent], max_chars: int) -> Iterator[str]:
     """Yield how the newest results end, newest first, in so many characters together."""
     for event in reversed(events):
-        if max_chars > 0 and isinstance(event, Observation) and event.call_id:
+        if max_chars > 0 and isinstance(event, ObservationEvent) and event.call_id:
             text = content_text(event.content)[-max_chars:]
             max_chars -= len(text)
             yield f"[event {event.id}] {text}"

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock
-from kaosmem.errors import CorruptionError, ItemTooLargeError, SectionFullError
+from kaosmem.errors import CorruptionError, SectionFullError
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.sections import Substitution
 from kaosmem.tokens import EstimateCounter
@@ -83,7 +83,7 @@ async def _lived(rng: random.Random, *, compacts: bool) -> Life:
             async with opened(filesystem) as memory:
                 for number in range(rng.randrange(1, 5)):
                     for change in (_change, _compact) if compacts else (_change,):
-                        with suppress(ItemTooLargeError, SectionFullError):
+                        with suppress(SectionFullError):
                             change(memory, rng, f"{turn}.{number}")
                         for key, content in held(memory).items():
                             found.ever.setdefault(key, set()).add(content)

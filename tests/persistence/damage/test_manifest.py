@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.errors import CorruptionError, UnknownItemError
+from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.persistence import list_sessions
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.session.repair import repair_session
@@ -52,7 +52,7 @@ async def answered(memory: SessionMemory, ids: Iterable[str], damage: list[Corru
     answers = {}
     for item_id in ids:
         try:
-            with suppress(UnknownItemError):
+            with suppress(NotFoundError):
                 answers[item_id] = (await memory.fetch(item_id)).text
         except CorruptionError as error:
             if damage is not None:

@@ -13,7 +13,7 @@ from kaosmem import SessionMemory
 from kaosmem.errors import (
     CorruptionError,
     KaosmemError,
-    UnknownItemError,
+    NotFoundError,
     WindowTooSmallError,
 )
 from kaosmem.persistence import Change, SessionLog
@@ -71,7 +71,7 @@ async def check_reading(memory: SessionMemory, each: Life) -> None:
     with suppress(WindowTooSmallError):
         await memory.assemble_context("notice", budget=300)
     for item_id in {item_id for _, item_id in each.ever}:
-        with suppress(UnknownItemError):
+        with suppress(NotFoundError):
             item = await memory.fetch(item_id)
             assert is_unchecked(memory.damage) or said(item.content) in each.ever[item.section, item_id]
 
@@ -324,7 +324,7 @@ async def test_what_was_forgotten_stays_so() -> None:
     for seqs in ((3,), (2,), (4,)):
         async with opened(place_of(lost(stored(place), *seqs)), read_only=True) as memory:
             assert "a" not in ids(held(memory))
-            with pytest.raises(UnknownItemError, match="damage"):
+            with pytest.raises(NotFoundError, match="damage"):
                 await memory.fetch("a")
 
 
@@ -381,11 +381,11 @@ async def test_damaged_archives_cost_their_damaged_lines(monkeypatch: pytest.Mon
         assert memory.damage == ()
         for other in set(range(4)) - {number}:
             assert (await memory.fetch(f"d{other}")).content == f"text {other}"
-        with pytest.raises(UnknownItemError, match=r"memory\.damage"):
+        with pytest.raises(NotFoundError, match=r"memory\.damage"):
             await memory.fetch(f"d{number}")
         assert {error.file for error in memory.damage} == {path}
         said_once = memory.damage
-        with suppress(UnknownItemError):
+        with suppress(NotFoundError):
             await memory.fetch(f"d{number}")
         assert memory.damage == said_once
     log, _ = SessionLog.open(place, "s")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaosmem.adapters.excerpt import Excerpt, weight
 from kaosmem.compaction.thread import is_record
+from kaosmem.sources.excerpt import Excerpt, weight
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,29 +12,22 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kaosmem import (
-    BlobSource,
-    Document,
-    EmbeddingClient,
-    FactSource,
-    ForgettingSource,
-    GraphSource,
+from kaosmem import SessionMemory, Source, Trust
+from kaosmem.clients import EmbeddingClient
+from kaosmem.retrieval.wordllama import WordLlamaEmbedder
+from kaosmem.sections import ForgettingSource
+from kaosmem.sources import BlobSource, FactSource, GraphSource, StateSource, TaskSource, VectorSource
+from kaosmem.stores import (
     InMemoryFileStore,
     InMemoryGraphStore,
     InMemoryLongTermMemory,
     InMemoryShortTermMemory,
     InMemoryTaskStore,
     InMemoryVectorStore,
-    SessionMemory,
-    Source,
-    StateSource,
     Task,
-    TaskSource,
     TaskStatus,
-    Trust,
-    VectorSource,
+    VectorDocument,
 )
-from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 from tests.worlds import SOURCES, WORDS, texts
 
 ENTITIES = [{"id": f"e{n}", "name": name, "type": "thing"} for n, name in enumerate(dict.fromkeys(WORDS))]
@@ -103,10 +96,10 @@ def filled_sources(draw: st.DrawFn, *, most: int = 12) -> list[Source]:
         for text in facts:
             await stores.facts.save("a", text)
         await stores.state.set_state("s", state)
-        made = [Document(text, key, metadata={"source": source}) for key, (text, source) in documents.items()]
+        made = [VectorDocument(text, key, metadata={"source": source}) for key, (text, source) in documents.items()]
         embedded = await WordLlamaClient().embed([each.text for each in made])
         await stores.vectors.add(
-            Document(each.content, each.id, vector if any(vector) else [1.0] * len(vector), each.metadata)
+            VectorDocument(each.content, each.id, vector if any(vector) else [1.0] * len(vector), each.metadata)
             for each, vector in zip(made, embedded, strict=True)
         )
         await stores.graph.add_entities(ENTITIES)

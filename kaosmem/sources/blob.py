@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from kaosmem.adapters.store_source import Scored, StoreSource, passing, proposed
 from kaosmem.arguments import check_instance
 from kaosmem.display import visible
-from kaosmem.errors import UnknownBlobError
+from kaosmem.errors import MissingFileError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import BM25Ranker, Query
 from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.sources.store_source import Scored, StoreSource, passing, proposed
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
 from kaosmem.types import Content, ImageBlock, Item, JSONValue, Trust, check_metadata, check_text
@@ -69,7 +69,8 @@ class BlobSource(StoreSource):
         them to use the artefacts in another process. Each has the metadata `key`, `content_type` and `size`.
     Raises InvalidArgumentError for the store and the spec.
 
-    >>> from kaosmem import InMemoryFileStore, SessionMemory
+    >>> from kaosmem import SessionMemory
+    >>> from kaosmem.stores import InMemoryFileStore
     >>> source = BlobSource(InMemoryFileStore())
     >>> handle = await source.upload("report.txt", b"The rent is 900 euros.", content_type="text/plain")
     >>> memory = SessionMemory.test_mode()
@@ -126,7 +127,7 @@ class BlobSource(StoreSource):
         try:
             data = await self._store.download(key)
             return self._handle(handle, await self._content(handle, data))
-        except UnknownBlobError:
+        except MissingFileError:
             self._shelf.discard(key)
             return None
 

@@ -9,31 +9,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
-    Condensation,
-    Condenser,
     Context,
-    ConversationSource,
-    EventLog,
-    ForgetIncompleteError,
-    LLMSummarizingCondenser,
-    MaskingConfig,
-    NoOpCondenser,
-    Observation,
-    ObservationMaskingCondenser,
+    NotFoundError,
     Reason,
     SectionSpec,
     SessionMemory,
     Source,
-    SummarizingConfig,
     Trust,
-    UnknownItemError,
-    View,
     WindowTooSmallError,
-    count_messages,
     get_counter,
 )
+from kaosmem.conversation import (
+    Condensation,
+    Condenser,
+    ConversationView,
+    EventLog,
+    LLMSummarizingCondenser,
+    MaskingConfig,
+    NoOpCondenser,
+    ObservationEvent,
+    ObservationMaskingCondenser,
+    SummarizingConfig,
+)
 from kaosmem.conversation.condensers.outline import ViewOutline
+from kaosmem.errors import SourceError
+from kaosmem.formats import count_messages
 from kaosmem.retrieval import Query
+from kaosmem.sources import ConversationSource
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from kaosmem.tokens import count_content
 from tests.conversation.condensers import brief, condensers, down, unrecorded
@@ -93,7 +95,7 @@ def check(context: Context) -> None:
         check_anthropic_messages(context.messages, beside)
 
 
-def proposed_slowly(view: View, *, cap: int) -> tuple[list[tuple[object, ...]], set[int], bool]:
+def proposed_slowly(view: ConversationView, *, cap: int) -> tuple[list[tuple[object, ...]], set[int], bool]:
     """Return the proposal of a view by a look at all of it, its legal cuts, and whether it is all."""
     outline = ViewOutline(view)
     sizes = [count_content(event.message.content, get_counter()) for event in view]
@@ -127,7 +129,7 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
             if cap is not None:
                 proposal = await source.propose(Query(""), cap=cap)
                 units = [(tuple(i.id for i in c.items), c.position, c.must) for c in proposal.candidates]
-                view = await (condenser or NoOpCondenser()).condense(View.from_events(log))
+                view = await (condenser or NoOpCondenser()).condense(ConversationView.from_events(log))
                 slow, cuts, is_all = proposed_slowly(view, cap=cap)
                 assert (units, proposal.is_all, proposal.taken) == (slow, is_all, len(view))
                 near = min((unit.position for unit in proposal.candidates if not unit.must), default=len(view))
@@ -241,7 +243,7 @@ async def test_appending_leaves_the_prefix() -> None:
 
 async def test_what_no_model_sees_is_not_fetched() -> None:
     """Nor an event that is not there, nor one of another source; and a log is never forgotten."""
-    log = logged(user("hello"), Condensation(()), Observation("agent_state", "finished"))
+    log = logged(user("hello"), Condensation(()), ObservationEvent("agent_state", "finished"))
     memory = await remembering(log)
     for item_id in (
         "conversation/1",
@@ -252,9 +254,9 @@ async def test_what_no_model_sees_is_not_fetched() -> None:
         "conversation/²",
         "other/0",
     ):
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.fetch(item_id)
-    with pytest.raises(ForgetIncompleteError, match="conversation"):
+    with pytest.raises(SourceError, match="conversation"):
         await memory.forget("conversation/0")
 
 

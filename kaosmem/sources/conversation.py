@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
-from kaosmem.adapters.store_source import StoreSource
 from kaosmem.arguments import check_instance
 from kaosmem.compaction.fallback import failed_model
-from kaosmem.conversation import Condensation, Condenser, Event, EventLog, Summary, View
+from kaosmem.conversation import Condensation, Condenser, ConversationEvent, ConversationView, EventLog, SummaryEvent
 from kaosmem.conversation.condensers.outline import Unit, ViewOutline
-from kaosmem.errors import InvalidArgumentError, UnknownItemError
+from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
+from kaosmem.sources.store_source import StoreSource
 from kaosmem.tokens import TokenCounter, count_content, get_counter
 from kaosmem.types import Item, Trust
 
@@ -54,7 +54,7 @@ class ConversationSource(StoreSource):
         self._log, self._share = check_instance(log, EventLog, "log"), share
         self._condenser = None if condenser is None else check_instance(condenser, Condenser, "condenser")
         self._counter = get_counter(counter)
-        self._shown: dict[int, tuple[Event, Item]] = {}
+        self._shown: dict[int, tuple[ConversationEvent, Item]] = {}
 
     def named(self, name: str) -> ConversationSource:
         """Return the source under another name, over the same log."""
@@ -94,14 +94,14 @@ class ConversationSource(StoreSource):
             return None
         try:
             event = self._log.get(int(local))
-        except UnknownItemError:
+        except NotFoundError:
             return None
         if isinstance(event, Condensation):
             summary = self._log.view.summary(event.id)
             return None if summary is None else self._event_item(summary)
         return self._event_item(event) if event.is_shown else None
 
-    async def _view(self, cap: int) -> tuple[View, str]:
+    async def _view(self, cap: int) -> tuple[ConversationView, str]:
         """Return the view of the log, condensed to a cap where it can be, and why a model had no part in it."""
         if self._condenser is None:
             return self._log.view, ""
@@ -109,18 +109,18 @@ class ConversationSource(StoreSource):
             view = await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
         except Exception as raised:  # whatever a model raises: a long conversation is better than none
             return self._log.view, type(raised).__name__
-        return view, failed_model(event.message for event in view if isinstance(event, Summary))
+        return view, failed_model(event.message for event in view if isinstance(event, SummaryEvent))
 
-    def _shown_item(self, event: Event, known: Mapping[int, tuple[Event, Item]]) -> Item:
+    def _shown_item(self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]) -> Item:
         """Return the item of an entry: the same object as long as the entry is shown unchanged."""
         was = known.get(event.id)
         item = was[1] if was and was[0] is event else self._event_item(event)
         self._shown[event.id] = event, item
         return item
 
-    def _event_item(self, event: Event) -> Item:
+    def _event_item(self, event: ConversationEvent) -> Item:
         message = event.message
-        sources = event.sources if isinstance(event, Summary) else ()
+        sources = event.sources if isinstance(event, SummaryEvent) else ()
         item = self._item(str(event.id), message.content, role=message.role, created_at=event.timestamp)
         return replace(
             item,
@@ -138,7 +138,7 @@ class _Wanted(NamedTuple):
     cut: bool
 
 
-def _newest_first(view: View, start: int) -> list[_Wanted]:
+def _newest_first(view: ConversationView, start: int) -> list[_Wanted]:
     """Return the units of a view that must be shown, then at least the others from a position on, each newest first.
 
     A unit before that position begins no history: another unit may be around it.
@@ -155,7 +155,7 @@ def _newest_first(view: View, start: int) -> list[_Wanted]:
     return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
 
 
-def _wanted(view: View, start: int, stop: int, *, newest: int = -1) -> list[_Wanted]:
+def _wanted(view: ConversationView, start: int, stop: int, *, newest: int = -1) -> list[_Wanted]:
     """Return the units of a part of a view, of which none is in part outside it."""
     outline = ViewOutline(view, start, stop)
     last = next((unit for unit in outline.units if start + unit[-1] == newest), ())

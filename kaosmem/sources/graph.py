@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from kaosmem.adapters.store_source import StoreSource, passing, proposed
 from kaosmem.arguments import check_instance
 from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
 from kaosmem.filters import MetadataFilter
@@ -16,6 +15,7 @@ from kaosmem.names import check_id
 from kaosmem.retrieval import GraphRanker, Query
 from kaosmem.retrieval.mentions import Mentions
 from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.sources.store_source import StoreSource, passing, proposed
 from kaosmem.stores import GraphStore
 from kaosmem.types import Item, JSONValue, Trust, json_text
 
@@ -36,7 +36,7 @@ class GraphSource(StoreSource):
     A store cannot be asked for the meaning of a name. So the source must know the entities that a query may name:
     `entities`, which are stored already, and those that `add` stores.
     depth: hops from a named entity to the furthest.
-    Raises InvalidNameError and InvalidContentError for an entity, InvalidArgumentError for the rest.
+    Raises InvalidNameError and InvalidArgumentError for an entity, InvalidArgumentError for the rest.
     """
 
     def __init__(

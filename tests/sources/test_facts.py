@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import FactSource, InMemoryLongTermMemory, SessionMemory
+from kaosmem import SessionMemory
 from kaosmem.retrieval import Query
 from kaosmem.retrieval.past_cues import PAST_CUES
+from kaosmem.sources import FactSource
+from kaosmem.stores import InMemoryLongTermMemory
 from kaosmem.testing.store_contract import Clock
 
 OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."

@@ -16,7 +16,7 @@ from kaosmem.display import width
 from kaosmem.formats.delimiters import OPENING
 from kaosmem.retrieval import Query
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
-from tests.adapters.stores import attached, filled_sources
+from tests.sources.stores import attached, filled_sources
 from tests.test_promises import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, queries, texts, worlds
 
@@ -63,8 +63,9 @@ def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sourc
 
 SCENARIO = """
 import asyncio, random
-from kaosmem import Document, SessionMemory
-from tests.adapters.stores import Stores, attached
+from kaosmem import SessionMemory
+from kaosmem.stores import VectorDocument
+from tests.sources.stores import Stores, attached
 rng = random.Random(7)
 words = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
 
@@ -73,7 +74,7 @@ async def main():
     for n in range(120):
         text = " ".join(rng.choices(words, k=rng.randint(3, 40)))
         await stores.facts.save("a", text)
-        await stores.vectors.add([Document(text, str(n), metadata={"year": n % 3, "lang": "de"})])
+        await stores.vectors.add([VectorDocument(text, str(n), metadata={"year": n % 3, "lang": "de"})])
         await stores.graph.add_relationships([{"source": f"e{n % 9}", "target": f"e{n % 7}", "type": str(n % 5)}])
         await stores.state.update_state("s", {str(n): text})
     await attached(memory, stores.sources())

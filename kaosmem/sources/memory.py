@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from kaosmem.adapters.store_source import Scored, StoreSource, corrected, passing, proposed, searched
 from kaosmem.arguments import check_instance
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.stores import LongTermMemory, Memory, ShortTermMemory
+from kaosmem.sources.store_source import Scored, StoreSource, corrected, passing, proposed, searched
+from kaosmem.stores import LongTermMemory, ShortTermMemory, StoredFact
 from kaosmem.stores.memory import fact_time
 from kaosmem.types import Item, JSONValue, Trust, Version, json_text, known_by
 
@@ -35,7 +35,8 @@ class FactSource(StoreSource):
     Labels name the `source`, the `timestamp` and the `speaker` of a fact's metadata.
     Raises InvalidNameError for an id, InvalidArgumentError for the store and the spec.
 
-    >>> from kaosmem import InMemoryLongTermMemory, SessionMemory
+    >>> from kaosmem import SessionMemory
+    >>> from kaosmem.stores import InMemoryLongTermMemory
     >>> facts = InMemoryLongTermMemory()
     >>> for day, home in (("2023-03-01", "1 Elm Street"), ("2024-06-01", "9 Oak Avenue")):
     ...     fact_id = await facts.save("analyst", f"Home: {home}", key="home", metadata={"timestamp": day})
@@ -113,7 +114,7 @@ class FactSource(StoreSource):
             versions.append(Version(item, begins, ends, each.known_from))
         return versions[::-1]
 
-    def _fact(self, memory: Memory, saved_at: datetime | None = None, key: str | None = None) -> Item:
+    def _fact(self, memory: StoredFact, saved_at: datetime | None = None, key: str | None = None) -> Item:
         """Return a fact as an item, with its key if it has versions or the key is not just its id."""
         created_at = saved_at or fact_time(memory.metadata)
         item = self._item(memory.id, memory.content, metadata=memory.metadata, created_at=created_at)
@@ -126,7 +127,8 @@ class StateSource(StoreSource):
     The source cannot forget: a ShortTermMemory cannot delete one key alone.
     Raises InvalidNameError for the id, InvalidArgumentError for the store and the spec.
 
-    >>> from kaosmem import InMemoryShortTermMemory, SessionMemory
+    >>> from kaosmem import SessionMemory
+    >>> from kaosmem.stores import InMemoryShortTermMemory
     >>> states = InMemoryShortTermMemory()
     >>> await states.set_state("room-7", {"step": 2})
     >>> memory = SessionMemory.test_mode()
@@ -180,7 +182,7 @@ class _Past:
         self._items: dict[str, Item] = {}  # by the id of the version in the store
         self.versions: dict[str, list[Version[Item]]] = {}
 
-    async def shown(self, found: Sequence[Memory]) -> list[Scored]:
+    async def shown(self, found: Sequence[StoredFact]) -> list[Scored]:
         """Return the items to propose of the found versions: of each fact the newest one, and the best other one."""
         await self._learn(dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key))
         items: dict[tuple[str, bool], Scored] = {}

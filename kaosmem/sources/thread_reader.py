@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaosmem.adapters.excerpt import Excerpt, Placed, weight
 from kaosmem.compaction.thread import is_record
+from kaosmem.sources.excerpt import Excerpt, Placed, weight
 from kaosmem.stores import HistoryProvider
 from kaosmem.types import ChatMessage
 from kaosmem.units import Link

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kaosmem.adapters.store_source import StoreSource, passing, proposed
 from kaosmem.arguments import check_instance
 from kaosmem.display import visible
 from kaosmem.errors import InvalidArgumentError
@@ -10,6 +9,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.sources.store_source import StoreSource, passing, proposed
 from kaosmem.stores import GlobalTaskStore, Task, TaskList, TaskStore, current_board_key
 from kaosmem.types import Item, Trust
 

@@ -13,38 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kaosmem
-from kaosmem import (
-    BlobHandle,
-    BlobSource,
-    Document,
+from kaosmem import ImageBlock, NotFoundError, Reason, SectionSpec, SessionMemory, Source, Trust
+from kaosmem.errors import MissingFileError, SourceError
+from kaosmem.retrieval import Query
+from kaosmem.sections import NamedSource
+from kaosmem.sources import BlobHandle, BlobSource, FactSource, GraphSource, StateSource, TaskSource, VectorSource
+from kaosmem.stores import (
     Entity,
-    FactSource,
-    ForgetIncompleteError,
     GlobalTaskStore,
-    GraphSource,
-    ImageBlock,
     InMemoryLongTermMemory,
     InMemoryTaskStore,
-    NamedSource,
-    Reason,
     Relationship,
-    SectionSpec,
-    SessionMemory,
-    Source,
-    StateSource,
     Task,
-    TaskSource,
     TaskStatus,
-    Trust,
-    UnknownBlobError,
-    UnknownItemError,
-    VectorSource,
-    adapters,
+    VectorDocument,
     agent_scope,
 )
-from kaosmem.retrieval import Query
-from tests.adapters.stores import FORGETTING, Stores, WordLlamaClient, attached, forgets
+from tests.sources.stores import FORGETTING, Stores, WordLlamaClient, attached, forgets
 
 
 @pytest.fixture
@@ -57,11 +42,9 @@ def memory() -> SessionMemory:
     return SessionMemory.test_mode()
 
 
-def test_adapters_are_importable_from_kaosmem_and_imported_when_asked_for() -> None:
-    """By the names that the package exports; a program without stores does not wait for them."""
-    assert {*adapters.__all__} <= {*kaosmem.__all__}
-    assert all(getattr(kaosmem, name) is getattr(adapters, name) for name in adapters.__all__)
-    code = "import sys, kaosmem; print([name for name in sys.modules if name.startswith('kaosmem.adapters')])"
+def test_sources_are_loaded_only_where_they_are_imported() -> None:
+    """A program without stores does not wait for the sources over them."""
+    code = "import sys, kaosmem; print([name for name in sys.modules if name.startswith('kaosmem.sources')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
 
 
@@ -102,8 +85,8 @@ async def test_a_store_is_asked_until_twice_the_cap_is_found(stores: Stores) -> 
     facts = FactSource(stores.facts, "a")
     proposal = await facts.propose(Query("notice"), cap=500)
     assert 1_000 <= sum(unit.tokens for unit in proposal.candidates) < 1_010
-    large = [Document("notice " * 400 + str(n), f"large{n}", metadata={"kind": "large"}) for n in range(40)]
-    small = [Document(f"notice {n}", f"small{n}", metadata={"kind": "small"}) for n in range(40)]
+    large = [VectorDocument("notice " * 400 + str(n), f"large{n}", metadata={"kind": "large"}) for n in range(40)]
+    small = [VectorDocument(f"notice {n}", f"small{n}", metadata={"kind": "small"}) for n in range(40)]
     await stores.vectors.add([*large, *small])
     memory = SessionMemory.test_mode()
     vectors = VectorSource(stores.vectors, WordLlamaClient())
@@ -150,7 +133,7 @@ async def test_a_state_is_lines_in_order_of_its_keys(stores: Stores, memory: Ses
     assert await shown(memory, state, filter={"key": "goal"}) == ["goal: ship it"]
     assert len(await shown(memory, state, filter={"source": "a.md"})) == 4
     assert (await memory.fetch("state/step")).text == "step: 3"
-    with pytest.raises(UnknownItemError):
+    with pytest.raises(NotFoundError):
         await memory.fetch("state/steps")
 
 
@@ -159,7 +142,7 @@ async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_fi
 ) -> None:
     """A filter of fields that no document has narrows nothing, as in sections; a query without words finds nothing."""
     texts = {"cat": "a cat on a mat", "dog": "a dog in the fog", "law": "the governing law of the contract"}
-    await stores.vectors.add(Document(text, key, metadata={"kind": key}) for key, text in texts.items())
+    await stores.vectors.add(VectorDocument(text, key, metadata={"kind": key}) for key, text in texts.items())
     vectors = VectorSource(stores.vectors, WordLlamaClient())
     await memory.attach(vectors)
     (embedding,) = await WordLlamaClient().embed(["kittens"])
@@ -184,7 +167,7 @@ async def test_a_query_that_means_nothing_finds_nothing(stores: Stores, memory: 
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
             return [[0.0] * 256 for _ in texts]
 
-    await stores.vectors.add([Document("a cat on a mat", "cat")])
+    await stores.vectors.add([VectorDocument("a cat on a mat", "cat")])
     assert await shown(memory, VectorSource(stores.vectors, Zeros()), "?!") == []
 
 
@@ -209,7 +192,7 @@ async def test_a_graph_shows_what_is_around_the_named(stores: Stores, memory: Se
     for item in (await memory.assemble_context("Acme Corp", budget=500)).items:
         assert await memory.fetch(item.id) == item
     for unknown in ("relations/entity:", "relations/x", "relations/relationship:[1]", "relations/entity:nobody"):
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.fetch(unknown)
 
 
@@ -256,7 +239,7 @@ async def test_relationships_of_the_same_ends_are_told_apart(stores: Stores, mem
         '[["ann"],"job-1"]',
         "{}",
     ):
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.fetch(f"relations/relationship:{unknown}")
 
 
@@ -353,7 +336,7 @@ async def test_a_board_of_whoever_is_at_work_is_that_of_the_scope(memory: Sessio
                 context = await memory.assemble_context("", budget=500)
             assert [item.text for item in context.items] == [f"t: what a {agent} does"]
         context = await memory.assemble_context("", budget=500)
-        assert context.sources["tasks"].error == "UnknownScopeError"
+        assert context.sources["tasks"].error == "NotFoundError"
     finally:
         GlobalTaskStore.set(before)
 
@@ -382,7 +365,7 @@ async def test_an_artefact_is_a_handle_until_it_is_fetched(stores: Stores, memor
     again = BlobSource(stores.files, files.handles)
     assert (await again.propose(Query("Umsätze"), cap=100)) == (await files.propose(Query("Umsätze"), cap=100))
     await stores.files.delete("0.txt")
-    with pytest.raises(UnknownItemError):
+    with pytest.raises(NotFoundError):
         await memory.fetch("files/0.txt")
     assert "0.txt" not in [handle.key for handle in files.handles]
 
@@ -397,7 +380,7 @@ async def test_labels_name_source_day_and_speaker(stores: Stores, memory: Sessio
     for speaker, text in texts.items():
         metadata = {**said, "speaker": speaker}
         await stores.facts.save("a", text, metadata=metadata)
-        await stores.vectors.add([Document(text, speaker, metadata=metadata)])
+        await stores.vectors.add([VectorDocument(text, speaker, metadata=metadata)])
         await files.upload(speaker, text.encode(), content_type="text/plain", metadata=metadata)
     for source in (FactSource(stores.facts, "a"), vectors, files):
         name = await memory.attach(source)
@@ -421,7 +404,7 @@ async def test_forgetting_reaches_into_stores_that_can(stores: Stores, memory: S
     """What can't is named, and still has it; neighbours in the store stay."""
     kept, gone = [await stores.facts.save("a", f"notice {n}") for n in range(2)]
     await stores.state.set_state("s", {"kept": 1, "gone": 2})
-    await stores.vectors.add([Document("notice", "kept"), Document("period", "gone")])
+    await stores.vectors.add([VectorDocument("notice", "kept"), VectorDocument("period", "gone")])
     await stores.graph.add_relationships([{"source": "kept", "target": "gone", "type": "knows"}])
     await stores.tasks.create_task_list("c", "a", [Task("kept", "x"), Task("gone", "y")])
     sources = stores.sources()
@@ -440,15 +423,15 @@ async def test_forgetting_reaches_into_stores_that_can(stores: Stores, memory: S
     assert (around.entities, around.relationships) == ((Entity("kept"),), ())
     assert [handle.key for handle in blobs.handles] == ["kept"]
     for item_id, name in (("state/gone", "state"), ("tasks/gone", "tasks")):
-        with pytest.raises(ForgetIncompleteError, match=name):
+        with pytest.raises(SourceError, match=name):
             await memory.forget(item_id)
         assert (await memory.fetch(item_id)).id == item_id
-    with pytest.raises(UnknownBlobError):
+    with pytest.raises(MissingFileError):
         await stores.files.download("gone")
     await stores.graph.add_relationships([{"source": "kept", "target": "near", "type": "knows"}])
     await memory.forget('relations/relationship:["kept","knows","near"]')
     assert not (await stores.graph.get_neighbors("kept")).relationships
-    with pytest.raises(UnknownItemError):
+    with pytest.raises(NotFoundError):
         await memory.fetch("facts/")
 
 
@@ -466,7 +449,7 @@ async def test_two_sources_of_a_kind_never_share_an_id(stores: Stores, memory: S
     """The second is numbered, its ids too; forgetting in one leaves the other."""
     for agent in ("a", "b"):
         await stores.tasks.create_task_list("c", agent, [Task("t", f"of {agent}")])
-        await stores.vectors.add([Document(f"notice of {agent}", "1")], collection=agent)
+        await stores.vectors.add([VectorDocument(f"notice of {agent}", "1")], collection=agent)
     for agent in ("a", "b"):
         await memory.attach(TaskSource(stores.tasks, "c", agent))
         await memory.attach(VectorSource(stores.vectors, WordLlamaClient(), collection=agent))

@@ -6,10 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from kaosmem.adapters.compacted import Compacted
-from kaosmem.adapters.excerpt import Excerpt, Placed, local_ids
-from kaosmem.adapters.store_source import StoreSource
-from kaosmem.adapters.thread_reader import ThreadReader
 from kaosmem.arguments import check_instance
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.compaction.fallback import failed_model
@@ -17,6 +13,10 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
+from kaosmem.sources.compacted import Compacted
+from kaosmem.sources.excerpt import Excerpt, Placed, local_ids
+from kaosmem.sources.store_source import StoreSource
+from kaosmem.sources.thread_reader import ThreadReader
 from kaosmem.stores import HistoryProvider
 from kaosmem.types import ChatMessage, Item, Trust
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kaosmem.adapters.store_source import Scored, StoreSource, corrected, searched
 from kaosmem.arguments import check_instance
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
@@ -12,7 +11,8 @@ from kaosmem.filters import Filter, MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.stores import Document, SearchResult, VectorStore
+from kaosmem.sources.store_source import Scored, StoreSource, corrected, searched
+from kaosmem.stores import SearchResult, VectorDocument, VectorStore
 from kaosmem.types import Content, Item, TextBlock, Trust
 
 VECTORS = SectionSpec("vectors", None, 50, 0.2, eviction="none", header="documents found")
@@ -77,7 +77,7 @@ class VectorSource(StoreSource):
         one = await self._store.search(embedding, collection=self._collection, limit=1, filter=has_field)
         return wanted.given if one else None
 
-    def _document(self, found: Document | SearchResult) -> Item:
+    def _document(self, found: VectorDocument | SearchResult) -> Item:
         content: Content = found.content
         if len(found.content) == 1 and isinstance(block := found.content[0], TextBlock):
             content = block.text

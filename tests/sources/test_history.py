@@ -16,28 +16,30 @@ from benchmarks.corpus import seeded_texts
 from kaosmem import (
     ChatMessage,
     Context,
-    ForgetIncompleteError,
-    HistoryProvider,
-    HistorySource,
-    InMemoryHistoryProvider,
+    NotFoundError,
     Reason,
     SessionMemory,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Trust,
+    WindowTooSmallError,
+)
+from kaosmem.assembly.allocation import cap_of
+from kaosmem.compaction import (
+    Outline,
     SlidingWindowCompaction,
     SummarizationCompaction,
     Summarizer,
-    TextBlock,
-    ToolResultBlock,
-    ToolResultCompactionStrategy,
-    ToolUseBlock,
-    Trust,
-    UnknownItemError,
-    WindowTooSmallError,
+    ToolResultCompaction,
+    fallback_reason,
 )
-from kaosmem.adapters.excerpt import Excerpt, Placed
-from kaosmem.adapters.history import HISTORY
-from kaosmem.assembly.allocation import cap_of
-from kaosmem.compaction import Outline, fallback_reason
+from kaosmem.errors import SourceError
 from kaosmem.retrieval import Query
+from kaosmem.sources import HistorySource
+from kaosmem.sources.excerpt import Excerpt, Placed
+from kaosmem.sources.history import HISTORY
+from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
 from tests.compaction.test_pipelines import strategies
 from tests.test_promises import COUNTERS, counted, handed_over
@@ -148,8 +150,8 @@ def grown(turns: int, *, words: int = 20) -> list[list[ChatMessage]]:
     ]
 
 
-@pytest.mark.parametrize(("before", "pipeline"), [(0, None), (1_999, ToolResultCompactionStrategy(60))])
-async def test_a_window_over_a_thread_only_grows(before: int, pipeline: ToolResultCompactionStrategy | None) -> None:
+@pytest.mark.parametrize(("before", "pipeline"), [(0, None), (1_999, ToolResultCompaction(60))])
+async def test_a_window_over_a_thread_only_grows(before: int, pipeline: ToolResultCompaction | None) -> None:
     """Between two rebases each request begins with the one before, byte for byte."""
     provider = await thread(said(*("earlier" for _ in range(before))))
     memory = await memory_over(HistorySource(provider, "a", "s", pipeline))
@@ -236,7 +238,7 @@ async def test_a_message_is_fetched_by_its_id_or_by_its_position() -> None:
     assert [(await memory.fetch(each)).text for each in ids[-4:]] == ["old", "none", "number", "new"]
     assert (await memory.fetch("history/#0")).text == "old"
     for missing in ("history/#400", "history/#x", "history/#-1", "history/nothing", "m", "elsewhere/#0"):
-        with pytest.raises(UnknownItemError):
+        with pytest.raises(NotFoundError):
             await memory.fetch(missing)
 
 
@@ -251,7 +253,7 @@ async def test_one_that_is_not_shown_is_found_by_its_id() -> None:
 async def test_what_a_pipeline_shortened_names_the_whole_and_brings_it_back() -> None:
     """It is shown short, is no more trusted, and is fetched in full."""
     messages = [ChatMessage("user", "Go.", id="q"), *called("c", "found " * 200), *said("Done.", role="assistant")]
-    source = HistorySource(await thread(messages), "a", "s", ToolResultCompactionStrategy(60))
+    source = HistorySource(await thread(messages), "a", "s", ToolResultCompaction(60))
     memory = await memory_over(source)
     context = await window(memory, 1_000)
     short = next(item for item in context.items if item.id == "history/~#2")
@@ -389,13 +391,13 @@ async def test_what_a_pipeline_leaves_too_much_of_is_read_anew() -> None:
 async def test_what_a_pipeline_made_of_several_is_shown_in_their_place() -> None:
     """It names them as its sources, and is never a system message."""
 
-    class Summary:
+    class SummaryEvent:
         async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
             summary = ChatMessage("summary", "Much was said.", id="s1", sources=("m1", "m2"), trust=Trust.MODEL)
             return [history[0], summary, *history[3:]]
 
     messages = [ChatMessage("user", f"text {number}", id=f"m{number}") for number in range(6)]
-    memory = await memory_over(HistorySource(await thread(messages), "a", "s", Summary()))
+    memory = await memory_over(HistorySource(await thread(messages), "a", "s", SummaryEvent()))
     context = await window(memory)
     assert [item.id.removeprefix("history/") for item in context.items] == ["m0", "~s1", "m3", "m4", "m5"]
     summary = context.items[1]
@@ -507,7 +509,7 @@ async def test_two_threads_are_two_histories_and_none_can_forget() -> None:
     assert await memory.attach(HistorySource(provider, "b", "s")) == "history-2"
     context = await window(memory)
     assert [(item.id, item.text) for item in context.items] == [("history/m", "of a"), ("history-2/m", "of b")]
-    with pytest.raises(ForgetIncompleteError):
+    with pytest.raises(SourceError):
         await memory.forget("history/m")
 
 

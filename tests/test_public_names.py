@@ -1,0 +1,46 @@
+"""The public names: few at the top, the rest in the package of their kind."""
+
+from importlib import import_module
+
+import pytest
+
+import kaosmem
+
+PACKAGES = [
+    "compaction",
+    "context",
+    "conversation",
+    "errors",
+    "formats",
+    "retrieval",
+    "sections",
+    "session",
+    "sources",
+    "stores",
+]
+
+
+def test_the_top_level_holds_few_names() -> None:
+    """`kaosmem` itself exports at most 45 names, and each is there."""
+    assert len(kaosmem.__all__) <= 45
+    assert all(hasattr(kaosmem, name) for name in kaosmem.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_name_means_the_same_everywhere(package: str) -> None:
+    """A name that two packages export is one and the same thing."""
+    module = import_module(f"kaosmem.{package}")
+    for name in getattr(module, "__all__", ()):
+        assert getattr(module, name) is getattr(kaosmem, name, getattr(module, name))
+
+
+def test_errors_are_few_and_each_is_a_builtin_too() -> None:
+    """There are at most 19 errors beside their base, and each is caught as kaosmem's and as the builtin of its kind."""
+    from kaosmem import errors
+
+    builtins = (ValueError, LookupError, OSError, OverflowError, RuntimeError, TypeError, ImportError)
+    kinds = [each for each in vars(errors).values() if isinstance(each, type) and each.__module__ == errors.__name__]
+    assert len(kinds) <= 20
+    for kind in kinds:
+        assert issubclass(kind, kaosmem.KaosmemError)
+        assert kind is kaosmem.KaosmemError or issubclass(kind, builtins)
