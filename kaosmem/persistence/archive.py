@@ -51,7 +51,7 @@ class KeyedLines(NamedTuple):
 def find_keyed(key: str, known: dict[str, KeyedLines], archives: Iterable[Listed]) -> Steps[list[Entry]]:
     """Return all versions with a key in the archives, oldest first. Raises CorruptionError.
 
-    known: what the files say of their keys, by path. A file that is not there yet is looked into and added.
+    known: the keys that each file lists, by path. Files that are missing here are read and added.
     """
     found: list[Entry] = []
     for listed in archives:
@@ -111,7 +111,7 @@ def _read_lines(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[
 class ArchiveFile:
     """An archive file, whose lines are read one by one.
 
-    counter: the name of what counted the tokens in it, None where that is not known; they are not checked then.
+    counter: name of the counter of its tokens, or None if unknown; unknown counts are not checked.
     starts: where each line begins, and where the last one ends.
     """
 
@@ -121,7 +121,7 @@ class ArchiveFile:
         self._perform = perform
 
     def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
-        """Return what is stored of items, or why that can't be said."""
+        """Return the stored versions of items, or the reason why they cannot be read."""
         try:
             found: list[Mapping[str, JSONValue] | CorruptionError] = self._perform(self._read(evicted))
         except CorruptionError as error:
@@ -129,7 +129,7 @@ class ArchiveFile:
         return found
 
     def _read(self, evicted: Sequence[EvictedItem]) -> Steps[list[Mapping[str, JSONValue] | CorruptionError]]:
-        """Return what is stored of items. Each line is read with the one before it, whose checksum it goes on from."""
+        """Return the stored versions of items. A line's checksum continues the one before it, so both are read."""
         places = [self.starts[each.line - 1 : each.line + 2] for each in evicted]
         try:
             parts = yield ReadParts(tuple((self.path, before, end - before) for before, _, end in places))
@@ -151,7 +151,7 @@ class ArchiveFile:
     def _checked(
         self, evicted: EvictedItem, before: bytes, line: bytes, fields: dict[str, Any] | CorruptionError
     ) -> tuple[dict[str, JSONValue], tuple[Blob, ...]]:
-        """Return what is stored of an item, checked against the line before it and what is known of it."""
+        """Return the stored version of an item, checked against the line before it and the listed size."""
         try:
             checksum(line, stated_crc(before))
             if isinstance(fields, CorruptionError):
@@ -228,7 +228,7 @@ def evicted_items(
 
 
 def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
-    """Return what the last line of an archive file would say of it. Raises CorruptionError."""
+    """Return the content of an archive file's last line, made anew from its items. Raises CorruptionError."""
     contents = Contents(None)
     items = decode_items(data, path).items
     for line, entry in zip_longest(data.split(b"\n")[:-2], [("", None), *decoded(items)]):

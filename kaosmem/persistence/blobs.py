@@ -69,7 +69,7 @@ class KnownTexts:
         return KnownTexts({name: self._sha256s[name] for name in names})
 
     def place(self, used: set[str] | None = None) -> Place:
-        """Return what gives the names of these texts, and enters those that it gave in `used`."""
+        """Return a function that gives the name of each of these texts and enters it in `used`."""
         names = self.names
 
         def place(sha256: str, text: bytes) -> str | None:
@@ -86,7 +86,7 @@ def in_line(sha256: str, text: bytes) -> None:
 
 
 def spill(data: Mapping[str, JSONValue], place: Place) -> tuple[dict[str, JSONValue], list[Blob]]:
-    """Return data without the long texts that have a place elsewhere, which stand as None, and what names them."""
+    """Return data with None for each long text that is stored elsewhere, and the names of these texts."""
     blobs: list[Blob] = []
 
     def without_long(value: Any, path: tuple[str | int, ...]) -> Any:
@@ -111,7 +111,7 @@ def spill(data: Mapping[str, JSONValue], place: Place) -> tuple[dict[str, JSONVa
 
 
 def fill(data: Any, blobs: Iterable[Blob]) -> Steps[None]:
-    """Put the texts that data lacks in their places. Raises CorruptionError where one is missing or not what it was."""
+    """Put the long texts back into data. Raises CorruptionError if one is missing or has changed."""
     for blob in blobs:
         path = blob_file(blob.name)
         try:

@@ -44,7 +44,7 @@ def store_snapshot(
     sound: Collection[int],
     purged: int,
 ) -> Steps[bool]:
-    """Store the state after record `seq` and what left it, and delete what that makes unneeded.
+    """Store the state after record `seq` and the items that left it, and delete the files that it replaces.
 
     Returns whether it is stored: not where a newer state is.
     lines: given the files that would replace the snapshot, its lines. archive: None for nothing; else it is read before

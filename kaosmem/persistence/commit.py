@@ -31,7 +31,7 @@ from kaosmem.persistence.tail import TXNS_KEPT, Head, read_tail
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a writer sees of the log.
+    """A writer's view of the log.
 
     segments, snapshots: listed, ascending.
     tail: bytes of segment `head.segment` from `head.last` on.
@@ -46,7 +46,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What others have committed since a handle read the log.
+    """The commits of others since a handle read the log.
 
     is_whole: the recovery is of the whole session, as the log no longer reaches back to where the handle was.
     is_settled: the handle's own commit, of which it does not know, is there; its records are not told again.
@@ -78,7 +78,7 @@ def create(head: Head, torn: bytes, commit: Commit, *, look_first: bool) -> Step
     """Store a commit as a segment of its own, and return where the log ends then.
 
     The name of the segment is the compare-and-swap: whoever creates it first has the next record.
-    torn: what recovery found after the head in its segment.
+    torn: the bytes that recovery found after the head in its segment.
     look_first: so much time has passed that the name may have been taken and be free again.
     Raises ConflictError if another was first, or the session was deleted meanwhile.
     """
@@ -98,7 +98,7 @@ def create(head: Head, torn: bytes, commit: Commit, *, look_first: bool) -> Step
 
 
 def _is_still_there(head: Head) -> Steps[bool]:
-    """Return whether what a commit follows is still stored, where nothing keeps a deletion apart from commits."""
+    """Return whether the record before a commit is still stored, on storage that does not exclude deletions."""
     if not head.seq:
         return True
     if head.size:
@@ -113,7 +113,7 @@ def _is_still_there(head: Head) -> Steps[bool]:
 
 
 def catch_up(head: Head, unsettled: Commit | None) -> Steps[News]:
-    """Return what was committed after `head`.
+    """Return the commits after `head`.
 
     unsettled: a commit that may or may not have reached the log.
     Raises ConflictError if the log is no longer the one that `head` is of, or has so much in it that nobody can tell
@@ -142,7 +142,7 @@ def catch_up(head: Head, unsettled: Commit | None) -> Steps[News]:
 
 
 def settle(head: Head) -> Steps[None]:
-    """Make durable what was read of the log up to `head`, where commits are appended: it may be in a cache alone."""
+    """Make the log durable up to `head`, where commits are appended: the records read may be in a cache alone."""
     yield Lock(create=False)
     with suppress(FileNotFoundError):  # then all is in a snapshot
         yield Sync(log_file(head.segment))
@@ -155,7 +155,7 @@ def withdraw(commit: Commit) -> Steps[None]:
 
 
 def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
-    """Return what another writer may have changed.
+    """Return the changes that another writer may have made.
 
     snapshot: the newest that is known, if others do not matter as long as the log ends in the segment of `head`.
     """
@@ -173,7 +173,7 @@ def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
 
 
 def _plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], Head]:
-    """Return the steps that append a commit to what is seen of the log, and the head after them."""
+    """Return the steps that append a commit to this view of the log, and the head after them."""
     check_unmoved(head, sight)
     known, before = head, head.segment in sight.segments
     head, steps = _cut_tail(head, sight.tail[head.size - head.last :], commit.txn)
@@ -236,7 +236,7 @@ def conflict(head: Head) -> ConflictError:
 
 
 def _is_last(line: bytes, head: Head) -> bool:
-    """Return whether what stands at `head.last` begins as the last record does, as far as one stands there."""
+    """Return whether the bytes at `head.last` begin as the last record does."""
     return head.last == head.size or line.startswith(b'{"crc":"%08x",' % head.crc)
 
 

@@ -28,7 +28,7 @@ _RECALLABLE = {"id": str, "tokens": int, "position": int, "unit": int}
 
 @dataclass
 class _Columns:
-    """Of the items of one section that may be recalled, in order; what most have not is given by number.
+    """The items of one section that may be recalled, in order. Rare fields are given by number.
 
     lines, positions: each less the one before.
     """
@@ -74,7 +74,7 @@ class _Columns:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> _Columns:
-        """Return what `to_dict` stored. Raises CorruptionError, KeyError."""
+        """Return the object that `to_dict` stored. Raises CorruptionError, KeyError."""
         columns = cls(**{name: stored[name] for name in vars(cls()) if name != "last"})
         numbers = columns.lines, columns.positions, columns.tokens, columns.units, columns.updates, columns.results
         _check(all(type(each) is list and {*map(type, each)} <= {int} for each in numbers))
@@ -118,7 +118,7 @@ class _Columns:
 class Contents:
     """Sums up an archive file as it is written.
 
-    counter: the name of what counted the tokens in it, None where that is not known.
+    counter: name of the counter of its tokens, or None if unknown.
     """
 
     def __init__(self, counter: str | None) -> None:
@@ -164,7 +164,7 @@ def read_contents(listed: Listed) -> Steps[dict[str, Any] | None]:
 
 
 def starts_of(fields: Mapping[str, Any]) -> array[int]:
-    """Return where each line of an archive file begins, by what its last line says. Raises CorruptionError."""
+    """Return the offset of each line of an archive file, as its last line lists them. Raises CorruptionError."""
     sizes: Any = fields.get("sizes")
     _check(type(sizes) is list and {*map(type, sizes)} <= {int} and min(sizes, default=0) >= 0)
     return array("q", accumulate(sizes, initial=0))
@@ -204,7 +204,7 @@ def keyed_lines(fields: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def _filled(pairs: Sequence[Any], usual: Iterable[Any]) -> list[Any]:
-    """Return what is usual, but for some places, which are given one after another with what is there."""
+    """Return the usual value at all places but some. The exceptions are given as place, value, place, value."""
     values = list(usual)
     for place, value in zip(pairs[::2], pairs[1::2], strict=True):
         _check(0 <= place < len(values))

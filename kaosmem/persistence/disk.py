@@ -117,7 +117,7 @@ class Disk:
                 os.close(descriptor)
 
     def replace(self, old: str, new: str) -> None:
-        """Give a file another path, in place of what is there."""
+        """Move a file to another path and replace the file there."""
         os.replace(old, new)  # noqa: PTH105
 
     def unlink(self, path: str) -> None:
@@ -157,7 +157,7 @@ class Disk:
 
 
 def irregular(path: str) -> CorruptionError:
-    """Return the error for what is no plain file or folder."""
+    """Return the error for a path that is no plain file or folder."""
     return CorruptionError(
         f"{path!r} is a link, FIFO or device, or a file in place of a folder or the other way round, none of which "
         "kaosmem follows; put what belongs there there",

@@ -28,7 +28,7 @@ class End:
 
 
 class Extent:
-    """What a log is since its last snapshot: it grows with each commit, and a snapshot cuts it.
+    """The part of a log since its last snapshot. It grows with each commit, and a snapshot cuts it.
 
     snapshot_bytes, log_bytes: of the last snapshot, and of the records after it.
     sound: the two newest snapshots that were read or written whole.
@@ -47,7 +47,7 @@ class Extent:
     def end(self, seq: int) -> End | None:
         """Return where the commit ends whose last record is `seq`, None where a newer state is stored.
 
-        Raises ValueError for what is no end of a commit since the snapshot.
+        Raises ValueError if no commit since the snapshot ends there.
         """
         if 0 < seq < min(self._ends):
             return None  # others have stored a newer state, from which this log goes on
@@ -62,7 +62,7 @@ class Extent:
         self.commits[head.seq] = commit.txn
 
     def follow(self, recovery: Recovery) -> None:
-        """Note what others have committed since."""
+        """Note the later commits of others."""
         self.log_bytes += recovery.log_bytes
         self.commits |= recovery.commits
         self._ends[recovery.head.seq] = End.of(recovery.head, self.log_bytes)

@@ -22,7 +22,7 @@ _TRIED_BEGINNINGS = 20
 
 @dataclass(slots=True, eq=False)
 class Fragment:
-    """A line of a damaged file, or what may be one.
+    """A line of a damaged file, or bytes that may be one.
 
     start, size: its bytes in the file. line: without what stands around it. fields: of the object that it is, else
     None. stated: its checksum as it says it, if that can be read. ends: a newline follows it.

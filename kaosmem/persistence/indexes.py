@@ -79,10 +79,10 @@ def indexed_records() -> Steps[list[int]]:
 def store_index(
     head: Head, section: str, chunks: Iterable[bytes], *, seq: int, sound: Collection[int], ranker: str = ""
 ) -> Steps[bool]:
-    """Store a ranker's index of a section as it was after record `seq`, and delete those that it replaces.
+    """Store a ranker's index of a section after record `seq`, and delete the indexes that it replaces.
 
     Returns whether it is stored: not where something was forgotten since, whose words it may hold.
-    sound: snapshots from which the writer knows what was forgotten.
+    sound: snapshots from which the writer knows the forgotten items.
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
     path = index_file(section, seq, ranker)

@@ -1,6 +1,6 @@
 """Files of items: snapshots and archives. A header line, one item a line, and a line that says how many.
 
-That last line repeats of plain items what a session needs to open, so that their own lines are decoded one by one when
+The last line repeats the fields of plain items that opening needs, so that their own lines are decoded one by one when
 somebody asks for them: most are never asked for.
 """
 
@@ -47,7 +47,7 @@ class ItemFile:
     purged: the newest record after which something was forgotten and all older files deleted, 0 for none.
     lacking: data of items, with the texts that each lacks.
     commits: by their last records, the ids of those before it that index files are of.
-    counter: the name of what counted all that is in it, None where that is not known.
+    counter: name of the counter of all its tokens, or None if unknown.
     session: the id that the session was created under. archives: the archive files that belong to it.
     spare: see `spare_files`.
     """
@@ -119,7 +119,7 @@ def encode_items(
 
 
 class _Summary:
-    """What the last line of a file of items repeats of its plain ones.
+    """The fields of plain items that the last line of a file of items repeats.
 
     Such as follow one another in their section, none taken between them, are a run: the number of its first line, its
     section and position, and how many items it has.
@@ -256,7 +256,7 @@ def decoded(items: Iterable[tuple[str, Stored]]) -> Iterator[tuple[str, dict[str
 def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSONValue], tuple[Blob, ...]] | None:
     """Return the section and data of the last item in a file of items whose `id` is `item_id`, or None.
 
-    What names the texts that the data lacks comes with it.
+    The names of the long texts come with it.
 
     Only lines that hold the id's text are parsed; the checksums of all are checked: a damaged one may have held it.
     Raises CorruptionError.

@@ -55,7 +55,7 @@ def archive_files(names: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def quarantine_file(segment: int, start: int, crc: int) -> str:
-    """Return where bytes cut from a segment go: named by what they are, so that a retry writes the same file."""
+    """Return the path for bytes cut from a segment. Their digest is in it, so that a retry writes the same file."""
     return f"{QUARANTINE}/{segment:020d}-{start}-{crc:08x}"
 
 

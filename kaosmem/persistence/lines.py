@@ -76,9 +76,9 @@ def decode_line(line: bytes, crc: int) -> tuple[dict[str, Any], int]:
 
 
 def decode_lines(lines: Sequence[bytes], crc: int) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield what `decode_line` returns for each line of a file, the first after the checksum `crc`.
+    """Yield the result of `decode_line` for each line of a file, the first after the checksum `crc`.
 
-    Raises CorruptionError where that would; what comes before has been yielded.
+    Raises CorruptionError at the first damaged line, after yielding the lines before it.
     """
     for start in range(0, len(lines), _AT_ONCE):
         batch = lines[start : start + _AT_ONCE]
@@ -93,14 +93,14 @@ def decode_lines(lines: Sequence[bytes], crc: int) -> Iterator[tuple[dict[str, A
 
 
 def parse_objects(lines: Sequence[bytes]) -> Iterator[dict[str, Any] | CorruptionError]:
-    """Yield what `parse_object` returns or raises for each of some lines."""
+    """Yield the result or error of `parse_object` for each line."""
     for start in range(0, len(lines), _AT_ONCE):
         batch = lines[start : start + _AT_ONCE]
         yield from _parse_batch(batch) or map(_parsed, batch)
 
 
 def checksum(line: bytes, crc: int) -> int:
-    """Return a line's checksum. Raises CorruptionError unless it is what the line states."""
+    """Return a line's checksum. Raises CorruptionError unless the line states the same."""
     found = crc32(line[_BODY:] if len(line) < 4096 else memoryview(line)[_BODY:], crc)
     if not line.startswith(b'{"crc":"%08x",' % found):
         raise CorruptionError("the checksum does not fit")

@@ -251,7 +251,7 @@ class LocalStorage:
             self._disk.unlink(draft)
 
     def _sync_folders(self, folder: str) -> None:
-        """Make a file findable: who made it, or the folders that it is in, may have been killed before that."""
+        """Make a file findable. The process that made it or its folders may have been killed before that."""
         for each in (folder, self._folder, self._namespace, self._root):
             self._disk.sync_folder(each)
         with suppress(PermissionError):
@@ -270,7 +270,7 @@ class LocalStorage:
             self._disk.sync_folder(folder)
 
     def _sweep(self, folder: str, *, min_age_s: float = _ABANDONED_S) -> None:
-        """Delete what a writer that was killed left half-written."""
+        """Delete the half-written files of a killed writer."""
         now = time.time()
         for name in self._disk.list(folder):
             if name.startswith(".") and name.endswith(".tmp"):
@@ -351,7 +351,7 @@ class LocalStorage:
         self._disk.sync_folder(above or "/")
 
     def _remove(self, folder: str) -> None:
-        """Delete a folder and what is in it."""
+        """Delete a folder and its content."""
         for name in self._disk.list(folder):
             path = f"{folder}/{name}"
             if self._disk.is_folder(path) and not self._disk.is_link(path):

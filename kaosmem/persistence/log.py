@@ -62,8 +62,8 @@ _TRUSTED_S = 60.0
 class SessionLog:
     """The durable history of one session, for one caller at a time; a snapshot may be stored while commits go on.
 
-    After a DurabilityError a commit of the same changes may be tried again. After a ConflictError `catch_up` tells what
-    others have committed, and `adopt` goes on from there.
+    After a DurabilityError, a commit of the same changes may be tried again. After a ConflictError, `catch_up` returns
+    the changes of other writers, and `adopt` goes on from there.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class SessionLog:
         single_writer: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> tuple[SessionLog, Recovered]:
-        """Return the log of a session and what it holds; nothing is written, a session that is missing included.
+        """Return the log of a session and its state. Nothing is written, even for a missing session.
 
         location: a path, a URL that fsspec knows, or a filesystem, whose root is then meant.
-        read_only: serve what is intact and list the rest.
+        read_only: serve the intact part and list the rest.
         single_writer: the caller vouches that nobody else writes, so the storage need not.
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
@@ -157,7 +157,7 @@ class SessionLog:
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
-        """Return what was found to be damaged so far, and what that costs."""
+        """Return the damage found so far, and its consequences."""
         return tuple(self._damage)
 
     @property
@@ -215,7 +215,7 @@ class SessionLog:
         return head
 
     def catch_up(self) -> News:
-        """Return what others have committed since, and whether a commit that failed is there: nothing changes here.
+        """Return the later commits of others, and whether a failed commit is stored. Nothing changes here.
 
         Raises ConflictError if the log was replaced by another, CorruptionError, DurabilityError.
         """
@@ -244,7 +244,7 @@ class SessionLog:
         return replace(found, records=[record for record in found.records if record.seq <= seq])
 
     def adopt(self, news: News) -> None:
-        """Go on from what `catch_up` has told."""
+        """Go on from the result of `catch_up`."""
         recovery = news.recovery
         self._unsettled = None
         with self._measures:
@@ -306,7 +306,7 @@ class SessionLog:
         """Keep the index of a section, as it was after record `seq`, the last of a commit that is known here.
 
         Returns whether it is kept: not where something was forgotten since. Older ones of the same ranker are deleted.
-        header: what tells the caller whether it can use the index. ranker: name of the ranker that made the index.
+        header: fields by which the caller decides whether it can use the index. ranker: name of the index's ranker.
         Raises as `snapshot`.
         """
         self._check_writable()
@@ -358,7 +358,7 @@ class SessionLog:
         """Return the section and data of the newest archived version of an item, or None.
 
         check: raises InvalidArgumentError for a version that makes no sense, which is a CorruptionError then.
-        Raises CorruptionError, but not where the session is read-only: then what is damaged is passed over and said.
+        Raises CorruptionError. A read-only session skips the damaged parts and lists them.
         """
         try:
             return self._read(lambda archives: find_archived(check_item_id(item_id), archives, check))
@@ -382,7 +382,7 @@ class SessionLog:
     def keyed(self, key: str) -> list[Entry]:
         """Return the section and data of every archived version with a key, oldest first. Raises as `archived`.
 
-        The first call reads what each archive file says of its keys. After that, the lines with the key alone are read.
+        The first call reads the keys that each archive file lists. Later calls read only the lines with the key.
         """
         try:
             return self._read(partial(find_keyed, key, self._keyed))
@@ -393,7 +393,7 @@ class SessionLog:
         return [entry for entry in self._intact_archive() if entry[1].get("key") == key]
 
     def evicted(self, *, at: int | None = None) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
-        """Return what may be recalled from the archives, or from that of record `at`, oldest first, by file.
+        """Return the items that may be recalled from the archives, or from that of record `at`, oldest first, by file.
 
         Raises CorruptionError.
         """

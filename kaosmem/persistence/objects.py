@@ -254,7 +254,7 @@ def list_prefixes(filesystem: AbstractFileSystem, prefix: str) -> list[str]:
 
 
 def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and details of what is in a folder now, whatever the filesystem has cached."""
+    """Yield the name and details of each entry of a folder, without the filesystem's cache."""
     filesystem.invalidate_cache(folder)  # without a path, DirFileSystem keeps the listings of folders in it
     try:
         with _as_os_error():
@@ -314,7 +314,7 @@ def _as_os_error() -> Iterator[None]:
 
 @contextmanager
 def _as_durability_error(path: str) -> Iterator[None]:
-    """Raise what a filesystem raises, of whatever kind, as DurabilityError."""
+    """Raise any error of a filesystem as DurabilityError."""
     try:
         yield
     except (KaosmemError, TakenError):

@@ -26,10 +26,10 @@ _OPTIONAL = frozenset({_BLOBS, _SESSION, _SNAPSHOT})
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a caller wants logged.
+    """A change that a caller wants to be logged.
 
     section: "" for the session itself.
-    op: the caller's word for what happened.
+    op: the caller's word for the change.
     """
 
     section: str
@@ -151,7 +151,7 @@ def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
 
 
 def decode_records(lines: Sequence[bytes], *, seq: int, crc: int) -> Iterator[tuple[Record, int]]:
-    """Yield what `decode_record` returns for each line, the first of which is record `seq`. Raises where that would."""
+    """Yield the record of each line, the first of which has number `seq`. Raises as `decode_record`."""
     for expected, (fields, found) in enumerate(decode_lines(lines, crc), seq):
         record = record_of(fields)
         if record.seq != expected:
@@ -168,7 +168,7 @@ def claimed_txn(line: bytes) -> str | None:
 
 
 def stated_blobs(fields: Mapping[str, Any]) -> tuple[Blob, ...]:
-    """Return what names the texts that a line's data lacks. Raises CorruptionError."""
+    """Return the names of the long texts of a line. Raises CorruptionError."""
     blobs = fields.get(_BLOBS, [])
     if type(blobs) is not list:
         raise CorruptionError("what names texts kept elsewhere is of the wrong type")

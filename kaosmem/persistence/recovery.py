@@ -42,12 +42,12 @@ _GONE = "bring it back from a copy, or delete the session"
 
 @dataclass(frozen=True)
 class Recovered:
-    """What opening a session found.
+    """The state that opening a session found.
 
     header, items: of the newest sound snapshot: the caller's state, and (section, data) in stored order, plain items
     not decoded; None and empty without one.
     records: committed after that snapshot.
-    damage: what is damaged, and what that costs; a tail that a crash has torn is among it.
+    damage: the faults and their consequences, with a tail torn by a crash among them.
     is_partial: it is not all there is, or ever was: `records` has gaps, or stand for themselves. parts: what is intact
     of snapshots that are newer than `header` and `items`, each of which stands after the record of its number.
     """
@@ -62,13 +62,13 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What opening a session found, with what a writer needs to go on.
+    """The state that opening a session found, with the fields that a writer needs.
 
     torn: bytes at the log's end to be cut at the next commit, in segment `head.segment` after `head.size`.
     segments: the segments read, each the seq of its first record and its number of commits.
     snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after it.
     purged: as that snapshot says it. has_leftovers: files from before that record are there still.
-    texts: by the names of the long texts in what was read, their SHA-256.
+    texts: the SHA-256 of each long text read, by its name.
     commits: by their last records, the ids of those since that snapshot, and before it of those that it names.
     archives: the archive files that belong to the session, oldest first; None where no snapshot tells.
     session: the id that the session was created under, as far as these files tell. stated: the newest snapshot that the
@@ -119,7 +119,7 @@ def recover(session: str = "") -> Steps[Recovery]:
 
 
 def recover_since(head: Head) -> Steps[Recovery]:
-    """Return what was committed after `head`, without a snapshot. Raises CorruptionError where the log lacks it."""
+    """Return the commits after `head`, without a snapshot. Raises CorruptionError if the log lacks them."""
     log = yield List(LOG)
     snapshots = numbers((yield List(SNAP)))
     walk = _Walk(head)
@@ -228,7 +228,7 @@ class _Walk:
         self.log_bytes = 0
 
     def run(self, firsts: Sequence[int]) -> Steps[None]:
-        """Read these segments until the log ends. Raises CorruptionError; what was read before it stands."""
+        """Read these segments until the log ends. Raises CorruptionError, and keeps the records read before it."""
         self.firsts = firsts
         while (segment := self._next()) is not None:
             path = log_file(segment)
@@ -252,7 +252,7 @@ class _Walk:
     def _next(self) -> int | None:
         """Return the segment to read for the next record, or None at the log's end.
 
-        Segments that begin before it hold what another holds too: they were rolled up.
+        Segments that begin before it repeat records of another segment: they were rolled up.
         """
         wanted = self.head.seq + 1
         following = bisect_right(self.firsts, wanted)
@@ -337,7 +337,7 @@ def _stated(records: Iterable[Record]) -> int:
 
 
 def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:
-    """Raise unless what was read reaches at least as far as the newest snapshot, sound or not, did."""
+    """Raise unless the records read reach at least as far as the newest snapshot, sound or not."""
     if snapshots and seq < snapshots[-1]:
         path = snapshot_file(snapshots[-1])
         raise CorruptionError(

@@ -67,16 +67,16 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Make durable what a file holds, whoever wrote it, where commits are appended. Raises FileNotFoundError."""
+    """Make a file durable, even one of another process, where commits are appended. Raises FileNotFoundError."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Delete what is half-written in a folder, where commits are appended, and make durable what was deleted from it.
+    """Delete half-written files of a folder, where commits are appended, and make earlier deletions durable.
 
-    Who was killed while it wrote or deleted may have left both.
+    A process killed while it wrote or deleted may have left both.
     """
 
     folder: str
@@ -92,7 +92,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Store a whole file, in place of what is there: all of it or nothing."""
+    """Store a whole file and replace the one at its path: all of it or nothing."""
 
     path: str
     chunks: Iterable[bytes]
@@ -108,7 +108,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Store a draft under its path, in place of what is there: all of it or nothing."""
+    """Store a draft under its path and replace the file there: all of it or nothing."""
 
     path: str
     draft: Any
@@ -163,14 +163,14 @@ class Performer(Protocol):
     """Performs steps, in the order given."""
 
     def perform(self, step: Step) -> Any:
-        """Do a step and return its answer. Raises what the step says, and OSError."""
+        """Do a step and return its answer. Raises the errors that the step names, and OSError."""
 
     def unlock(self) -> None:
         """Let other writers in again."""
 
 
 def run(steps: Steps[_Result], performer: Performer) -> _Result:
-    """Perform a protocol's steps and return its result; what a step raises is thrown into it."""
+    """Perform a protocol's steps and return its result. Errors of a step are thrown into the protocol."""
     locked = False
     try:
         step = next(steps)

@@ -45,7 +45,7 @@ class Storage(Performer, Protocol):
         """Delete the session."""
 
     def close(self) -> None:
-        """Let go of what is kept open between steps."""
+        """Release the files that are kept open between steps."""
 
 
 def open_storage(location: Location, namespace: str, session_id: str, *, single_writer: bool = False) -> Storage:
@@ -124,7 +124,7 @@ def as_durability_error(what: str) -> Iterator[None]:
 
 
 def same_place(location: Location) -> Hashable:
-    """Return what is equal for locations that mean the same place."""
+    """Return a key that is equal for locations of the same place."""
     return _root(location)
 
 

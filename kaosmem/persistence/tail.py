@@ -43,12 +43,12 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What stands after a known record in a segment.
+    """The bytes after a known record in a segment.
 
     records: the committed ones.
     head: the log's end with them.
     torn: bytes of a commit that was never finished.
-    fault: damage that no crash explains; what stands after it is in neither.
+    fault: damage that no crash explains; the bytes after it are in neither.
     """
 
     records: list[Record]
@@ -63,7 +63,7 @@ class Tail:
 
 
 def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
-    """Return what `data`, the bytes of segment `head.segment` from `start` on, adds to `head`.
+    """Return the records that `data`, the bytes of segment `head.segment` from `start` on, add to `head`.
 
     A commit is torn if its last line has no newline, or if sectors of it were never written (see `is_torn`), and no
     other commit follows. A last line whole but for its newline is a record.
@@ -129,7 +129,7 @@ def is_torn(
 
 
 def torn_tail(path: str, byte: int, seq: int, size: int) -> CorruptionError:
-    """Return what is to be said of a commit that was never finished."""
+    """Return the notice about a commit that was never finished."""
     return CorruptionError(
         f"{path!r} ends in {size} bytes of an unfinished commit, which are left out", file=path, byte=byte, seq=seq
     )

@@ -85,7 +85,7 @@ def check_place(place: object) -> tuple[int, int]:
 
 
 def check_end(times: object) -> tuple[datetime, datetime]:
-    """Return when a version stopped to hold and when that was told, as they were stored. Raises InvalidArgumentError."""
+    """Return when a stored version stopped to hold, and when that was told. Raises InvalidArgumentError."""
     match times:
         case [valid_until, told]:
             return check_time(valid_until), check_time(told)

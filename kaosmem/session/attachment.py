@@ -23,10 +23,10 @@ T = TypeVar("T")
 class Attachment:
     """A source under a name.
 
-    How long to wait, and whether to go on without, are the session's to say: one source may be indispensable to one
-    agent and not to another, and a section of another session has no place to say it.
-    timeout_s: how long it is awaited, None for as long as it takes. required: without it there is no context.
-    What it raises, and its being late, is a SourceError. Raises InvalidArgumentError for timeout_s.
+    The session decides how long to wait and whether to go on without the source. A source may be required by one
+    agent and optional for another, and a section of another session has no place to say so.
+    timeout_s: seconds to wait for an answer, or None for no limit. required: without the source there is no context.
+    An error or a late answer becomes a SourceError. Raises InvalidArgumentError for timeout_s.
     """
 
     source: Source
@@ -43,7 +43,7 @@ class Attachment:
     async def propose(
         self, query: Query, *, cap: int, wanted: MetadataFilter | None
     ) -> tuple[Proposal | None, SourceReport]:
-        """Return what the source proposes and what it did; raise only where it is required."""
+        """Return the source's proposal and its report. Raise only if the source is required."""
         try:
             proposal = await self._answer(self.source.propose(query, cap=cap, wanted=wanted), self.timeout_s)
         except SourceError as error:

@@ -17,9 +17,9 @@ from kaosmem.tokens import TokenCounter
 
 
 class Checkpoints:
-    """Writes what is due, as it is when that is asked, while the session goes on; one at a time.
+    """Write snapshots and archives in the background, of the state at the call, one at a time.
 
-    notices: what went wrong, a sentence each.
+    notices: the faults, a sentence each.
     """
 
     def __init__(self, log: SessionLog, *, counter: TokenCounter) -> None:
@@ -28,9 +28,9 @@ class Checkpoints:
         self._writing: asyncio.Task[None] | None = None
 
     def start(self, sections: Mapping[str, Section], forgotten: Forgotten, windows: Windows) -> None:
-        """Begin to write what is due, after what is being written; a snapshot not while anything is.
+        """Begin the writes that are due, after those under way. A snapshot waits until none is under way.
 
-        sections, windows: as the log's last record left them.
+        sections, windows: the state after the log's last record.
         """
         if self._log.seq == 0:
             return
@@ -90,7 +90,7 @@ class Checkpoints:
 
 
 def keep_indexes(log: SessionLog, sections: Mapping[str, Section]) -> None:
-    """Tell sections, as a log has them, where what ranked them was kept."""
+    """Tell sections of a log where their indexes are stored."""
     for name, section in sections.items():
         section.keep_index_in(partial(_stored_index, log, name))
 

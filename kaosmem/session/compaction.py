@@ -23,10 +23,10 @@ _EXPANDED = 0.5
 
 
 class SectionCompaction:
-    """Keeps one section within its budget, counted as OpenAI's format shows it: its tail would be cut before, else.
+    """Keep one section within its budget, counted as OpenAI's format shows it, before its tail is cut.
 
     new_id: gives an id that no live item has, the one asked for if it can.
-    notice: what went wrong when the section was last to be compacted, None if nothing did.
+    notice: the fault of the last attempt to compact the section, or None.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class SectionCompaction:
     async def run(self) -> None:
         """Compact the section where it is over its budget, or expand it where it has room.
 
-        Whoever asks meanwhile goes on with what is there. What the strategy raises is a notice: the section stays as it
-        is, and the next turn tries again.
+        Assemblies that run meanwhile use the present items. A failed strategy becomes a notice: the section stays
+        as it is, and the next turn tries again.
         """
         if self._is_running or self._section.is_frozen:
             return
@@ -66,9 +66,9 @@ class SectionCompaction:
             self._is_running = False
 
     async def undo(self, item_ids: Iterable[str]) -> None:
-        """Bring back what items stand for that are among these or derived from them, where all of it can come back.
+        """Bring back the originals of these items and of items derived from them, if all originals can come back.
 
-        So what else they stand for is not lost with them, if they are to be forgotten. Raises CorruptionError.
+        The other originals are then not lost when the items are forgotten. Raises CorruptionError.
         """
         gone = {*item_ids}
         while compacted := self._section.compacted:
@@ -85,7 +85,7 @@ class SectionCompaction:
 
     @property
     def _size(self) -> int:
-        """What the section takes as a history, with a mark for what has left it."""
+        """Return the tokens of the section as a history, with a mark for the items that left it."""
         mark = Mark(self._section.taken)
         left = message_tokens(mark, self._counter) if len(self._section.archive) else 0
         return left + self._weight(self._section)
@@ -135,17 +135,17 @@ class SectionCompaction:
             )
 
     def _kept(self) -> list[str]:
-        """Return the ids of what is not evicted after a compaction.
+        """Return the ids of the items that stay after a compaction.
 
-        They are those of the newest user's item, which every context shows, and of the newest item that stands for
-        several: the next compaction can take that in, and what it stands for would leave all contexts with it.
+        These are the newest item of the user, which every context shows, and the newest item that stands for
+        several: the next compaction can take it in, and its originals would leave all contexts with it.
         """
         summaries = [item for item in self._section if (replaced := Replaced.by(item)) and replaced.items > 1]
         kept = (*summaries[-1:], self._section.newest_user_item)
         return [item.id for item in kept if item is not None]
 
     def _shortened(self, before: Sequence[Item], after: Sequence[ChatMessage]) -> Substitution | None:
-        """Return what turns items into the messages that were made of them, None where these are not shorter."""
+        """Return the substitution of items by the messages made of them, or None if the messages are not shorter."""
         change = substitution(
             before,
             after,
@@ -186,11 +186,11 @@ class SectionCompaction:
         return has_room and section.expand([item.id for item in derived], versions)
 
     def _room(self, derived: Iterable[Item]) -> int:
-        """Return what may come in the place of derived items."""
+        """Return the tokens that may take the place of derived items."""
         return int(_EXPANDED * self._budget) - self._size + self._weight(derived)
 
     async def _versions(self, derived: Iterable[Item]) -> list[Archived]:
-        """Return what derived items came to replace, none where not all of it can come back."""
+        """Return the originals of derived items, or none if not all of them can come back."""
         wanted = {source for item in derived for source in item.sources if source not in self._section}
         try:
             found = await self._originals.archived(wanted)

@@ -26,9 +26,9 @@ DORMANT: Mapping[str, JSONValue] = {"eviction": "none", "max_items": None, "in_c
 
 @dataclass
 class Hydrated:
-    """Sections as they were saved, by name, how the log describes them, and what is worth saying about them.
+    """Sections as saved, by name, with the log's description of them and notices.
 
-    forgotten: all items that ever were. unpurged: ids of those that files may still hold.
+    forgotten: ids of all forgotten items. unpurged: the ids of those that files may still hold.
     """
 
     sections: dict[str, Section]
@@ -119,7 +119,7 @@ def check_count(names: Collection[str]) -> None:
 
 
 def notices_of(sections: Mapping[str, Section], unknown: Iterable[str]) -> list[str]:
-    """Return what is worth saying of stored sections that no spec names."""
+    """Return notices about stored sections that no spec names."""
     return [
         f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are kept, not shown"
         for name in unknown
@@ -139,7 +139,7 @@ def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JS
 
 
 def drain(sections: Iterable[Section]) -> list[Change]:
-    """Return what has changed since the last drain, as each section persists."""
+    """Return the changes since the last drain, by the persistence of each section."""
     changes: list[Change] = []
     for section in sections:
         name, journal = section.spec.name, section.drain_journal()
@@ -192,9 +192,9 @@ def freeze(
 
 
 def merged(on_disk: Iterable[Archived], frozen: Frozen) -> Frozen:
-    """Return a frozen state that has the versions of archive files too, each once, where it stands last.
+    """Return a frozen state with the versions of archive files, each once, at its last position.
 
-    Files may hold, more than once, what is in memory still.
+    Files may hold versions, even repeatedly, that are still in memory.
     """
     versions: dict[str, Archived] = {}
     for version in (*on_disk, *frozen.archived):

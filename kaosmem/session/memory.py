@@ -70,7 +70,7 @@ _SHOWN_SECTIONS, _SHOWN_NOTICES = 30, 10
 class SessionMemory:
     """One session's memory: typed sections, kept in a log and packed into contexts.
 
-    Get one from `open` (stored) or `test_mode` (in memory, for tests).
+    Create one with `open` (stored) or `test_mode` (in memory, for tests).
     add, add_many, add_message, update, remove, get and search do no I/O. save, assemble_context, attach, fetch, expand,
     forget and ingest are awaited. One instance belongs to one event loop at a time.
 
@@ -300,7 +300,7 @@ class SessionMemory:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What opening and keeping the session revealed: damage, sections without a spec, another counter."""
+        """Return the notices of opening and saving: damage, sections without a spec, another counter."""
         lost = (error for section in self._sections.values() for error in section.lost)
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
         not_compacted = (each.notice for each in self._compactions if each.notice)
@@ -337,7 +337,7 @@ class SessionMemory:
         return sum(section.used for section in self._sections.values())
 
     def get(self, item_id: str) -> Item | None:
-        """Return a live item, which counts as a use of it, or None. Raises InvalidNameError for what is no id."""
+        """Return a live item, or None. This counts as a use. Raises InvalidNameError for an invalid id."""
         section = self._factory.section_of(item_id)
         return None if section is None else section.get(item_id)
 
@@ -882,7 +882,7 @@ class SessionMemory:
         self._saver.windows.remove(name)
 
     async def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Read and index ahead what `assemble_context` and `search` need, embeddings included.
+        """Read and index ahead of `assemble_context` and `search`, embeddings included.
 
         The work runs beside the event loop. Without it, the first question that ranks a section waits for the same
         work; later changes are indexed by the next question.
@@ -926,7 +926,7 @@ class SessionMemory:
             section.expire(section.expired(now))
 
     async def _read_back(self, sections: Sequence[Section]) -> None:
-        """Read what sections need to be asked; not on opening, as not all who open a session ask."""
+        """Read the parts of sections that a question needs. Opening skips this, as many callers never ask."""
         if error := await load_past(sections, self._log, self.counter):
             self._notices.append(f"{_NOT_RECALLED}: {error}")
 

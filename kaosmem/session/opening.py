@@ -51,7 +51,7 @@ class Opening:
         return get_counter(self.given_counter)
 
     def read(self, *, read_only: bool = False, single_writer: bool = False) -> tuple[SessionLog, Hydrated]:
-        """Return the session's log and what it holds. Raises CorruptionError, UnsupportedVersionError."""
+        """Return the session's log and its state. Raises CorruptionError, UnsupportedVersionError."""
         log, recovered = SessionLog.open(
             self.location,
             self.session_id,
@@ -71,18 +71,18 @@ class Opening:
         return log, hydrated
 
     def hydrate(self, recovered: Recovered) -> Hydrated:
-        """Return what a log holds, as sections. Raises CorruptionError, UnsupportedVersionError."""
+        """Return the state of a log, as sections. Raises CorruptionError, UnsupportedVersionError."""
         read = salvage if recovered.is_partial else hydrate
         return read(recovered, self.sections, self.counter, self.ranker)
 
     @property
     def place(self) -> Hashable:
-        """Return what is equal for openings of one session."""
+        """Return a key that is equal for all openings of one session."""
         return same_place(self.location), self.namespace, self.session_id
 
     @property
     def key(self) -> Hashable:
-        """Return what is equal for openings that give the same; objects given are told apart by identity."""
+        """Return a key that is equal for openings with the same arguments. Objects are compared by identity."""
         specs = tuple(
             (replace(spec, ranker=None, compaction=None), id(spec.ranker), id(spec.compaction))
             for spec in self.sections
@@ -92,7 +92,7 @@ class Opening:
 
 
 class Unopened(AbstractAsyncContextManager[T]):
-    """What `async with` opens, once. Whatever else is done with it raises NotOpenedError."""
+    """A session that `async with` opens, once. Any other use raises NotOpenedError."""
 
     def __init__(self, inner: AbstractAsyncContextManager[T]) -> None:
         self._inner = inner
@@ -132,9 +132,9 @@ class _Shared:
 
 
 class SharedSessions:
-    """Sessions that a process has read and may not change, each read again only when it has changed where it is stored.
+    """Read-only sessions that a process shares. A session is read again only if its stored state has changed.
 
-    May be asked from several threads: those who ask for one session wait for the first of them to read it.
+    Several threads may ask: while one reads a session, the others wait for it.
     """
 
     def __init__(self, max_sessions: int = MAX_SHARED) -> None:
@@ -155,7 +155,7 @@ class SharedSessions:
             return shared.held
 
     def drop(self, opening: Opening) -> None:
-        """Let go of what was read of a session, however it was read; who has it open keeps it until closing."""
+        """Release the shared state of a session. Blocks that have it open keep it until they close."""
         place = opening.place
         with self._lock:
             for key in [key for key, shared in self._sessions.items() if shared.opening.place == place]:

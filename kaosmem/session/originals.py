@@ -13,9 +13,9 @@ from kaosmem.types import Item
 
 
 class Originals:
-    """Finds items of a session, live ones and those that have left it.
+    """Find items of a session: live, archived and evicted ones.
 
-    forgotten: ids of items that were.
+    forgotten: ids of forgotten items.
     """
 
     def __init__(
@@ -24,9 +24,9 @@ class Originals:
         self._sections, self._log, self._counter, self._forgotten = sections, log, counter, forgotten
 
     async def of(self, item: Item, fetch: Callable[[str], Awaitable[Item]]) -> list[Item]:
-        """Return what an item was derived from, in any number of steps, each once and in order.
+        """Return the originals of an item, over any number of steps, each once and in order.
 
-        fetch: gives what no section of the session has, or ever had. Raises as it does, and CorruptionError.
+        fetch: reads items that no section of the session has or had. Raises as it does, and CorruptionError.
         """
         known = await self.lineage([item])
         while wanted := {source for each in known.values() for source in each.sources} - known.keys():
@@ -34,7 +34,7 @@ class Originals:
         return [*_origins(item, known, set())]
 
     async def lineage(self, items: Iterable[Item]) -> dict[str, Item]:
-        """Return items, and what they were derived from in any number of steps as far as the session has it, by id.
+        """Return items and their originals over any number of steps, as far as the session has them, by id.
 
         Raises CorruptionError.
         """
@@ -68,7 +68,7 @@ class Originals:
 
 
 def _origins(item: Item, known: Mapping[str, Item], seen: set[str]) -> Iterator[Item]:
-    """Yield what an item comes from, depth first, but for what has been seen."""
+    """Yield the sources of an item, depth first, without those seen before."""
     if item.id in seen:
         return
     seen.add(item.id)

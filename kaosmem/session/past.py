@@ -15,7 +15,7 @@ _READ_AT_ONCE = 4_096
 
 
 async def load_past(sections: Iterable[Section], log: SessionLog, counter: TokenCounter) -> KaosmemError | None:
-    """Let sections recall what they evicted in earlier processes, and return why they can't, None where they can."""
+    """Let sections recall items evicted in earlier processes. Return the reason if they cannot, else None."""
     unloaded = [section for section in sections if section.unloaded]
     if not unloaded:
         return None
@@ -35,9 +35,9 @@ async def load_past(sections: Iterable[Section], log: SessionLog, counter: Token
 
 
 def find_past(log: SessionLog, counter: TokenCounter, *, at: int | None = None) -> list[EvictedItem]:
-    """Return what was evicted, as all archive files say, or that of record `at`, oldest first. This is I/O.
+    """Return the evicted items of all archive files, or as of record `at`, oldest first. This reads files.
 
-    No text is read but of files that another counter may have counted. Raises CorruptionError.
+    Texts are read only from files that another counter may have counted. Raises CorruptionError.
     """
     found: list[EvictedItem] = []
     for file, evicted in log.evicted(at=at):
@@ -49,7 +49,7 @@ def find_past(log: SessionLog, counter: TokenCounter, *, at: int | None = None) 
 
 
 def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
-    """Return what is intact of what was evicted, its texts with it. Raises CorruptionError unless it is read-only."""
+    """Return the intact evicted items with their texts. Raises CorruptionError unless it is read-only."""
     return [_counted(Archived.from_dict(data, name), counter) for name, data in log.archive()]
 
 
@@ -66,7 +66,7 @@ def check_version(entry: Entry) -> None:
 
 
 def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> None:
-    """Keep no text in memory of what files hold now."""
+    """Drop from memory the texts that files hold now."""
     by_section: dict[str, list[EvictedItem]] = {}
     for each in evicted:
         by_section.setdefault(each.section, []).append(each)

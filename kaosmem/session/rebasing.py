@@ -35,11 +35,11 @@ def rebase(
     forgotten: Container[str],
     touched: Mapping[str, Item | None] | None,
 ) -> list[Change]:
-    """Bring sections to where the log is, with what is unsaved after it, and return of this what no journal has.
+    """Bring sections to the state of the log, followed by unsaved changes. Return the changes that no journal has.
 
-    ours: all that is unsaved, in order. theirs: what others committed, if that is known.
-    stored: as the log has them now, all sections that both changed or that are not known here.
-    forgotten: ids of what others have forgotten.
+    ours: all unsaved changes, in order. theirs: the commits of others, if known.
+    stored: the state in the log of all sections that both changed or that are unknown here.
+    forgotten: ids of items that others have forgotten.
     touched: the items that others changed, as `touched_by` returns them; None if the log does not tell.
     Raises ConflictError where both rewrote the same, or ours no longer fits; then nothing has changed.
     """
@@ -69,7 +69,7 @@ def rebase(
 
 
 def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -> None:
-    """Erase from sections that no file holds what was derived from what others have forgotten."""
+    """Erase items derived from those that others have forgotten, in sections that no file holds."""
     unstored = [section for section in sections.values() if section.spec.persistence == "none"]
     items = [item for section in unstored for item in section]
     items += (version.item for section in unstored for version in section.archive.in_memory())
@@ -86,7 +86,7 @@ def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -
 
 
 def _repeat(section: Section, change: Change) -> None:
-    """Make a change once more, what it evicts and supersedes decided anew."""
+    """Apply a change once more, and decide anew which items it evicts and supersedes."""
     try:
         match change.op:
             case "add":
@@ -113,7 +113,7 @@ def _time_of(change: Change) -> datetime | None:
 
 
 def _settle(section: Section, change: Change, touched: Container[str] | None, forgotten: Container[str]) -> None:
-    """Compact or evict once more what nobody has touched; what can't be done any more the next turn decides anew.
+    """Repeat compactions and evictions of items that nobody has touched. The next turn decides the rest anew.
 
     touched: ids, None where the log does not tell.
     """
@@ -179,7 +179,7 @@ def _check_clashes(
 
 
 def _check_ids(ours: Sequence[Change], stored: Mapping[str, Section]) -> None:
-    """Raise ConflictError where what was added has an id that others have given to what is in another section."""
+    """Raise ConflictError if others gave the id of an added item to an item of another section."""
     for change in ours:
         if change.op == "add" and change.section in stored:
             item_id = change.data["item"]["id"]
@@ -191,7 +191,7 @@ def _check_ids(ours: Sequence[Change], stored: Mapping[str, Section]) -> None:
 
 
 def _check_sources(ours: Sequence[Change], forgotten: Container[str]) -> None:
-    """Raise ConflictError where ours is derived from what others have forgotten."""
+    """Raise ConflictError if one of our items is derived from an item that others have forgotten."""
     for change in ours:
         if change.op in ("add", "update") and any(
             source in forgotten for source in change.data["item"].get("sources", ())

@@ -20,9 +20,9 @@ _KEPT = ("position", "uses", "last_use")
 
 @dataclass
 class Remains:
-    """A section's items, where the changes that made or moved some of them are lost.
+    """The items of a section in a log that has lost some of its changes.
 
-    entries: live ones by id, as `Section.entries` has them. archived: what has left it since the newest snapshot.
+    entries: live items by id, as in `Section.entries`. archived: items that left since the newest snapshot.
     taken, clock: as Holdings has them, at least. stored, evicted: how many versions archive files hold, and how
     many of them were evicted. returned: places of what was evicted and came back.
     """
@@ -53,7 +53,7 @@ class Remains:
         return useless
 
     def apply(self, op: str, data: Mapping[str, Any]) -> int:
-        """Repeat a change as far as what it needs is there, and return how much in it was of no use.
+        """Apply a change as far as its items exist. Return the number of its parts that had no effect.
 
         Raises UnsupportedVersionError for an op that is not known.
         """
@@ -151,7 +151,7 @@ class Remains:
             self.archived.append(Archived(item, position, unit, ordinal=at, ended=ended))
 
     def _substitute(self, item_ids: object, items: object, *, at: object = None) -> int:
-        """Let items take places of others, or those that they had, and return how many were of no use.
+        """Let items take the places of others, or their own. Return the number of items without effect.
 
         at: the positions of the others, by id.
         """
@@ -197,7 +197,7 @@ class Remains:
         self.evicted = max(0, self.evicted - max(0, _count(data, "evicted") - (before[1] - after[1])))
 
     def _supersede(self) -> None:
-        """Move items to the archive of which a newer one has the key: what said that they left is lost."""
+        """Move items with a newer version of their key to the archive: the record of their leaving is lost."""
         newest: dict[str, Item] = {}
         keyed = [entry for entry in self.entries.values() if entry.get("key") is not None]
         placed = [(entry["position"], Item.from_dict(entry, self.spec.name)) for entry in keyed]
@@ -254,7 +254,7 @@ def _time(stored: object) -> datetime | None:
 
 
 def texts(values: object) -> list[str]:
-    """Return the texts of what should be a list of them."""
+    """Return the texts of a value that should be a list of texts."""
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 

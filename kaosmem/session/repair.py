@@ -124,7 +124,7 @@ def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
 
 
 def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescued:
-    """Return a session: what is intact of it where it is read-only, else raises CorruptionError for any damage."""
+    """Return a session. If it is read-only, return its intact part; else raise CorruptionError for any damage."""
     log, recovered = place.open(session_id, read_only=read_only)
     try:
         archive = log.archive()
@@ -164,7 +164,7 @@ def _usable(archive: Sequence[Entry], hydrated: Hydrated, damage: list[Corruptio
 
 
 def _lacking(found: _Rescued) -> list[CorruptionError]:
-    """Return what is to be said of archived versions that no file holds."""
+    """Return notices about archived versions that no file holds."""
     stored = Counter(name for name, _ in found.archive)
     sections = found.hydrated.sections.items()
     lost = {name: len(each.archive) - len(each.archive.in_memory()) - stored[name] for name, each in sections}
@@ -176,7 +176,7 @@ def _lacking(found: _Rescued) -> list[CorruptionError]:
 
 
 def _write(place: _Place, rescued: _Rescued, ids: Sequence[str] | Iterator[str], *, is_given: bool) -> str:
-    """Store what was rescued under the first id that is free, and return it."""
+    """Store the rescued session under the first free id, and return the id."""
     frozen = freeze(rescued.hydrated.sections.values(), rescued.counter, rescued.hydrated.forgotten)
     states = _states(frozen.header["states"], rescued.versions, rescued.hydrated.sections)
     header, items = {**frozen.header, "states": states}, list(frozen.items)
@@ -217,7 +217,7 @@ def _store(
 def _states(
     states: Mapping[str, Mapping[str, JSONValue]], archived: Sequence[Entry], sections: Mapping[str, Section]
 ) -> dict[str, dict[str, JSONValue]]:
-    """Return the states of sections with what the archive has of each."""
+    """Return the states of sections with their archived items."""
     counted = {name: dict(state) for name, state in states.items()}
     for name, state in counted.items():
         versions = [data for section, data in archived if section == name]

@@ -80,7 +80,7 @@ class Roster:
         return self._specs[name]
 
     def shown(self, names: Iterable[str] | None) -> dict[str, SectionSpec]:
-        """Return the specs of what may be shown, of these names or of all.
+        """Return the specs of the sections and sources that may be shown, by these names or all.
 
         Raises NotFoundError, and InvalidArgumentError for one name alone.
         """
@@ -89,7 +89,7 @@ class Roster:
         return {name: spec for name, spec in self._specs.items() if spec.in_context and name in wanted}
 
     def newest_question(self) -> str:
-        """Return what the newest user message of all histories says, tool results apart, "" without one."""
+        """Return the text of the newest user message in all histories, without tool results; "" if there is none."""
         newest = [item for section in self.sections.values() if (item := section.newest_user_item)]
         if not newest:
             return ""
@@ -106,12 +106,12 @@ class Roster:
         clock: Clock,
         block: int | None = None,
     ) -> tuple[dict[str, Proposal], dict[str, SourceReport]]:
-        """Return the proposals of these sections and sources, and what the sources did, awaited together.
+        """Return the proposals of these sections and sources, and the reports of the sources. All are awaited together.
 
         clock: says which items are expired; their units are left out.
         block: the most that the sections outside the histories may take together; None is the window.
-        What a source proposes that one of these sections has live, or one before it proposes, under the same id is left
-        out; another item under an id that is known gets one that names its source.
+        Drop a candidate of a source whose id a section has live or an earlier source proposes, if the contents are
+        equal. If they differ, prefix its id with the name of its source.
         Raises SourceError for the first that is required and failed, or is late.
         """
         block = window if block is None else min(window, block)
@@ -138,7 +138,7 @@ class Roster:
         return proposals, reports
 
     def use(self, items: Iterable[Item]) -> None:
-        """Mark a use of each of these items of the session's own; what sources gave is not marked."""
+        """Mark a use of each of these items. Items of sources are not marked."""
         ids: dict[str, list[str]] = {}
         for item in items:
             ids.setdefault(item.section, []).append(item.id)
@@ -246,7 +246,7 @@ class Roster:
         yield from self.attached_sections.items()
 
     def _taken_in(self, name: str, proposal: Proposal, known: _KnownItems) -> Proposal:
-        """Return what a source proposes without what is known already, counted as the session counts."""
+        """Return a source's proposal without known items, counted by the session's counter."""
 
         def taken_in(units: Iterable[Candidate]) -> Iterator[Candidate]:
             for unit in units:
@@ -285,7 +285,7 @@ async def _proposals(
     *,
     is_crowded: bool,
 ) -> dict[str, Proposal]:
-    """Return what sections propose, all at one moment: once all are indexed and all evicted items wanted are read."""
+    """Return the proposals of sections at one moment: indexed, and with the needed evicted items read."""
     while True:
         while lagging := [each for name, each in sections.items() if each.lag(cap=caps[name], is_crowded=is_crowded)]:
             await asyncio.gather(*(asyncio.to_thread(each.catch_up) for each in lagging))
@@ -330,7 +330,7 @@ def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
 
 
 class _KnownItems:
-    """The items that a context may hold already, by id: what sections have live, and what was entered."""
+    """Items that a context may already hold, by id: the live items of sections, and the entered ones."""
 
     def __init__(self, sections: Iterable[Section]) -> None:
         self._sections = [section for section in sections if len(section)]
@@ -345,9 +345,9 @@ class _KnownItems:
 
 
 def _without_reused(proposal: Proposal, section: Section, known: _KnownItems) -> Proposal:
-    """Return a section's proposal without what was evicted under an id that something else has by now.
+    """Return a section's proposal without evicted items whose id another item has by now.
 
-    What was evicted and is proposed is entered into what is known.
+    Evicted items that are proposed become known.
     """
     if not proposal.evicted:
         return proposal

@@ -46,7 +46,7 @@ class Erased:
 
 
 class Saver:
-    """Keeps the sections of one session in its log.
+    """Keep the sections of one session in its log.
 
     hydrated: what the log held, its sections the caller's own. place: equal for savers of one session.
     rehydrate: gives what a log holds now.
@@ -81,9 +81,9 @@ class Saver:
         self._checkpoints = Checkpoints(log, counter=counter)
 
     async def save(self) -> None:
-        """Commit all changes since the last save, after those of others, and finish what was to be forgotten.
+        """Commit all changes since the last save, after the commits of others, and finish pending erasures.
 
-        Once begun it is finished, whoever waits for it. Raises ConflictError, DurabilityError; then they are still
+        A save that has begun runs to its end. Raises ConflictError and DurabilityError; then the changes are still
         unsaved. Raises ConcurrentUseError while another event loop saves.
         """
         with self._one_loop:
@@ -95,9 +95,9 @@ class Saver:
             self.is_in_conflict = False
 
     async def refresh(self, *, discard: bool = False) -> None:
-        """Take in what others have committed, and commit nothing. discard: drop all unsaved changes.
+        """Take in the commits of others, and commit nothing. discard: drop all unsaved changes.
 
-        What was to be forgotten is still to be. Raises as `save`; then nothing has changed.
+        Pending erasures stay pending. Raises as `save`; then nothing has changed.
         """
         with self._one_loop:
             await _finished(self._refresh(discard=discard))
@@ -115,16 +115,16 @@ class Saver:
 
     @property
     def notices(self) -> Collection[str]:
-        """Return what went wrong beside the commits, a sentence each."""
+        """Return the faults beside the commits, a sentence each."""
         return self._checkpoints.notices
 
     @property
     def unpurged(self) -> Collection[str]:
-        """Return the ids of what files may still hold though it was forgotten."""
+        """Return the ids of forgotten items that files may still hold."""
         return self._to_purge
 
     async def close(self) -> None:
-        """Wait for what is being written and let go of the log; what is unsaved is lost."""
+        """Wait for the writes under way and release the log; unsaved changes are lost."""
         with self._one_loop:
             async with self._one_loop.lock:  # whose save it is may have been cancelled
                 await self._checkpoints.finished()
@@ -159,7 +159,7 @@ class Saver:
                 self.is_in_conflict = False
 
     async def _commit(self) -> None:
-        """Commit what failed before, then all that has changed since."""
+        """Commit the changes that failed before, then all later ones."""
         await self._commit_batch()
         self._batch = self._drained()
         await self._commit_batch()
@@ -204,7 +204,7 @@ class Saver:
         return not self._batch and not self._unsaved and not any(journals)
 
     async def _discard(self) -> bool:
-        """Go on from what the log holds, without what is unsaved. Return False if the log must be read again."""
+        """Go on from the state of the log, without unsaved changes. Return False if the log must be read again."""
         news = await asyncio.to_thread(self._log.catch_up)
         if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
             return False
@@ -226,7 +226,7 @@ class Saver:
         return True
 
     async def _rebase(self) -> bool:
-        """Take in what others have committed, and let what is unsaved follow it. Raises ConflictError.
+        """Take in the commits of others, and put the unsaved changes after them. Raises ConflictError.
 
         Return False if the log must be read again.
         """
@@ -267,7 +267,7 @@ class Saver:
         return True
 
     def _is_foreign(self, theirs: Iterable[Record]) -> bool:
-        """Return whether others know the session otherwise, or what they added may be counted otherwise."""
+        """Return whether others open the session with other settings, or may count tokens in another way."""
         counter = self._description.get("counter", self._counter.name)
         return counter != self._counter.name or is_foreign(theirs, self._sections, self._counter)
 
@@ -278,7 +278,7 @@ class Saver:
         return unsaved & {record.section for record in theirs if record.op != OPEN}
 
     def _take_in(self, theirs: Iterable[Record], stored: Hydrated | None) -> None:
-        """Note what others have said of the session as a whole."""
+        """Note the records of others about the session as a whole."""
         described = [record.data for record in theirs if record.op == OPEN]
         if stored is not None:
             self._description = stored.description
@@ -298,7 +298,7 @@ class Saver:
             self._is_index_purge_due = True
 
     async def _commit_tombstones(self) -> None:
-        """Say in the log what is forgotten; not yet where changes come in meanwhile."""
+        """Record in the log which items are forgotten. If changes come in meanwhile, leave it for later."""
         await self._commit()
         archived = await self._archived()
         items = [item for section in self._sections.values() for item in section.stored]
@@ -324,7 +324,7 @@ class Saver:
         await self._commit_batch()
 
     async def _purge(self) -> None:
-        """Leave no file that holds what was forgotten; not yet where others commit or changes come in meanwhile."""
+        """Erase forgotten items from all files. If commits or changes come in meanwhile, leave it for later."""
         await self._commit()
         archived = await self._archived()
         if not self._is_settled:
@@ -364,12 +364,12 @@ class Saver:
         self._is_purge_due, self._to_purge = False, set()
 
     def _note_no_indexes(self) -> None:
-        """Note that no index is kept any more, as each may have held words of what was forgotten."""
+        """Note that no index is stored any more, as each may have held words of forgotten items."""
         for section in self._sections.values():
             section.index_not_stored()
 
     async def _archived(self) -> dict[str, list[Archived]]:
-        """Return what archive files hold, by section. Raises CorruptionError."""
+        """Return the archived items of all files, by section. Raises CorruptionError."""
 
         def read() -> dict[str, list[Archived]]:
             archived: dict[str, list[Archived]] = {}
@@ -399,7 +399,7 @@ def _forgotten(records: Iterable[Record]) -> set[str]:
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:
-    """Await work that goes on to its end even if who awaits it is cancelled."""
+    """Await work that continues to its end even if the awaiting task is cancelled."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)

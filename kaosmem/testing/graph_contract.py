@@ -166,7 +166,7 @@ class GraphContract(StoreContract[GraphStore]):
         await refuses(InvalidArgumentError, store.get_neighbors("a", types="owns"))
 
     async def test_deleting_an_entity_detaches_it(self, store: GraphStore) -> None:
-        """Its relationships go, in both directions; what they led to stays; added again it has none."""
+        """A deleted entity loses its relationships in both directions. Its neighbours stay."""
         await self.linked(store, "a owns b", "c owns a", "b owns c", "a owns a")
         await store.delete_entity("a")
         assert await store.get_neighbors("a") == SubGraph()
@@ -192,7 +192,7 @@ class GraphContract(StoreContract[GraphStore]):
         assert await store.get_neighbors("ann") == SubGraph((Entity("ann"),))
 
     async def test_properties_come_back_unchanged(self, store: GraphStore) -> None:
-        """JSON values of any kind. Changing what was given or found changes nothing that is stored."""
+        """Properties are JSON values of any kind. Changing a given or returned object changes no stored one."""
         given: dict[str, Any] = {"since": "2019-05-01", "share": 0.5, "tags": ["a", {"b": None}], "": True}
         kept = copy.deepcopy(given)
         await store.add_entities([{"id": "a", "properties": given}])
@@ -237,7 +237,7 @@ class GraphContract(StoreContract[GraphStore]):
         )
 
     async def test_an_end_may_be_described_before_after_or_never(self, store: GraphStore) -> None:
-        """A relationship makes ends that are not there, and leaves those that are as they are."""
+        """A relationship creates missing ends, and leaves existing ones unchanged."""
         await store.add_entities([Entity("a", "Acme")])
         await self.linked(store, "a owns b", "a owns c")
         await store.add_entities([Entity("b", "Beta")])
@@ -255,7 +255,7 @@ class GraphContract(StoreContract[GraphStore]):
         assert len((await store.get_neighbors("a")).relationships) == 1
 
     async def test_what_was_acknowledged_is_there_after_reopening(self, store: GraphStore) -> None:
-        """A reopened store has what was added and replaced, and nothing that was deleted."""
+        """A reopened store has added and replaced entities, and no deleted ones."""
         await self.linked(store, "a owns b", "b owns c", "c owns a")
         await store.add_entities([Entity("a", "Acme", properties={"size": 3})])
         await store.add_relationships([Relationship("a", "b", "owns", properties={"since": 2019})])

@@ -177,7 +177,7 @@ class TaskContract(StoreContract[TaskStore]):
         return board.task("t").status, board.task("t").retry_count
 
     async def test_a_board_is_read_as_it_was_made(self, store: TaskStore) -> None:
-        """With its tasks in order, planned, and what it returned is what is there."""
+        """A created board has its tasks in order, planned, and equals the returned one."""
         tasks = [Task("b", "second"), Task("a", "first")]
         made = await store.create_task_list("c", "a", tasks, max_retries=5)
         assert made == TaskList("c", "a", tuple(tasks), 5)
@@ -201,7 +201,7 @@ class TaskContract(StoreContract[TaskStore]):
             assert await self.task(store, agent) == (end if (begin, end) in MOVES else begin, 0)
 
     async def test_only_what_failed_is_retried(self, store: TaskStore) -> None:
-        """And what was abandoned by force alone; the rest is refused, and leaves the task as it was."""
+        """Abandoned tasks restart by force alone. Other changes are refused, and leave the task as it was."""
         for number, (status, act) in enumerate(product(STATUSES, ["increment", "force"])):
             agent = f"agent {number}"
             await self.made(store, status, agent, max_retries=0)
@@ -282,7 +282,7 @@ class TaskContract(StoreContract[TaskStore]):
         await refuses(KeyError, store.update_status("c", "b", "t", "in_progress"))
 
     async def test_what_was_acknowledged_is_there_after_reopening(self, store: TaskStore) -> None:
-        """A reopened store has the boards with each task's status and retries, and what was settled."""
+        """A reopened store has the boards with each task's status, retries and result."""
         await self.made(store, "failed", max_retries=2)
         await store.increment_retry("c", "a", "t")
         await store.add_tasks("c", "a", [Task("u", "new")])
@@ -341,7 +341,7 @@ class TaskContract(StoreContract[TaskStore]):
         assert [task.title for task in board.tasks] == [task.title for task in tasks]
 
     async def test_no_change_is_lost_among_many(self, store: TaskStore) -> None:
-        """Of a hundred at once on one board each is seen, and of those who start one task one may."""
+        """A hundred concurrent changes of one board are all seen. Of callers that start one task, one succeeds."""
         await store.create_task_list("c", "a", [Task("t", "title"), *(Task(f"t{n}", "title") for n in range(50))])
         changes = [store.update_status("c", "a", f"t{n}", "in_progress") for n in range(50)]
         changes += [store.add_tasks("c", "a", [Task(f"u{n}", "title")]) for n in range(50)]

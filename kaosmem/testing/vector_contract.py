@@ -122,7 +122,7 @@ class VectorContract(StoreContract[VectorStore]):
         assert await self.found(store, (1, 0, 0), collection="a") == ["e"]
 
     async def test_the_nearest_come_first(self, store: VectorStore) -> None:
-        """By the angle alone, with its cosine; what is opposite comes last; of equal ones the ids decide."""
+        """Vectors are ranked by their cosine; opposite ones come last; equal ones are ordered by id."""
         await store.add([VectorDocument("opposite", "o", (-5, 0)), VectorDocument("across", "x", (0, 0.1))])
         await store.add(
             [
@@ -137,7 +137,7 @@ class VectorContract(StoreContract[VectorStore]):
         assert [each.content for each in results][2:3] == [(TextBlock("near"),)]
 
     async def test_a_search_returns_at_most_the_limit(self, store: VectorStore) -> None:
-        """Five unless it is said; none for 0; of those that pass the filter."""
+        """A search returns five results by default and none for 0, from the documents that pass the filter."""
         documents = [
             VectorDocument("text", f"d{number}", (1, number), {"odd": number % 2 == 1}) for number in range(12)
         ]
@@ -169,7 +169,7 @@ class VectorContract(StoreContract[VectorStore]):
         assert await self.found(store, filter={"m": 1}) == []
 
     async def test_filters_mean_what_they_mean_everywhere(self, store: VectorStore) -> None:
-        """Each condition lets through what `kaosmem.filters` says."""
+        """Each condition passes the same documents as in `kaosmem.filters`."""
         await store.add([VectorDocument("text", name, (1, 0), fields) for name, fields in METADATA.items()])
         for given, passing in FILTERS:
             assert {*await self.found(store, filter=given)} == {*passing.split()}, given
@@ -199,7 +199,7 @@ class VectorContract(StoreContract[VectorStore]):
         assert await self.found(store, (1, 0, 0)) == ["a"]
 
     async def test_a_query_has_a_direction(self, store: VectorStore) -> None:
-        """Zeros, infinities, and what are no numbers are refused."""
+        """Zero vectors, infinities and values that are not numbers are refused."""
         await store.add([VectorDocument("a", "a", (1, 0))])
         bad: Any
         for bad in ((0, 0), (math.nan, 1), (math.inf, 1), (1e39, 0), (), "12", None, ("a", "b")):
@@ -219,7 +219,7 @@ class VectorContract(StoreContract[VectorStore]):
         assert await store.list_collections() == []
 
     async def test_what_was_acknowledged_is_there_after_reopening(self, store: VectorStore) -> None:
-        """A reopened store finds what was added and replaced, and nothing that was deleted."""
+        """A reopened store finds added and replaced documents, and no deleted ones."""
         await store.add(
             [VectorDocument("old", "a", (1, 0)), VectorDocument("b", "b", (1, 1)), VectorDocument("c", "c", (0, 1))]
         )

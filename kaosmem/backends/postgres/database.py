@@ -147,7 +147,7 @@ class PostgresDatabase(Service["_Workers"]):
             return self._tried(workers, work)
 
     def _tried(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
-        """Return what `work` returns. After a failure that changed nothing, call it again for `timeout_s`."""
+        """Return the result of `work`. After a failure that changed nothing, call it again for `timeout_s`."""
         from psycopg.errors import DeadlockDetected, OperationalError, SerializationFailure
         from psycopg_pool import PoolTimeout
 

@@ -64,7 +64,7 @@ class SqliteDatabase(Service["_Workers"]):
         return f"{type(self).__name__}({shown_location(self.path)})"
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `work` reads, in one transaction, which sees one state of the file."""
+        """Return the result of `work`, which reads in one transaction and sees one state of the file."""
         return await self._submit(lambda workers: workers.readers.submit(self._read, workers, work))
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -105,7 +105,7 @@ class SqliteDatabase(Service["_Workers"]):
             return work(connection)
 
     def _write_waiting(self, workers: _Workers) -> None:
-        """Do what waits, in one transaction, and tell each caller when it is durable."""
+        """Do the waiting work in one transaction, and tell each caller when it is durable."""
         if not workers.waiting:  # an earlier transaction took it
             return
         batch: list[_Call] = []
@@ -126,7 +126,7 @@ class SqliteDatabase(Service["_Workers"]):
     def _outcome(
         self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], Any]
     ) -> tuple[Any, Exception | None]:
-        """Return what `work` returns, or the error that it raises after its changes are undone."""
+        """Return the result of `work`, or its error after its changes are undone."""
         connection.execute("SAVEPOINT one")
         try:
             with self._as_typed_errors():
