@@ -185,7 +185,7 @@ def test_saving_a_message_writes_as_much_into_any_session(tmp_path: Path) -> Non
         fill(tmp_path / str(size), size)
         written += appended(tmp_path / str(size)).written
     assert max(written) < MAX_BYTES
-    assert max(written) - min(written) <= 16  # numbers have more digits in a longer log
+    assert max(written) - min(written) <= 32  # a longer log has longer numbers, and its first record names the snapshot
 
 
 def test_a_snapshot_and_the_log_alone_give_the_session_back(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ async def stored_lines() -> dict[str, list[bytes]]:
     memory.add("messages", CONTENT, metadata={"a": CONTENT}, key=CONTENT, tags=[CONTENT], id="i", sources=["z"])
     memory.add("messages", BLOCKS[:1], role="assistant", id="j")
     await memory.save()
-    ((path, file),) = memory.fs.store.items()
+    ((path, file),) = ((path, file) for path, file in memory.fs.store.items() if "/log/" in path)
     return {path.removeprefix("/default/s/"): file.getvalue().split(b"\n")[:-1]}
 
 

@@ -327,7 +327,7 @@ def test_the_command_on_a_sound_missing_or_newer_session(folder: Path, capsys: p
     assert json.loads(run(capsys, "repair", f"{ROOT}/s", "--json")[1])["into"] is None
     code, out, err = run(capsys, "repair", f"{ROOT}/gone")
     assert (code, out) == (2, "")
-    assert "there are 's'" in err
+    assert "the nearest of 1 is 's'" in err
     log = SessionLog.open(folder, "new")[0]
     log.commit([Change("", "open", {"version": 1, "counter": "x", "sections": {}})])
     log.commit([Change("", "open", {"version": 2, "counter": "x", "sections": {}})])
