@@ -26,7 +26,7 @@ from kaosmem.assembly import packing
 from kaosmem.duplicates import Shown, Told, newest_first, statement
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, proposer
-from tests.test_promises import assembled, handed_over
+from tests.contexts import assembled, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
 

@@ -4,44 +4,16 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, InvalidArgumentError, WindowTooSmallError
+from kaosmem import ChatMessage, InvalidArgumentError
 from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
-    SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     TokenBudgetCompaction,
-    ToolResultCompaction,
-    TruncationCompaction,
 )
-from kaosmem.testing import CompactionContract, conversations
-
-_alone = st.one_of(
-    st.builds(SlidingWindowCompaction, st.integers(1, 20)),
-    st.builds(ToolResultCompaction, st.sampled_from([1, 20, 60, 500])),
-    st.builds(SelectiveToolCallCompaction, st.integers(0, 3)),
-    st.builds(TruncationCompaction, st.integers(0, 30), st.none() | st.integers(0, 8_000)),
-)
-strategies = st.recursive(
-    _alone,
-    lambda inner: (
-        st.builds(CompactionPipeline, st.lists(inner, max_size=3))
-        | st.builds(TokenBudgetCompaction, st.lists(inner, max_size=3), st.integers(0, 900))
-    ),
-    max_leaves=4,
-)
-
-
-class Any(CompactionContract):
-    refusals = (WindowTooSmallError,)
-
-    def __init__(self, strategy: CompactionStrategy) -> None:
-        self._strategy = strategy
-
-    def make(self) -> CompactionStrategy:
-        return self._strategy
+from kaosmem.testing import conversations
+from tests.compaction.pipelines import AnyStrategy, strategies
 
 
 @settings(max_examples=60)
@@ -49,7 +21,7 @@ class Any(CompactionContract):
 def test_any_strategies_in_any_order_keep_what_each_promises(
     strategy: CompactionStrategy, history: list[ChatMessage]
 ) -> None:
-    Any(strategy).check(history)
+    AnyStrategy(strategy).check(history)
 
 
 async def test_an_empty_pipeline_returns_all() -> None:

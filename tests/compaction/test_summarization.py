@@ -19,7 +19,7 @@ from kaosmem.compaction import (
 )
 from kaosmem.errors import SummaryError
 from kaosmem.testing import CompactionContract, ScriptedLLM, conversations
-from tests.compaction.test_pipelines import Any, strategies
+from tests.compaction.pipelines import AnyStrategy, strategies
 
 WORDS = "and so on and on " * 10
 
@@ -37,7 +37,7 @@ class TestSummarization(CompactionContract):
         return SummarizationCompaction(ScriptedLLM(shortened), 60, 30, max_summary_tokens=80)
 
 
-class AnyPipeline(Any):
+class AnyPipeline(AnyStrategy):
     refusals = (WindowTooSmallError, SummaryError)
     settles = False  # what a later strategy leaves out may make room for another summary
 

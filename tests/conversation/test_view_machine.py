@@ -22,7 +22,7 @@ from kaosmem.conversation import (
 from kaosmem.conversation.condensers.outline import ViewOutline
 from kaosmem.units import cut_points
 from tests.conversation.logs import ANY_RUNS, logged
-from tests.test_units import PlainUnits, open_calls
+from tests.units.plain import PlainUnits, open_calls
 
 HIDDEN = "null", "recall_request", "agent_state"
 LISTS = "task_list", "task_tracker", "todo_write", "workspace"

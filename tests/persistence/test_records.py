@@ -17,7 +17,7 @@ from kaosmem.persistence.items import decode_items, decoded, encode_items, find_
 from kaosmem.persistence.lines import parse_object
 from kaosmem.persistence.records import Change, decode_record, encode_commit
 from kaosmem.types import StoredItem
-from tests.persistence.worlds import changes, data
+from tests.persistence.worlds import changes, data, flipped
 
 plain_fields = {
     "id": st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4),
@@ -211,10 +211,3 @@ def test_the_last_version_of_an_item_is_found(item_ids: list[str], draw: st.Data
     for item_id in {*item_ids, "zz", draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))}:
         expected = [item for item in items if item[1]["id"] == item_id]
         assert find_item(stored, item_id, "archive") == ((*expected[-1], ()) if expected else None)
-
-
-def flipped(stored: bytes, bit: int) -> bytes:
-    """`stored` with one bit the other way."""
-    changed = bytearray(stored)
-    changed[bit // 8] ^= 1 << bit % 8
-    return bytes(changed)

@@ -15,8 +15,7 @@ from kaosmem.persistence.layout import log_file, snapshot_file
 from kaosmem.persistence.records import Change, Record, encode_commit
 from kaosmem.persistence.recovery import Recovery, recover
 from kaosmem.persistence.steps import List, Read, Step, run
-from tests.persistence.test_records import flipped
-from tests.persistence.worlds import OPENING, add
+from tests.persistence.worlds import OPENING, add, flipped
 from tests.simulation.power_loss import SECTOR
 
 COMMITS = [[OPENING, add("a")], [add("b")], [add("c"), add("d"), add("e")], [add("f")]]

@@ -102,3 +102,10 @@ class Bucket(AbstractFileSystem):  # type: ignore[misc]
 
     def modified(self, path: str) -> Any:
         return self.inner.modified(path)
+
+
+def flipped(stored: bytes, bit: int) -> bytes:
+    """`stored` with one bit the other way."""
+    changed = bytearray(stored)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)

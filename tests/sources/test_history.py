@@ -41,8 +41,8 @@ from kaosmem.sources.excerpt import Excerpt, Placed
 from kaosmem.sources.history import HISTORY
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
-from tests.compaction.test_pipelines import strategies
-from tests.test_promises import COUNTERS, counted, handed_over
+from tests.compaction.pipelines import strategies
+from tests.contexts import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, worlds
 
 

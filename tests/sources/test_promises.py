@@ -16,8 +16,8 @@ from kaosmem.display import width
 from kaosmem.formats.delimiters import OPENING
 from kaosmem.retrieval import Query
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
+from tests.contexts import COUNTERS, counted, handed_over
 from tests.sources.stores import attached, filled_sources
-from tests.test_promises import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, queries, texts, worlds
 
 

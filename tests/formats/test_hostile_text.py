@@ -30,7 +30,7 @@ from kaosmem.formats.labels import role_label
 from kaosmem.formats.spelling import may_hold, plain_spelling
 from kaosmem.formats.text import item_piece
 from kaosmem.types import DocumentBlock
-from tests.lenient import HIDDEN, TOKENS, delimiters, headed_lines, hostile
+from tests.formats.lenient import HIDDEN, TOKENS, delimiters, headed_lines, hostile
 
 SECTIONS = (
     SectionSpec("rules", placement="static"),

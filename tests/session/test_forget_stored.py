@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,22 +27,12 @@ from kaosmem import (
 )
 from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.layout import PURGE
-from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.persistence.objects import ObjectStorage
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
-from kaosmem.sections import lazy_index
 from kaosmem.testing import paths_holding
 from tests.persistence.damage.forgery import encoded, seal
-
-CANARY = "quetzalcoatl"
-LONG = "a long report on much else " * 4_000
-SPECS = (
-    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
-    SectionSpec("messages", budget=40, placement="history", eviction="fifo"),
-    SectionSpec("documents", eviction="none"),
-    SectionSpec("findings", eviction="none"),
-)
+from tests.session.erasing import CANARY, LONG, SPECS, Failing, filled, opened
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -54,33 +44,6 @@ def files(place: Any) -> dict[str, bytes]:
     if isinstance(place, Path):
         return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
     return {path: place.cat_file(path) for path in place.find("/")}
-
-
-def opened(place: Any) -> Any:
-    return SessionMemory.open(place, sections=SPECS)
-
-
-@pytest.fixture
-def small_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snapshots come early, so that there are several, with archives, in a short session; all indexes are kept."""
-    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1_000)
-    monkeypatch.setattr(lazy_index, "MIN_STORED", 2)
-
-
-async def filled(place: Any) -> None:
-    """Store a session whose files hold the canary everywhere: log, snapshots, archives, indexes, and long texts."""
-    for turn in range(8):
-        async with opened(place) as memory:
-            if turn == 0:
-                memory.add("role", f"Never mention {CANARY}.", id="rule")
-                memory.add("documents", f"{CANARY} {LONG}", id="secret")
-                memory.add("documents", LONG, id="report")
-                memory.add("findings", f"they hide {CANARY}", id="finding", sources=["secret"])
-                memory.add("findings", f"so {CANARY} matters", id="conclusion", sources=["finding"])
-            memory.update("secret", f"{CANARY}, version {turn} {LONG}")
-            memory.add("messages", f"{CANARY} said {turn} " + "word " * 8, id=f"m{turn}")
-            memory.add("messages", f"harmless {turn} " + "word " * 8, id=f"h{turn}")
-            memory.search(CANARY)
 
 
 @pytest.mark.usefixtures("small_snapshots")
@@ -289,24 +252,6 @@ async def _act(memory: SessionMemory, action: str, known: set[str]) -> None:
                 with suppress(NotFoundError):
                     receipt = await memory.forget(item_id)
                     assert await memory.verify(receipt) == ()
-
-
-class Failing(LocalStorage):
-    """Refuses steps as it is told, as a full or broken disk does."""
-
-    refused: Any = staticmethod(lambda step: False)
-
-    def perform(self, step: Step) -> Any:
-        if self.refused(step):
-            raise OSError(28, "no space left on device")
-        return super().perform(step)
-
-
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
-    monkeypatch.setattr("kaosmem.persistence.local.LocalStorage", Failing)
-    yield Failing
-    Failing.refused = staticmethod(lambda step: False)
 
 
 @pytest.mark.usefixtures("small_snapshots")

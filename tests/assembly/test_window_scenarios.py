@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.windows import World
+from tests.assembly.windows import World
 
 
 def long_conversation(world: World) -> None:

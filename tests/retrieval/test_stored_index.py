@@ -30,7 +30,7 @@ from kaosmem.retrieval import (
 from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 from kaosmem.types import Item
 from tests.canary import traces
-from tests.test_retrieval import seeded, text_of
+from tests.retrieval.seeded import seeded, text_of
 
 WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "straße", "30", "2018", "契約"]
 SOURCES = ["", "", "lease 2018", "tenant.pdf", "notes\n\ud800"]

@@ -23,7 +23,7 @@ from kaosmem import (
 )
 from kaosmem.assembly.shortening import levelled
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
-from tests.test_promises import COUNTERS, counted, handed_over
+from tests.contexts import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
 

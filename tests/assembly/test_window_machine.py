@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.windows import World
+from tests.assembly.windows import World
 
 _sections = st.sampled_from(["documents", "findings", "findings", "working", "intent", "role"])
 _windows = st.sampled_from(["main", "main", "main", "side"])

@@ -22,7 +22,8 @@ from kaosmem import BM25Ranker, DenseRanker, Item, LinearRanker, SectionSpec, Se
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import EvictedItem, lazy_index, read_evicted
-from tests.test_stored_indexes import WORDS
+
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 
 MOST_S = 0.05
 """The event loop never stands still for longer."""

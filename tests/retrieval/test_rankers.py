@@ -6,7 +6,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -22,20 +22,8 @@ from kaosmem.retrieval.postings import Postings
 from kaosmem.retrieval.selection import best
 from kaosmem.testing import RankerContract
 from kaosmem.types import Item
+from tests.retrieval.seeded import WORDS, seeded, text_of
 
-WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "cure", "term", "renewal"]
-
-
-def text_of(rng: random.Random, words: Sequence[str] = WORDS) -> str:
-    """Return a few words, or one word about 255 times, the most that a byte counts."""
-    few = rng.random() < 0.75
-    return " ".join(
-        rng.choices(words, k=rng.randint(0, 12)) if few else [rng.choice(words[:3])] * rng.randint(250, 260)
-    )
-
-
-# Made from seeds: Hypothesis takes longer to draw each word than an index to take in the text.
-seeded = st.integers(0, 2**32 - 1).map(random.Random)
 texts = seeded.map(text_of)
 BM25_RANKERS = [BM25Ranker(), BM25Ranker("okapi"), RankBM25Ranker()]
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kaosmem.types import ChatMessage, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.units import Link, Units, cut_points, repair
+from tests.units.plain import PlainUnits, matches, open_calls, says_nothing
 
 USER = Link(role="user")
 SYSTEM = Link(role="system")
@@ -45,79 +46,6 @@ LINKS = st.builds(
 
 
 # A second account of the rules, by sets of entries and scans over all of them.
-
-
-def matches(links: dict[int, Link]) -> dict[int, list[tuple[int, str]]]:
-    """Return for each entry the (caller, call id) that it answers."""
-    unanswered: list[tuple[int, str]] = []
-    answered: dict[int, list[tuple[int, str]]] = {}
-    for ordinal in sorted(links):
-        unanswered += [(ordinal, call_id) for call_id in sorted(set(links[ordinal].calls))]
-        answered[ordinal] = []
-        for call_id in sorted(set(links[ordinal].answers)):
-            known = [made for made in unanswered if made[1] == call_id]
-            if known:
-                answered[ordinal].append(max(known))
-                unanswered.remove(max(known))
-    return answered
-
-
-def open_calls(links: dict[int, Link]) -> set[tuple[int, str]]:
-    made = {(ordinal, call_id) for ordinal, link in links.items() for call_id in link.calls}
-    return made - {pair for pairs in matches(links).values() for pair in pairs}
-
-
-def says_nothing(link: Link) -> bool:
-    return bool(link.answers) and not link.calls and not link.mixed
-
-
-class PlainUnits:
-    """The rules of Units, decided by looking at everything each time."""
-
-    def __init__(self) -> None:
-        self.links: dict[int, Link] = {}
-        self.groups: list[set[int]] = []
-        self.asking: int | None = None
-
-    def group_of(self, ordinal: int) -> set[int]:
-        return next(group for group in self.groups if ordinal in group)
-
-    def waiting(self) -> set[str]:
-        return {call_id for group in self.groups for _, call_id in open_calls({o: self.links[o] for o in group})}
-
-    def partners(self, ordinal: int, link: Link) -> list[int]:
-        partners = []
-        calls = {pair for group in self.groups for pair in open_calls({o: self.links[o] for o in group})}
-        for call_id in set(link.answers) - set(link.calls):
-            callers = [caller for caller, made in calls if made == call_id and caller < ordinal]
-            partners += [max(callers)] if callers else []
-        if link.batch is not None:
-            partners += [other for other, its in self.links.items() if its.batch == link.batch and other != ordinal]
-        return partners
-
-    def place(self, ordinal: int, link: Link, partners: list[int]) -> set[int]:
-        self.links[ordinal] = link
-        merged = {ordinal}.union(*(self.group_of(partner) for partner in partners))
-        if any(ordinal in group for group in self.groups):
-            merged |= self.group_of(ordinal)
-        self.groups = [group for group in self.groups if not group & merged] + [merged]
-        return merged
-
-    def add(self, ordinal: int, link: Link) -> None:
-        partners = self.partners(ordinal, link)
-        self.place(ordinal, link, partners)
-        if link.calls:
-            self.asking = ordinal
-        elif link.role not in ("tool", "system") and not says_nothing(link):
-            self.asking = None
-
-    def remove(self, ordinals: set[int]) -> None:
-        for ordinal in ordinals:
-            self.group_of(ordinal).discard(ordinal)
-            del self.links[ordinal]
-        self.groups = [group for group in self.groups if group]
-        if self.asking in ordinals:
-            self.asking = None
 
 
 class UnitsMachine(RuleBasedStateMachine):

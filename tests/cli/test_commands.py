@@ -660,7 +660,7 @@ def test_a_plot_without_its_extra_is_refused_before_anything_is_read(
 
 def test_the_readme_uses_options_that_exist(command: Command) -> None:
     """Every option of the command that the README names is in its help."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
     used = re.findall(r"kaosmem (assemble .*)\n", readme) + re.findall(r"`(--[^`]+)`", readme)
     options = set(re.findall(r"(?<!\S)--[a-z-]+", " ".join(used)))
     assert {"--query", "--budget", "--session", "--json"} <= options

@@ -12,10 +12,8 @@ from kaosmem import DurabilityError, InvalidArgumentError, SectionSpec, SessionM
 from kaosmem.errors import SourceError
 from kaosmem.persistence.memory import IsolatedMemoryFileSystem
 from kaosmem.session import ErasureReceipt
-from tests.test_forget_stored import CANARY, Failing, failing, filled, opened, small_snapshots
-from tests.test_forgetting import ErasableNotes, Notes
-
-__all__ = ["failing", "small_snapshots"]
+from tests.session.erasing import CANARY, Failing, filled, opened
+from tests.session.notes import ErasableNotes, Notes
 
 
 @pytest.fixture(params=["local", "memory"])

@@ -30,7 +30,7 @@ from kaosmem.formats import count_messages
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Read, Step
 from kaosmem.retrieval import Query
-from tests.test_promises import counted, handed_over
+from tests.contexts import counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
 CLAUSES = ("termination notice", "governing law", "payment terms", "liability cap", "confidential information")

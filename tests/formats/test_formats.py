@@ -40,7 +40,7 @@ from kaosmem.formats.text import item_piece, item_tokens
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types import DocumentBlock, ImageBlock, json_text
-from tests.lenient import (
+from tests.formats.lenient import (
     HIDDEN,
     delimiters,
     hostile,

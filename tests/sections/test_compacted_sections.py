@@ -48,7 +48,7 @@ from kaosmem.retrieval import Query
 from kaosmem.sections import Section, lazy_index
 from kaosmem.session import originals
 from kaosmem.testing import ScriptedLLM, check_openai_messages
-from tests.test_promises import before_block
+from tests.contexts import before_block
 
 BUDGET = 400
 

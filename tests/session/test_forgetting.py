@@ -24,7 +24,6 @@ from kaosmem import (
     ImageBlock,
     Item,
     KaosmemError,
-    Proposal,
     Section,
     SectionSpec,
     SessionMemory,
@@ -34,13 +33,13 @@ from kaosmem import (
 )
 from kaosmem.errors import ReadOnlyError, SourceError
 from kaosmem.eviction import POLICIES
-from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval import GraphRanker, Query, RankBM25Ranker
 from kaosmem.sections import Archived, ForgettingSource, derived_from
 from kaosmem.session.roster import Roster
 from kaosmem.testing import paths_holding
 from kaosmem.tokens import get_counter
 from tests.canary import modules_of, traces
+from tests.session.notes import ErasableNotes, Notes, item
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -334,14 +333,10 @@ async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:
     for name in ("documents", "okapi", "reference", "graph", "messages"):
         section = memory[name]
         fresh = Section(section.spec)
-        for item in section:
-            fresh.add(item)
+        for each in section:
+            fresh.add(each)
         for query in ("notice period", "Acme supplies", CANARY):
             assert sorted(section.rank(Query(query), 50), key=repr) == sorted(fresh.rank(Query(query), 50), key=repr)
-
-
-def item(item_id: str, *, sources: Iterable[str] = (), content: object = "text", role: str = "user") -> Item:
-    return Item(item_id, "s", role, content, 10, NOW, sources=tuple(sources))  # type: ignore[arg-type]
 
 
 def test_what_is_derived_is_found_in_any_number_of_steps() -> None:
@@ -491,29 +486,6 @@ def test_a_frozen_section_forgets_nothing() -> None:
     with pytest.raises(ReadOnlyError):
         section.forget({"a"})
     assert "a" in section
-
-
-class Notes:
-    """A source that holds notes; it cannot forget."""
-
-    spec = SectionSpec("notes", None, 50)
-
-    def __init__(self, **notes: str) -> None:
-        self.notes = {key: item(key, content=text) for key, text in notes.items()}
-
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        return Proposal.of([(each, None) for each in self.notes.values()])
-
-    async def get(self, item_id: str) -> Item | None:
-        return self.notes.get(item_id)
-
-
-class ErasableNotes(Notes):
-    """One that can."""
-
-    async def forget(self, item_ids: Iterable[str]) -> None:
-        for item_id in item_ids:
-            del self.notes[item_id]
 
 
 async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named() -> None:

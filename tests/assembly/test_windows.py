@@ -15,7 +15,7 @@ from kaosmem.sources import ConversationSource, FactSource, HistorySource
 from kaosmem.stores import InMemoryHistoryProvider, InMemoryLongTermMemory
 from kaosmem.testing import PrefixBinding
 from kaosmem.tokens import preserves_thinking
-from tests.windows import SECTIONS, World
+from tests.assembly.windows import SECTIONS, World
 
 
 @pytest.fixture

@@ -23,46 +23,15 @@ from kaosmem import (
     WindowTooSmallError,
 )
 from kaosmem.display import width
-from kaosmem.formats import BlockPlace, count_messages, get_format
+from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens import TokenCounter
-from tests.worlds import World, budgets, formats, label_group, queries, questions, texts, worlds
-
-
-def words(text: str) -> int:
-    """Count as a user's own counter might: not additive, and nothing said about it."""
-    return -(-len(text) // 4)
-
-
-COUNTERS = (None, None, "estimate", "cl100k_base", words)
-
-
-def assembled(
-    world: World, query: str | None, budget: int, format: str, **options: object
-) -> Context | WindowTooSmallError:
-    try:
-        return asyncio.run(
-            world.memory.assemble_context(query, budget=budget, format=format, **options)  # type: ignore[arg-type]
-        )
-    except WindowTooSmallError as error:
-        return error
-
-
-def handed_over(context: Context) -> object:
-    return context.text if context.format == "text" else (context.rendered.system, context.messages)
-
-
-def counted(context: Context, counter: TokenCounter) -> int:
-    """Return the tokens of what a user takes out of a context, from scratch."""
-    if context.format == "anthropic":
-        return count_messages(context.messages, "anthropic", system=context.system, counter=counter)
-    handed_over = context.text if context.format == "text" else context.messages
-    return count_messages(handed_over, context.format, counter=counter)
-
+from tests.contexts import COUNTERS, assembled, before_block, counted, handed_over
+from tests.worlds import budgets, formats, label_group, queries, questions, texts, worlds
 
 least_confidences = st.sampled_from([0, 0, 0.3, 1])
 
@@ -364,19 +333,3 @@ def test_p8_the_query_changes_nothing_before_its_block(world, one, other, budget
     assert shown[0] == shown[1]
     if format != "text":
         assert before_block(contexts[0]) == before_block(contexts[1])
-
-
-def before_block(context: Context) -> list[object]:
-    """Return what stands before the query's block, messages or lines, the newest message that holds it left whole."""
-    if context.format == "text":
-        return list(context.text.partition("## documents\n")[0])
-    messages = [] if context.rendered.system is None else [context.system]
-    for message in context.messages:
-        content = message["content"]
-        if isinstance(content, str) and content.startswith(BLOCK_BEGIN):
-            continue
-        if isinstance(content, list) and content[0].get("text", "").startswith(BLOCK_BEGIN):
-            rest = content[1:]
-            message = {**message, "content": rest[0]["text"] if len(rest) == 1 else rest}
-        messages.append(message)
-    return messages

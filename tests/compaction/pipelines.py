@@ -1,0 +1,44 @@
+"""Strategies of compaction, in pipelines of any shape."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from kaosmem import WindowTooSmallError
+from kaosmem.compaction import (
+    CompactionPipeline,
+    CompactionStrategy,
+    SelectiveToolCallCompaction,
+    SlidingWindowCompaction,
+    TokenBudgetCompaction,
+    ToolResultCompaction,
+    TruncationCompaction,
+)
+from kaosmem.testing import CompactionContract
+
+_alone = st.one_of(
+    st.builds(SlidingWindowCompaction, st.integers(1, 20)),
+    st.builds(ToolResultCompaction, st.sampled_from([1, 20, 60, 500])),
+    st.builds(SelectiveToolCallCompaction, st.integers(0, 3)),
+    st.builds(TruncationCompaction, st.integers(0, 30), st.none() | st.integers(0, 8_000)),
+)
+
+
+strategies = st.recursive(
+    _alone,
+    lambda inner: (
+        st.builds(CompactionPipeline, st.lists(inner, max_size=3))
+        | st.builds(TokenBudgetCompaction, st.lists(inner, max_size=3), st.integers(0, 900))
+    ),
+    max_leaves=4,
+)
+
+
+class AnyStrategy(CompactionContract):
+    refusals = (WindowTooSmallError,)
+
+    def __init__(self, strategy: CompactionStrategy) -> None:
+        self._strategy = strategy
+
+    def make(self) -> CompactionStrategy:
+        return self._strategy

@@ -1,0 +1,61 @@
+"""Contexts of random sessions: assembled, handed over, and counted again from scratch."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kaosmem import (
+    Context,
+    WindowTooSmallError,
+)
+from kaosmem.formats import count_messages
+from kaosmem.formats.delimiters import BLOCK_BEGIN
+from kaosmem.tokens import TokenCounter
+from tests.worlds import World
+
+
+def words(text: str) -> int:
+    """Count as a user's own counter might: not additive, and nothing said about it."""
+    return -(-len(text) // 4)
+
+
+COUNTERS = (None, None, "estimate", "cl100k_base", words)
+
+
+def assembled(
+    world: World, query: str | None, budget: int, format: str, **options: object
+) -> Context | WindowTooSmallError:
+    try:
+        return asyncio.run(
+            world.memory.assemble_context(query, budget=budget, format=format, **options)  # type: ignore[arg-type]
+        )
+    except WindowTooSmallError as error:
+        return error
+
+
+def handed_over(context: Context) -> object:
+    return context.text if context.format == "text" else (context.rendered.system, context.messages)
+
+
+def counted(context: Context, counter: TokenCounter) -> int:
+    """Return the tokens of what a user takes out of a context, from scratch."""
+    if context.format == "anthropic":
+        return count_messages(context.messages, "anthropic", system=context.system, counter=counter)
+    handed_over = context.text if context.format == "text" else context.messages
+    return count_messages(handed_over, context.format, counter=counter)
+
+
+def before_block(context: Context) -> list[object]:
+    """Return what stands before the query's block, messages or lines, the newest message that holds it left whole."""
+    if context.format == "text":
+        return list(context.text.partition("## documents\n")[0])
+    messages = [] if context.rendered.system is None else [context.system]
+    for message in context.messages:
+        content = message["content"]
+        if isinstance(content, str) and content.startswith(BLOCK_BEGIN):
+            continue
+        if isinstance(content, list) and content[0].get("text", "").startswith(BLOCK_BEGIN):
+            rest = content[1:]
+            message = {**message, "content": rest[0]["text"] if len(rest) == 1 else rest}
+        messages.append(message)
+    return messages
