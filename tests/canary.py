@@ -27,8 +27,8 @@ def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
     """Return where any of these texts is found, each as the types on the way to it from a root.
 
     It looks into all that `gc` sees, text and bytes of any encoding that Python stores them in, arrays and buffers,
-    but not into modules other than the roots, nor into frames, event loops and pytest's session, where the tests are, nor
-    into the tokens of an encoding, which are a package's.
+    but not into modules other than the roots, nor into frames, event loops and pytest's session, where the tests are,
+    nor into the tokens of an encoding, which are a package's.
     """
     roots = list(roots)
     sought = [needle.casefold() for needle in needles]

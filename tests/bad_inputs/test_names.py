@@ -81,7 +81,11 @@ async def test_bi_022_a_section_is_never_a_part_of_a_path(tmp_path: Path) -> Non
     async with SessionMemory.open(tmp_path, "s", sections=specs, counter="estimate") as memory:
         for spec in specs:
             memory.add(spec.name, f"of {spec.name}")
-    assert sorted(everything_in(tmp_path)) == ["default/s/lock", f"default/s/log/{1:020d}.jsonl", "default/s/session.json"]
+    assert sorted(everything_in(tmp_path)) == [
+        "default/s/lock",
+        f"default/s/log/{1:020d}.jsonl",
+        "default/s/session.json",
+    ]
     async with SessionMemory.open(tmp_path, "s", sections=specs, counter="estimate") as memory:
         assert [item.text for spec in specs for item in memory[spec.name]] == [f"of {spec.name}" for spec in specs]
 
