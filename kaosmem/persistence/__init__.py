@@ -8,18 +8,20 @@ from kaosmem.persistence.items import decoded
 from kaosmem.persistence.log import TOMBSTONE, SessionLog
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.sessions import (
+from kaosmem.persistence.storage import (
+    Location,
     StoredSession,
     delete_idle_sessions,
     delete_namespace,
     delete_session,
+    filesystem_of,
     fingerprint,
     list_namespaces,
     list_sessions,
+    same_place,
     stored_sessions,
     unknown_session,
 )
-from kaosmem.persistence.storage import Location, filesystem_of, same_place
 
 __all__ = [
     "FORMAT_VERSION",

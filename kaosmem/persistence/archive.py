@@ -9,16 +9,14 @@ from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.persistence.blobs import Blob, Place, fill, in_line
 from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
 from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item, header_of, item_of
 from kaosmem.persistence.layout import ARCHIVE, archive_file, archive_files
 from kaosmem.persistence.lines import checksum, decode_line, parse_object, parse_objects, stated_crc
-from kaosmem.persistence.manifest import Listed, last_line, missing
-from kaosmem.persistence.records import stated_blobs
+from kaosmem.persistence.manifest import Blob, Listed, Place, fill, in_line, last_line, missing
+from kaosmem.persistence.records import REMEDY, stated_blobs
 from kaosmem.persistence.rescued_items import rescue_items
 from kaosmem.persistence.steps import List, Read, ReadParts, Steps
-from kaosmem.persistence.tail import REMEDY
 from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue
 

@@ -12,7 +12,6 @@ from sys import intern
 from typing import Any, TypeAlias
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.blobs import Blob, Place, in_line, spill
 from kaosmem.persistence.contents import Contents
 from kaosmem.persistence.lines import (
     checksum,
@@ -23,7 +22,7 @@ from kaosmem.persistence.lines import (
     split_lines,
     stated_crc,
 )
-from kaosmem.persistence.manifest import Listed
+from kaosmem.persistence.manifest import Blob, Listed, Place, in_line, spill
 from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_version
 from kaosmem.types import JSONValue, StoredItem, json_text
 

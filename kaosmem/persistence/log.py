@@ -25,22 +25,27 @@ from kaosmem.persistence.archive import (
     read_archive,
     salvage_archive,
 )
-from kaosmem.persistence.blobs import KnownTexts, Place
-from kaosmem.persistence.checkpoint import purge, roll_up, segments_to_roll_up, store_snapshot
-from kaosmem.persistence.commit import News, append, catch_up, create, settle, withdraw
+from kaosmem.persistence.checkpoint import (
+    encode_index,
+    indexed_records,
+    purge,
+    read_index,
+    roll_up,
+    segments_to_roll_up,
+    store_index,
+    store_snapshot,
+)
+from kaosmem.persistence.commit import End, Extent, News, append, catch_up, create, settle, withdraw
 from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.erasure import Erasure, unerased
-from kaosmem.persistence.extent import End, Extent
-from kaosmem.persistence.indexes import encode_index, indexed_records, read_index, store_index
 from kaosmem.persistence.items import encode_items
 from kaosmem.persistence.layout import FOLDERS
-from kaosmem.persistence.manifest import Identity, Listed, txn_prefix, write_identity
-from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, encode_commit
+from kaosmem.persistence.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
+from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
 from kaosmem.persistence.recovery import Recovered, Recovery, archives_after_purge, recover
 from kaosmem.persistence.salvage import salvage
 from kaosmem.persistence.steps import Steps, run
 from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
-from kaosmem.persistence.tail import Head
 from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue
 

@@ -13,6 +13,8 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from fsspec.implementations.memory import MemoryFileSystem
+
 from kaosmem.errors import DurabilityError, KaosmemError
 from kaosmem.persistence.layout import FOLDERS, OWN, QUARANTINE, SESSION
 from kaosmem.persistence.steps import (
@@ -36,6 +38,7 @@ from kaosmem.persistence.steps import (
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
 
 RETENTION_S = 24 * 3600.0
 """How long what is no longer needed stays, so that no slow reader misses it and no slow writer finds its name free."""
@@ -321,3 +324,22 @@ def _as_durability_error(path: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise DurabilityError(f"{path!r} could not be stored or deleted: {error}; try again") from error
+
+
+class IsolatedMemoryFileSystem(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """A MemoryFileSystem with files of its own: `memory://` elsewhere is one store per process."""
+
+    cachable = False
+    protocol = "memory"
+
+    def __init__(self, **storage_options: Any) -> None:
+        super().__init__(**storage_options)
+        self.store: dict[str, Any] = {}
+        self.pseudo_dirs: list[str] = [""]
+
+    # fsspec compares filesystems by their arguments, which are the same for all of these.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.blobs import fill
 from kaosmem.persistence.items import ItemFile, Stored, decode_items
 from kaosmem.persistence.layout import (
     ARCHIVE,
@@ -26,14 +25,24 @@ from kaosmem.persistence.manifest import (
     Listed,
     check_archives,
     check_spare,
+    fill,
     missing,
     other_id,
     other_log,
     read_identity,
 )
-from kaosmem.persistence.records import FORMAT_VERSION, Record, unknown_version
+from kaosmem.persistence.records import (
+    FORMAT_VERSION,
+    REMEDY,
+    Head,
+    Record,
+    Tail,
+    located,
+    read_tail,
+    torn_tail,
+    unknown_version,
+)
 from kaosmem.persistence.steps import List, Read, Steps
-from kaosmem.persistence.tail import REMEDY, Head, Tail, located, read_tail, torn_tail
 from kaosmem.types import JSONValue
 
 LOOKS = 10

@@ -10,8 +10,7 @@ from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.persistence.fragments import Fragment, fragments, lost_stretches, mended, vouch
 from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.manifest import txn_prefix
-from kaosmem.persistence.records import Record, record_of
-from kaosmem.persistence.tail import is_torn, torn_tail
+from kaosmem.persistence.records import Record, is_torn, record_of, torn_tail
 
 _SEQS_LOST_AT_ONCE = 100_000
 """What may be missing before a line that cannot be checked, for it to be believed."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.blobs import Blob, fill
 from kaosmem.persistence.items import ItemFile, decode_items
 from kaosmem.persistence.layout import LOG, SNAP, log_file, numbers, segments, snapshot_file
-from kaosmem.persistence.manifest import Identity, Listed, check_archives, foreign, other_id, read_identity
+from kaosmem.persistence.manifest import Blob, Identity, Listed, check_archives, fill, foreign, other_id, read_identity
+from kaosmem.persistence.records import TXNS_KEPT, Head
 from kaosmem.persistence.recovery import (
     LOOKS,
     Recovered,
@@ -21,7 +21,6 @@ from kaosmem.persistence.recovery import (
 from kaosmem.persistence.rescued_items import RescuedItems, rescue_items
 from kaosmem.persistence.rescued_log import RescuedLog, rescue_log
 from kaosmem.persistence.steps import List, Read, Steps
-from kaosmem.persistence.tail import TXNS_KEPT, Head
 from kaosmem.types import JSONValue
 
 

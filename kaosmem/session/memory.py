@@ -241,7 +241,7 @@ class SessionMemory:
         >>> SessionMemory.test_mode().add("findings", "Ann owns the deal.").id
         '629f6fbed82c07cd'
         """
-        from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+        from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 
         check_name(session_id, "session id")
         specs = tuple(check_specs(sections).values())

@@ -19,7 +19,7 @@ from kaosmem.persistence import (
     SessionLog,
     list_sessions,
 )
-from kaosmem.persistence.tail import TXNS_KEPT
+from kaosmem.persistence.records import TXNS_KEPT
 from kaosmem.testing.erasure import paths_holding
 from kaosmem.testing.plain_session import PlainSession
 

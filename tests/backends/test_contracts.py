@@ -21,7 +21,7 @@ from kaosmem.backends import (
     SqliteVectorStore,
 )
 from kaosmem.persistence.disk import Disk
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import (
     BlobContract,
     GraphContract,

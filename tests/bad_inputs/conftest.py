@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 
 
 @pytest.fixture(params=["local", "memory"])

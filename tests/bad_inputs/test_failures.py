@@ -18,7 +18,7 @@ import pytest
 
 from kaosmem import DurabilityError
 from kaosmem.persistence.disk import Disk
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from tests.bad_inputs.stored import folder_of, ids_at, memory_at, session
 
 HOLDER = """

@@ -9,7 +9,7 @@ import pytest
 
 from kaosmem import SectionSpec, SessionMemory, delete_session, list_sessions
 from kaosmem.errors import InvalidNameError
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from tests.bad_inputs.stored import everything_in, ids_at, memory_at, session
 
 REFUSED: dict[str, tuple[Any, ...]] = {

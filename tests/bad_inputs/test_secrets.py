@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from tests.bad_inputs.stored import folder_of, memory_at
 from tests.persistence.worlds import snapshot, started
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kaosmem import ConflictError, DurabilityError
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from tests.bad_inputs.stored import ids_at, memory_at, session
 from tests.persistence.worlds import Bucket
 

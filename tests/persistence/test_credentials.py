@@ -10,7 +10,7 @@ import pytest
 
 from kaosmem import DurabilityError, SessionMemory, delete_session, list_sessions
 from kaosmem.persistence import SessionLog
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.storage import open_storage
 from tests.telling import CONTENT, SECRET, URLS, refusal, told
 

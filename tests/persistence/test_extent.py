@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kaosmem.persistence.blobs import KnownTexts
-from kaosmem.persistence.extent import Extent
-from kaosmem.persistence.records import Commit
+from kaosmem.persistence.commit import Extent
+from kaosmem.persistence.manifest import KnownTexts
+from kaosmem.persistence.records import Commit, Head
 from kaosmem.persistence.recovery import Recovered, Recovery
-from kaosmem.persistence.tail import Head
 
 
 def extent_of(commits: int) -> Extent:

@@ -14,9 +14,9 @@ import pytest
 
 from kaosmem.errors import ConflictError, ReadOnlyError
 from kaosmem.persistence import Change, SessionLog, delete_session, list_sessions
-from kaosmem.persistence.indexes import decode_index, encode_index
+from kaosmem.persistence.checkpoint import decode_index, encode_index
 from kaosmem.persistence.layout import INDEX, index_file, index_numbers
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.storage import Storage
 from tests.persistence.worlds import add, snapshot, started
 
@@ -146,7 +146,7 @@ def test_no_damage_is_taken_for_an_index() -> None:
 def test_a_newer_version_is_passed_over(monkeypatch: pytest.MonkeyPatch, place: Any) -> None:
     log = started(place, "a")
     with monkeypatch.context() as patch:
-        patch.setattr("kaosmem.persistence.indexes.VERSION", 2)
+        patch.setattr("kaosmem.persistence.checkpoint.VERSION", 2)
         keep(log)
     assert kept(opened(place)) is None
     assert keep(log)

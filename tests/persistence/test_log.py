@@ -11,8 +11,8 @@ import pytest
 from kaosmem.errors import ConflictError, CorruptionError, InvalidArgumentError, ReadOnlyError
 from kaosmem.persistence import Change, SessionLog, filesystem_of
 from kaosmem.persistence.log import MIN_LOG_BYTES
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from kaosmem.persistence.tail import TXNS_KEPT
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.records import TXNS_KEPT
 from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
 
 

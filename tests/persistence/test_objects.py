@@ -11,8 +11,7 @@ from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence import SessionLog, delete_session, list_sessions
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from kaosmem.persistence.objects import RETENTION_S, ObjectStorage
+from kaosmem.persistence.objects import RETENTION_S, IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.steps import Delete
 from tests.persistence.worlds import OPENING, Bucket, add, ids, snapshot, started
 

@@ -13,7 +13,7 @@ import pytest
 from kaosmem import ConflictError, DurabilityError, KaosmemError, delete_session, list_sessions
 from kaosmem.errors import InvalidNameError
 from kaosmem.persistence.disk import Disk
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.session import saving
 from tests.bad_inputs.stored import memory_at, session
 

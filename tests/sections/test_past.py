@@ -19,7 +19,7 @@ from kaosmem.errors import CorruptionError
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.layout import ARCHIVE
 from kaosmem.persistence.local import LocalStorage
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.sections import EvictedItem, lazy_index
 

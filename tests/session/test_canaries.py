@@ -28,7 +28,7 @@ from kaosmem import (
     list_sessions,
 )
 from kaosmem.persistence import Change, SessionLog
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import Query
 from kaosmem.sections import Archived
 from kaosmem.session.hydration import hydrate

@@ -27,8 +27,7 @@ from kaosmem import (
 )
 from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.layout import PURGE
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
-from kaosmem.persistence.objects import ObjectStorage
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
 from kaosmem.testing import paths_holding
 from tests.persistence.damage.forgery import encoded, seal

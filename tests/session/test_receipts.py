@@ -10,7 +10,7 @@ import pytest
 
 from kaosmem import DurabilityError, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.errors import SourceError
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.session import ErasureReceipt
 from tests.session.erasing import CANARY, Failing, filled, opened
 from tests.session.notes import ErasableNotes, Notes

@@ -23,7 +23,7 @@ import pytest
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import KaosmemError, NotFoundError
-from kaosmem.persistence import blobs, checkpoint, local, log, objects, records, sessions, storage
+from kaosmem.persistence import checkpoint, local, log, manifest, objects, records, storage
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.retrieval import BM25Ranker
 from kaosmem.sections import lazy_index
@@ -386,7 +386,7 @@ def simulated(world: World) -> Iterator[None]:
     numbers, own_rng = count(1), random.Random(world.seed + 1)
     time = SimpleNamespace(time=lambda: world.clock, sleep=lambda seconds: _sleep(world, seconds))
     open_folder = storage.folder_storage
-    list_folders = sessions.session_folders
+    list_folders = storage.session_folders
 
     def folder_storage(location: Any, parent: str, name: str, **options: Any) -> Any:
         if isinstance(location, str):
@@ -405,7 +405,7 @@ def simulated(world: World) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "folder_storage", folder_storage)
-        patch.setattr(sessions, "session_folders", session_folders)
+        patch.setattr(storage, "session_folders", session_folders)
         patch.setattr(asyncio, "to_thread", to_thread)
         patch.setattr(secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :])
         patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))
@@ -420,7 +420,7 @@ def simulated(world: World) -> Iterator[None]:
         patch.setitem(objects.ObjectStorage.__init__.__kwdefaults__, "clock", time.time)
         patch.setattr(log, "MIN_LOG_BYTES", world.rng.choice([1_000, 3_000, 10_000]))
         patch.setattr(checkpoint, "ROLL_UP", 2)
-        for module in (blobs, records):
+        for module in (manifest, records):
             patch.setattr(module, "MAX_TEXT_BYTES", 1_000)
         patch.setattr(lazy_index, "MIN_STORED", 4)
         yield

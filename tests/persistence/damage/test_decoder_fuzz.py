@@ -25,7 +25,7 @@ from kaosmem import (
 )
 from kaosmem.persistence import SessionLog
 from kaosmem.persistence.lines import MAX_CONTAINERS, MAX_LINE_BYTES
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.records import decode_record
 from kaosmem.retrieval import Query
 from kaosmem.sections import MAX_SECTIONS, Archived, Section

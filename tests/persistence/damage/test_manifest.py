@@ -20,7 +20,7 @@ import pytest
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.persistence import list_sessions
-from kaosmem.persistence.memory import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.session.repair import repair_session
 from tests.persistence.damage.damaged import COUNTER, FOLDER, Files
 from tests.persistence.damage.damaged import stored as stored_objects
