@@ -33,8 +33,7 @@ from kaosmem.conversation import ActionEvent, EventLog, LLMSummarizingCondenser
 from kaosmem.ingest.files import UnreadableError
 from kaosmem.ingest.kinds import KINDS as FILE_KINDS
 from kaosmem.ingest.kinds import Kind
-from kaosmem.ingest.parts import Part
-from kaosmem.ingest.pieces import Syntax
+from kaosmem.ingest.pieces import Part, Syntax
 from kaosmem.memos import clear_memos
 from kaosmem.retrieval import LinearRanker
 from kaosmem.retrieval.query import Query

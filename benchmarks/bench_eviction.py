@@ -11,9 +11,9 @@ from time import process_time
 
 import pytest
 
-from kaosmem.eviction import POLICIES
 from kaosmem.retrieval import Query
 from kaosmem.sections import Section, SectionSpec
+from kaosmem.sections.eviction import POLICIES
 from kaosmem.types import Item
 from kaosmem.units import Link, Units
 

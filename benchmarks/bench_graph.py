@@ -18,7 +18,7 @@ import pytest
 from kaosmem import Context, SessionMemory
 from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.retrieval import BM25Ranker, Query
-from kaosmem.retrieval.graph import GraphRanker
+from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.sections import Section
 
 SIZES = (1_000, 10_000, 100_000)

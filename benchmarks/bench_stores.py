@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kaosmem import ChatMessage
 from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider, SqliteLongTermMemory, SqliteVectorStore
-from kaosmem.retrieval.analysis import analyze
+from kaosmem.language.analysis import analyze
 from kaosmem.stores import (
     HistoryProvider,
     InMemoryGraphStore,

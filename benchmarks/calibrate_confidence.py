@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from kaosmem import SessionMemory
 from kaosmem.assembly.confidence import BIAS, figures, terms_of
-from kaosmem.cli.progress import Phases
+from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import DEFAULT_BUDGETS, UNSCORED, Corpus, EvidenceItem, Question, SessionAssembler, read_corpora
 from kaosmem.sections import Stock
 

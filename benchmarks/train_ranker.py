@@ -8,7 +8,7 @@ weights are printed. `--validate` leaves each data set out in turn: it learns we
 with them on that set, and compares with BM25 alone, also by category; `--parts` does so without each group of
 signals in turn, at 2,048 tokens, which shows what it brings, and tells how long it takes. `--dense` does all that for
 `DenseRanker`, and `--embedder module:class` with another embedder than its own (`weights_wordllama.json` is of
-`kaosmem.retrieval.wordllama:WordLlamaEmbedder`); each text is embedded once.
+`kaosmem.retrieval.embedders:WordLlamaEmbedder`); each text is embedded once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from kaosmem import BM25Ranker, DenseRanker, Embedder, LinearRanker, SectionSpec
 from kaosmem.cli.benchmark import print_report
-from kaosmem.cli.progress import Phases
+from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import (
     DEFAULT_BUDGETS,
     Corpus,
@@ -42,7 +42,7 @@ from kaosmem.evaluation import (
     read_corpora,
 )
 from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
-from kaosmem.retrieval.weights import Weights
+from kaosmem.retrieval.rankers import Weights
 
 SPEC = SectionSpec("items", eviction="none")
 
@@ -184,7 +184,7 @@ def costs(ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], *, ques
 
 def dense_ranker(embedder: str | None) -> DenseRanker:
     """Return a ranker with an embedder of that name, or its own."""
-    module, _, name = (embedder or "kaosmem.retrieval.minilm:MiniLMEmbedder").partition(":")
+    module, _, name = (embedder or "kaosmem.retrieval.embedders:MiniLMEmbedder").partition(":")
     return DenseRanker(embedder=Remembering(getattr(import_module(module), name)()))
 
 

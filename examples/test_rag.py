@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kaosmem import SessionMemory
 from kaosmem.backends import open_stores
-from kaosmem.retrieval.wordllama import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.sources import VectorSource
 from kaosmem.stores import VectorDocument, VectorStore
 

@@ -23,7 +23,7 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.assembly import packing
-from kaosmem.duplicates import Shown, Told, newest_first, statement
+from kaosmem.language.duplicates import Shown, Told, newest_first, statement
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, proposer
 from tests.contexts import assembled, handed_over

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import Reason, SectionFullError, SectionSpec, SessionMemory
-from kaosmem.eviction import POLICIES, EvictionQueue, Standing, combined
+from kaosmem.sections.eviction import POLICIES, EvictionQueue, Standing, combined
 
 UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
 EVICTING = [name for name, policy in POLICIES.items() if policy.key]

@@ -17,7 +17,7 @@ from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
 from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory
 from kaosmem.assembly import SourceStatus
 from kaosmem.retrieval.linear_index import BY_HAND
-from kaosmem.retrieval.weights import default_weights
+from kaosmem.retrieval.rankers import default_weights
 from tests.console import Console
 
 ROOT = Path(__file__).parent.parent

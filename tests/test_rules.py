@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, Trust
 from kaosmem.compaction import RULE_CUES, Summarizer
-from kaosmem.rules import rules_in, rules_of
+from kaosmem.language.rules import rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
 
 RULES = {

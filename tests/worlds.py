@@ -17,7 +17,7 @@ from kaosmem.compaction import (
     SummarizationCompaction,
     ToolResultCompaction,
 )
-from kaosmem.eviction import POLICIES
+from kaosmem.sections.eviction import POLICIES
 from kaosmem.testing import ScriptedLLM
 
 WORDS = (

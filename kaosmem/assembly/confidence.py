@@ -22,8 +22,8 @@ from importlib.resources import files
 from itertools import pairwise
 
 from kaosmem.formats.labels import source_label
-from kaosmem.retrieval.analysis import analyze
-from kaosmem.retrieval.dates import without_periods
+from kaosmem.language.analysis import analyze
+from kaosmem.language.dates import without_periods
 from kaosmem.retrieval.query import excerpt
 from kaosmem.sections import Proposal, Stock
 from kaosmem.types import Item

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 
-from kaosmem.duplicates import Shown, newest_first, statement
 from kaosmem.formats.spelling import without_hidden
+from kaosmem.language.duplicates import Shown, newest_first, statement
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.types import Item
 

@@ -12,9 +12,9 @@ from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Run, Share, fit
 from kaosmem.assembly.tail import Tail, TailCutter
-from kaosmem.duplicates import Shown
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import adds_up, header_piece, item_pieces, recalled_header
+from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.types import ChatMessage, Item
 

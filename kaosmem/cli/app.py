@@ -15,9 +15,6 @@ import kaosmem
 from kaosmem.arguments import check_share
 from kaosmem.assembly import Context, check_budget
 from kaosmem.cli.devstack import devstack
-from kaosmem.cli.erasure import erased, print_receipt, verified
-from kaosmem.cli.progress import Phases
-from kaosmem.cli.repair import print_repair, repair_json
 from kaosmem.cli.report import (
     context_json,
     ingest_summary,
@@ -32,14 +29,19 @@ from kaosmem.cli.report import (
 from kaosmem.cli.sessions import (
     Listed,
     check_stored,
+    erased,
     listed_sessions,
     opened,
     opened_corpus,
+    print_receipt,
+    print_repair,
     print_sessions,
+    repair_json,
     sessions_json,
     split_url,
+    verified,
 )
-from kaosmem.cli.terminal import write, write_json
+from kaosmem.cli.terminal import Phases, write, write_json
 from kaosmem.display import visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import FORMATS

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kaosmem.cli.progress import Phases
-from kaosmem.cli.terminal import Column, write, write_table
+from kaosmem.cli.terminal import Column, Phases, write, write_table
 from kaosmem.evaluation import Assembler, Report, evaluate, get_assembler, read_corpora, save_plot, with_keys
-from kaosmem.evaluation.table import (
+from kaosmem.evaluation.report import (
     FIGURES_HEADER,
     STALE_HEADER,
     category_rows,

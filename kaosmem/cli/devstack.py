@@ -15,8 +15,7 @@ from typing import Annotated
 
 import typer
 
-from kaosmem.cli.progress import Phases
-from kaosmem.cli.terminal import Column, write, write_json, write_table
+from kaosmem.cli.terminal import Column, Phases, write, write_json, write_table
 from kaosmem.devstack import PASSWORD_VARIABLE, SERVERS, LocalServer, Server, compose, started
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown

@@ -1,20 +1,23 @@
-"""The sessions that the command works on, by URL."""
+"""Stored sessions: listing, opening, erasing and repairing."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from kaosmem.cli.report import damage_json
 from kaosmem.cli.terminal import Column, write, write_table
-from kaosmem.errors import InvalidNameError, KaosmemError, NotFoundError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError, NotFoundError
 from kaosmem.names import check_name, shown, shown_location
 from kaosmem.persistence import StoredSession, filesystem_of, stored_sessions, unknown_session
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS
-from kaosmem.session import SessionMemory, list_sessions
+from kaosmem.session import ErasureReceipt, RepairReport, SessionMemory, list_sessions
 
 _COLUMNS = (
     Column("session"),
@@ -154,3 +157,67 @@ def split_url(url: str) -> tuple[str, str]:
             "give <root>/<session id>, such as ./.kaosmem/deal-42 or s3://bucket/deal-42"
         )
     return scheme + colon + (root or "/"), session_id
+
+
+async def erased(url: str, namespace: str, item_ids: list[str]) -> ErasureReceipt:
+    """Erase items of a stored session. Raises as `SessionMemory.forget`, and NotFoundError."""
+    root, session_id = split_url(url)
+    await check_stored(root, session_id, namespace)
+    async with SessionMemory.open(root, session_id, namespace=namespace) as memory:
+        return await memory.forget(*item_ids)
+
+
+async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
+    """Return why the erasure of a receipt's file does not hold, () if it holds. Raises InvalidArgumentError."""
+    try:
+        stored = json.loads(await asyncio.to_thread(receipt.read_bytes))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not JSON"
+        raise InvalidArgumentError(f"no receipt in {shown(str(receipt))}: {why}; give the file of --receipt") from None
+    async with opened(url, namespace) as memory:
+        return await memory.verify(ErasureReceipt.from_dict(stored))
+
+
+def print_receipt(receipt: ErasureReceipt) -> None:
+    """Print what was erased, a line for each kind."""
+    write(f"erased from session {receipt.session_id} at record {receipt.record}\n")
+    for name in ("items", "derived", "finished", "windows", "files"):
+        if found := getattr(receipt, name):
+            write(f"{name}: {', '.join(found)}\n")
+
+
+_REPAIR_COLUMNS = (Column("section"), Column("items", "right"), Column("archived", "right"))
+_SHOWN_DAMAGE = 20
+
+
+def print_repair(report: RepairReport) -> None:
+    """Print the rescued and the missing items, by section."""
+    damage = report.damage[:_SHOWN_DAMAGE]
+    if report.into is None:
+        write(f"session {report.session_id}: nothing to repair, and nothing was written\n")
+        for error in damage:
+            write(f"note: {error}\n")
+        return
+    write(f"session {report.session_id} is damaged, and left as it is; session {report.into} has all that is intact\n")
+    title = f"rescued: {sum(report.items.values()):,} items, {sum(report.archived.values()):,} archived versions"
+    rows = [
+        (name, f"{report.items.get(name, 0):,}", f"{report.archived.get(name, 0):,}")
+        for name in dict.fromkeys((*report.items, *report.archived))
+    ]
+    write_table(title, _REPAIR_COLUMNS, rows)
+    write("\n")
+    for error in damage:
+        write(f"damage: {error}\n")
+    if len(report.damage) > len(damage):
+        write(f"… and {len(report.damage) - len(damage):,} more; --json has all\n")
+
+
+def repair_json(report: RepairReport) -> dict[str, Any]:
+    """Return the result of a repair as JSON values."""
+    return {
+        "session": report.session_id,
+        "into": report.into,
+        "items": dict(report.items),
+        "archived": dict(report.archived),
+        "damage": damage_json(report.damage),
+    }

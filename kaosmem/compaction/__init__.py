@@ -13,7 +13,7 @@ from kaosmem.compaction.strategies import (
 )
 from kaosmem.compaction.summarization import SummarizationCompaction
 from kaosmem.compaction.summarizer import SUMMARY_TEMPLATE, Summarizer
-from kaosmem.rules import RULE_CUES
+from kaosmem.language.rules import RULE_CUES
 
 __all__ = [
     "RULE_CUES",

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kaosmem.retrieval.scripts import UNSPACED
-from kaosmem.retrieval.stop_words import STOP_WORDS
+from kaosmem.language.analysis import STOP_WORDS
+from kaosmem.language.scripts import UNSPACED
 from kaosmem.types import (
     ContentBlock,
     ImageBlock,

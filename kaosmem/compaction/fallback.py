@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, prose_of
 from kaosmem.compaction.transcript import shown_block
-from kaosmem.sentences import cut_at_sentence
+from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.types import ChatMessage
 
 NO_MODEL = "no model"

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
-from kaosmem.rules import RULE_CUES, rules_of
+from kaosmem.language.rules import RULE_CUES, rules_of
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, ToolResultBlock, ToolUseBlock
 

@@ -17,8 +17,8 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.transcript import transcript_parts
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formats.text import entry_piece, header_piece
-from kaosmem.rules import RULE_CUES
-from kaosmem.sentences import cut_at_sentence
+from kaosmem.language.rules import RULE_CUES
+from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage, TextBlock, check_text, json_text
 

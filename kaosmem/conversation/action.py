@@ -8,7 +8,7 @@ from typing import ClassVar
 from kaosmem.conversation.event import ConversationEvent, EventSource, check_kind, checked_content, said_blocks
 from kaosmem.conversation.kinds import HIDDEN_KINDS, OBSERVATION_KINDS, SPOKEN_KINDS
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.payload import plainest
+from kaosmem.formats.fields import plainest
 from kaosmem.names import shown_name
 from kaosmem.types import (
     ChatMessage,

@@ -14,15 +14,22 @@ learning      the weights of the default ranker's signals, from questions whose 
 table, plot   a report to look at
 """
 
-from kaosmem.evaluation.assemblers import Assembler, Packer, Selection, SessionAssembler
-from kaosmem.evaluation.baselines import (
+from kaosmem.evaluation.assemblers import (
+    ASSEMBLERS,
+    DENSE,
+    STANDARD,
+    Assembler,
     BM25SAssembler,
     ItemLines,
     OldestOutAssembler,
+    Packer,
     RankBM25Assembler,
     RecencyAssembler,
+    Selection,
+    SessionAssembler,
+    get_assembler,
+    standard_assemblers,
 )
-from kaosmem.evaluation.comparison import ASSEMBLERS, DENSE, STANDARD, get_assembler, standard_assemblers
 from kaosmem.evaluation.evidence import (
     Corpus,
     EvidenceItem,
@@ -34,8 +41,7 @@ from kaosmem.evaluation.evidence import (
 )
 from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED, check_budgets, evaluate
-from kaosmem.evaluation.plot import check_plot, save_plot
-from kaosmem.evaluation.report import Figures, Outcome, Report
+from kaosmem.evaluation.report import Figures, Outcome, Report, check_plot, save_plot
 
 __all__ = [
     "ASSEMBLERS",

@@ -13,10 +13,8 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.measurement import UNSCORED
-from kaosmem.retrieval.dense import DenseRanker
-from kaosmem.retrieval.linear import LinearRanker
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
-from kaosmem.retrieval.weights import Weights
+from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
 from kaosmem.sections.spec import SectionSpec
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.evaluation.assemblers import Assembler, Packer, Selection
-from kaosmem.evaluation.comparison import standard_assemblers
+from kaosmem.evaluation.assemblers import Assembler, Packer, Selection, standard_assemblers
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import Outcome, Report, Staleness
 from kaosmem.names import shown

@@ -5,8 +5,7 @@
 
 from kaosmem.ingest.files import Skipped, SourceFile
 from kaosmem.ingest.listing import corpus_label, find_files, nothing_to_ingest
-from kaosmem.ingest.passages import Passage, Reading, read_passages
-from kaosmem.ingest.report import Changes, IngestReport, changes
+from kaosmem.ingest.passages import Changes, IngestReport, Passage, Reading, changes, read_passages
 
 __all__ = [
     "Changes",

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 
-from kaosmem.ingest.compressed import is_compressed
-from kaosmem.ingest.files import UnreadableError, decoded, has_utf_16_mark
-from kaosmem.ingest.parts import Lost, Part, Reader, text_part
-from kaosmem.ingest.pieces import Syntax
+from kaosmem.ingest.files import UnreadableError, decoded, has_utf_16_mark, is_compressed
+from kaosmem.ingest.pieces import Lost, Part, Reader, Syntax, text_part
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Kind:
 
 KINDS = (
     Kind("PDF", "pdf:read_pdf", suffixes="pdf", magic=rb"\s*%PDF-\d"),
-    Kind("document", "zipped:read_zipped", suffixes="docx docm pptx pptm xlsx xlsm epub", magic=rb"PK\x03\x04"),
+    Kind("document", "office:read_zipped", suffixes="docx docm pptx pptm xlsx xlsm epub", magic=rb"PK\x03\x04"),
     Kind(
         "HTML",
         "web:read_html",
@@ -97,8 +95,8 @@ KINDS = (
         begins=r"<\?xml|diff -",
     ),
     Kind("JSONL", "records:read_jsonl", suffixes="jsonl ndjson"),
-    Kind("table", "tables:read_csv", suffixes="csv tsv tab"),
-    Kind("notebook", "notebooks:read_notebook", suffixes="ipynb"),
+    Kind("table", "office:read_csv", suffixes="csv tsv tab"),
+    Kind("notebook", "records:read_notebook", suffixes="ipynb"),
     Kind(
         "manual page", "manuals:read_roff", suffixes="man mdoc roff", begins=r"(?s)(?:.{0,4000}\n)?\.(?-i:TH|Dd|SH|so) "
     ),

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
-from kaosmem.ingest.compressed import expansion_limit
-from kaosmem.ingest.files import MAX_FILE_BYTES, Skipped, SourceFile, UnreadableError, trouble
+from kaosmem.ingest.files import MAX_FILE_BYTES, Skipped, SourceFile, UnreadableError, expansion_limit, trouble
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
 from kaosmem.names import shown_location
 

@@ -11,8 +11,7 @@ from email.parser import BytesParser
 from email.utils import parseaddr, parsedate_to_datetime
 
 from kaosmem.ingest.files import one_line, storable
-from kaosmem.ingest.parts import Lost, Part
-from kaosmem.ingest.pieces import Syntax, cut
+from kaosmem.ingest.pieces import Lost, Part, Syntax, cut
 from kaosmem.ingest.web import html_text
 from kaosmem.types import JSONValue
 

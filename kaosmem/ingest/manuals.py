@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kaosmem.ingest.files import UnreadableError, decoded
-from kaosmem.ingest.parts import Part, text_part
-from kaosmem.ingest.pieces import Syntax
+from kaosmem.ingest.pieces import Part, Syntax, text_part
 
 _HEADINGS = {"SH": "# ", "Sh": "# ", "SS": "## ", "Ss": "## "}
 _PREFORMATTED = {"nf": True, "EX": True, "Bd": True, "fi": False, "EE": False, "Ed": False}

@@ -1,17 +1,111 @@
-"""Documents of Word, PowerPoint and Excel, by mammoth, python-pptx and openpyxl of the extra `docs`."""
+"""Word, PowerPoint, Excel and OpenDocument files, e-books, and tables of text."""
 
 from __future__ import annotations
 
+import csv
 import io
-from collections.abc import Iterable, Iterator
-from typing import Any
+import posixpath
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
-from kaosmem.ingest.files import one_line, storable
-from kaosmem.ingest.parts import Part
-from kaosmem.ingest.pieces import Syntax, cut
-from kaosmem.ingest.tables import Row, table_pieces
+from kaosmem.ingest.files import UnreadableError, check_expansion, decoded, one_line, storable
+from kaosmem.ingest.pieces import TARGET_CHARS, Part, Piece, Syntax, cut
+from kaosmem.ingest.segments import MAX_CHARS
 from kaosmem.ingest.web import html_pieces
 from kaosmem.types import JSONValue
+
+_DELIMITERS = ",;\t|"
+_SAMPLE_ROWS = 20
+_MAX_HEADER_CHARS = 400
+"""A longer line of names is not repeated: each row then names its values."""
+
+
+class Row(NamedTuple):
+    """A row of a table: the lines that it takes, its text and its cells."""
+
+    first: int
+    last: int
+    text: str
+    cells: Sequence[str]
+
+
+def read_csv(data: bytes) -> Iterator[Part]:
+    """Yield the table of comma-separated values, or of values with another delimiter between them."""
+    lines = decoded(data).split("\n")
+    delimiter = _delimiter(lines[:_SAMPLE_ROWS])
+    try:
+        rows = list(_records(lines, delimiter))
+    except csv.Error:  # a quote that is never closed, or a field of more than 131,072 characters
+        rows = [Row(number, number, line, line.split(delimiter)) for number, line in enumerate(lines, 1)]
+    yield Part(table_pieces(rows), numbered=True)
+
+
+def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
+    """Yield rows in pieces. Each piece begins with the first row, if that holds the names of the columns.
+
+    If the names are long, or a row is, each of its values follows its name instead: `name: value`.
+    """
+    filled = [row for row in rows if row.text.strip()]
+    header = filled[0] if len(filled) > 1 and _is_header(filled[0].cells) else None
+    body = filled[1:] if header else filled
+    top = f"{header.text}\n" if header and len(header.text) <= _MAX_HEADER_CHARS else ""
+    room = TARGET_CHARS - len(top)
+    group: list[Row] = []
+    size = 0
+    for row in body:
+        is_large = len(row.text) > MAX_CHARS - len(top) or (header is not None and not top)
+        if group and (is_large or size + len(row.text) > room):
+            yield _group(top, group)
+            group, size = [], 0
+        if is_large:
+            yield from _large_row(row, header)
+        else:
+            group.append(row)
+            size += len(row.text) + 1
+    if group:
+        yield _group(top, group)
+
+
+def _group(top: str, rows: Sequence[Row]) -> Piece:
+    return Piece(rows[0].first, rows[-1].last, 0, top + "\n".join(row.text for row in rows), "")
+
+
+def _large_row(row: Row, header: Row | None) -> Iterator[Piece]:
+    """Yield a row as lines of `name: value`, without values that are empty."""
+    names = header.cells if header else ()
+    named = (f"{names[at]}: {cell}" if at < len(names) else cell for at, cell in enumerate(row.cells) if cell.strip())
+    pieces = list(cut("\n".join(named), Syntax.CODE))
+    for part, piece in enumerate(pieces, 1):
+        yield Piece(row.first, row.last, part if len(pieces) > 1 else 0, piece.text, "")
+
+
+def _records(lines: Sequence[str], delimiter: str) -> Iterator[Row]:
+    """Yield the rows of a file, a quoted cell of which may take several lines."""
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter)
+    first = 1
+    for cells in reader:
+        yield Row(first, reader.line_num, "\n".join(lines[first - 1 : reader.line_num]), cells)
+        first = reader.line_num + 1
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """Return the delimiter that most lines have, and have equally often."""
+
+    def fit(delimiter: str) -> tuple[int, int]:
+        counts = [line.count(delimiter) for line in lines if line.strip()]
+        return sum(count == counts[0] > 0 for count in counts), sum(counts)
+
+    return max(_DELIMITERS, key=fit)
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Return whether cells are names: different texts, none of them empty or a number."""
+    names = [cell.strip() for cell in cells]
+    are_names = all(name and not name.replace(".", "").replace(",", "").lstrip("-+").isdigit() for name in names)
+    return len(names) > 1 and are_names and len({*names}) == len(names)
 
 
 def read_docx(data: bytes) -> Iterator[Part]:
@@ -68,3 +162,56 @@ def _rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[Row]:
             cells.pop()
         if cells:
             yield Row(number, number, " | ".join(cells), cells)
+
+
+_ZipReader: TypeAlias = Callable[[zipfile.ZipFile], Iterable[Part]]
+
+
+def read_zipped(data: bytes) -> Iterable[Part]:
+    """Return the parts of a document. Raises UnreadableError for any other archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        # No member can be read beyond the size that the archive states for it.
+        check_expansion(sum(member.file_size for member in members), len(data))
+        if any(member.flag_bits & 1 for member in members):
+            raise UnreadableError("password-protected", "save it without a password")
+        names = {member.filename for member in members}
+        reader = next((reader for member, reader in _READERS.items() if member in names), None)
+        if reader is None:
+            raise UnreadableError("an archive", "unpack it")
+        return list(reader(archive))
+
+
+def _read_epub(archive: zipfile.ZipFile) -> Iterator[Part]:
+    """Yield the documents of a book, in the order of reading."""
+    container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
+    path = next(element.attrib["full-path"] for element in container.iter() if "full-path" in element.attrib)
+    package = ElementTree.fromstring(archive.read(path))
+    items = {element.get("id"): element for element in package.iter() if "href" in element.attrib}
+    for number, reference in enumerate(element.get("idref") for element in package.iter() if "idref" in element.attrib):
+        item = items[reference]
+        if "html" not in item.get("media-type", "") or "nav" in item.get("properties", "").split():
+            continue
+        href = unquote(item.attrib["href"].partition("#")[0])
+        html = decoded(archive.read(posixpath.normpath(posixpath.join(posixpath.dirname(path), href))))
+        yield Part(html_pieces(html), f"text{number + 1}", headed=True)
+
+
+def _of_bytes(read: Callable[[bytes], Iterable[Part]]) -> _ZipReader:
+    """Return a reader that gives the whole file to a library."""
+
+    def reader(archive: zipfile.ZipFile) -> Iterable[Part]:
+        assert archive.fp is not None
+        archive.fp.seek(0)
+        return read(archive.fp.read())
+
+    return reader
+
+
+_READERS: dict[str, _ZipReader] = {
+    "META-INF/container.xml": _read_epub,
+    "word/document.xml": _of_bytes(read_docx),
+    "ppt/presentation.xml": _of_bytes(read_pptx),
+    "xl/workbook.xml": _of_bytes(read_xlsx),
+}
+"""Readers of documents by a member that all of their kind have."""

@@ -10,10 +10,8 @@ from typing import Any
 from pypdf import PasswordType, PdfReader
 from pypdf.errors import DependencyError
 
-from kaosmem.ingest.compressed import check_expansion
-from kaosmem.ingest.files import UnreadableError, one_line, storable
-from kaosmem.ingest.parts import Lost, Part
-from kaosmem.ingest.pieces import Syntax, cut
+from kaosmem.ingest.files import UnreadableError, check_expansion, one_line, storable
+from kaosmem.ingest.pieces import Lost, Part, Syntax, cut
 from kaosmem.types import JSONValue
 
 _LEADERS = re.compile(r"(?:[ \t]*\.){5,}[ \t]*")

@@ -1,17 +1,29 @@
-"""Cutting a text into pieces of a bounded size, at its strongest boundaries."""
+"""Pieces of texts, of about equal length, and the parts of documents that they are cut from."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from kaosmem.ingest.code import code_segments
-from kaosmem.ingest.prose import markdown_segments, rst_segments, text_segments
-from kaosmem.ingest.segments import GLUED, MAX_CHARS, PARAGRAPH, Path, Segment, shared_path
+from kaosmem.ingest.segments import (
+    GLUED,
+    MAX_CHARS,
+    PARAGRAPH,
+    Path,
+    Segment,
+    code_segments,
+    markdown_segments,
+    rst_segments,
+    shared_path,
+    text_segments,
+)
+from kaosmem.types import JSONValue
 
 TARGET_CHARS = 1_200
 """Neighbours are put together up to this size."""
@@ -153,3 +165,54 @@ def _parts(line: str) -> Iterator[str]:
 def _end(window: str, last: re.Pattern[str]) -> int:
     found = last.match(window)
     return found.end() if found else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a file, cut into pieces of storable text.
+
+    place: names the part in the ids of its passages, after `#`, such as `p12`; "" if lines are enough.
+    numbered: the pieces' numbers are lines, or rows, of the file, and are kept as such.
+    metadata: of each of its passages, such as `{"page": 12}`.
+    headed: its passages are best found by the heading that they are under, which their labels then show.
+    """
+
+    pieces: Iterable[Piece]
+    place: str = ""
+    numbered: bool = False
+    metadata: Mapping[str, JSONValue] = field(default_factory=dict)
+    role: str = ""
+    headed: bool = False
+
+
+class Lost(NamedTuple):
+    """A place in a file that can't be read, such as `L12`, and why."""
+
+    place: str
+    reason: str
+    detail: str = ""
+
+
+Reader: TypeAlias = Callable[[bytes], Iterable[Part | Lost]]
+"""Reads a file of some kind. Raises UnreadableError; any other error means that the file is damaged."""
+
+
+def renumbered(pieces: Iterable[Piece], lines: Sequence[tuple[int, int]]) -> list[Piece]:
+    """Return the pieces of a text that was made of a file, with the numbers of the file's lines.
+
+    lines: of each line of the text, the first and last line of the file that it was made of.
+    """
+    moved = [piece._replace(first=lines[piece.first - 1][0], last=lines[piece.last - 1][1]) for piece in pieces]
+    spans = Counter((piece.first, piece.last) for piece in moved)
+    parts = Counter[tuple[int, int]]()
+    for at, piece in enumerate(moved):
+        span = piece.first, piece.last
+        if spans[span] > 1:
+            parts[span] += 1
+            moved[at] = piece._replace(part=parts[span])
+    return moved
+
+
+def text_part(text: str, syntax: Syntax) -> Part:
+    """Return a text as the only part of its file."""
+    return Part(cut(text, syntax), numbered=True)

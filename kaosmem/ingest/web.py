@@ -8,8 +8,7 @@ from html import unescape
 from typing import NamedTuple
 
 from kaosmem.ingest.files import decoded, storable
-from kaosmem.ingest.parts import Part, renumbered
-from kaosmem.ingest.pieces import Piece, Syntax, cut
+from kaosmem.ingest.pieces import Part, Piece, Syntax, cut, renumbered
 
 # Elements that begin a line, and those that begin a paragraph. All others are within a line.
 _LINE_NAMES = "br li dt dd tr option summary figcaption caption"

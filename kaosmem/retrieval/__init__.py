@@ -1,16 +1,19 @@
 """Ranking items for a query: BM25 and a linear model over terms in any script, and graphs by distance."""
 
-from kaosmem.retrieval.analysis import analyze
-from kaosmem.retrieval.bm25 import BM25Ranker, RankBM25Ranker
-from kaosmem.retrieval.dates import Period
-from kaosmem.retrieval.dense import DenseRanker
-from kaosmem.retrieval.embedder import Embedder
-from kaosmem.retrieval.graph import GraphRanker
-from kaosmem.retrieval.linear import LinearRanker
-from kaosmem.retrieval.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
+from kaosmem.language.analysis import analyze
+from kaosmem.language.dates import Period
+from kaosmem.language.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
 from kaosmem.retrieval.query import Query
 from kaosmem.retrieval.ranker import Index, Ranker, Ranking, StorableIndex, StorableRanker
-from kaosmem.retrieval.weights import Weights
+from kaosmem.retrieval.rankers import (
+    BM25Ranker,
+    DenseRanker,
+    Embedder,
+    GraphRanker,
+    LinearRanker,
+    RankBM25Ranker,
+    Weights,
+)
 
 __all__ = [
     "PAST_CUES",

@@ -1,29 +1,134 @@
-"""An index that ranks by BM25 and stays exact through adds, updates and removals without being rebuilt."""
+"""Indexes of BM25: our incremental one, and the package rank_bm25 as its reference."""
 
 from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from rank_bm25 import BM25Okapi
 
-from kaosmem.retrieval.analysis import analyze
+from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.columns import Columns, StoredColumns, encode_columns, unusable
-from kaosmem.retrieval.entry_scores import EntryScores
-from kaosmem.retrieval.flat_postings import FlatPostings
-from kaosmem.retrieval.postings import Postings
-from kaosmem.retrieval.ranker import check_new
-from kaosmem.retrieval.selection import best
-from kaosmem.retrieval.slots import Slots, places_of
+from kaosmem.retrieval.postings import FlatPostings, Postings
+from kaosmem.retrieval.ranker import check_new, unknown
+from kaosmem.retrieval.scores import EntryScores, best
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.types import Item
+
+
+_NO_ORDINALS = np.empty(0, np.int64)
+
+
+class Slots:
+    """The ordinals of entries by slot.
+
+    A new entry gets the next slot, and that of a removed one stays empty. The first slots may be settled: those of
+    entries in order of ordinals, which are found without a table.
+    """
+
+    def __init__(self, settled: NDArray[np.int64] = _NO_ORDINALS) -> None:
+        self._ordinals = array("q", settled.tobytes())
+        self._settled = len(settled)
+        self._full = bytearray(b"\1") * len(settled)
+        self._empty = 0
+        self._later: dict[int, int] = {}  # ordinal -> slot, of entries that are not settled
+
+    def __len__(self) -> int:
+        """Return the number of slots, empty ones too."""
+        return len(self._ordinals)
+
+    def __contains__(self, ordinal: object) -> bool:
+        return isinstance(ordinal, int) and self.get(ordinal) >= 0
+
+    @property
+    def used(self) -> int:
+        """Return the number of entries."""
+        return len(self._ordinals) - self._empty
+
+    @property
+    def settled(self) -> int:
+        """Return how many slots were settled."""
+        return self._settled
+
+    @property
+    def unsettled(self) -> int:
+        """Return how many slots are empty, or of entries that have come since the others were settled."""
+        return len(self._ordinals) - self._settled + self._empty
+
+    @property
+    def ordinals(self) -> NDArray[np.int64]:
+        """Return the ordinal of each slot, empty ones too: a view to be let go of before the next change."""
+        return np.frombuffer(self._ordinals, np.int64)
+
+    def in_order(self) -> NDArray[np.int64]:
+        """Return the slots of the entries in order of ordinals."""
+        used = np.flatnonzero(np.frombuffer(self._full, np.bool_))
+        ordinals = self.ordinals[used]
+        return used if (ordinals[1:] > ordinals[:-1]).all() else used[np.argsort(ordinals)]
+
+    def get(self, ordinal: int) -> int:
+        """Return the slot of an entry, -1 for an unknown ordinal."""
+        slot = self._later.get(ordinal)
+        if slot is not None:
+            return slot
+        slot = bisect_left(self._ordinals, ordinal, 0, self._settled)
+        return slot if slot < self._settled and self._ordinals[slot] == ordinal and self._full[slot] else -1
+
+    def find(self, ordinal: int) -> int:
+        """Return the slot of an entry. Raises KeyError for an unknown ordinal."""
+        slot = self.get(ordinal)
+        if slot < 0:
+            raise unknown(ordinal)
+        return slot
+
+    def find_all(self, ordinals: Collection[int]) -> NDArray[np.int64]:
+        """Return the slots of entries, -1 for each unknown ordinal: shape (n,)."""
+        try:
+            wanted = np.fromiter(ordinals, np.int64, len(ordinals))
+        except OverflowError:
+            return np.fromiter(map(self.get, ordinals), np.int64, len(ordinals))
+        slots = np.full(len(wanted), -1)
+        if self._settled:
+            settled = self.ordinals[: self._settled]
+            near = np.clip(wanted - settled[0], 0, self._settled - 1)  # right where no ordinal before it is missing
+            (others,) = np.nonzero(settled[near] != wanted)
+            near[others] = np.minimum(np.searchsorted(settled, wanted[others]), self._settled - 1)
+            found = (settled[near] == wanted) & np.frombuffer(self._full, np.bool_)[near]
+            slots[found] = near[found]
+        if self._later:
+            later = np.fromiter(map(self._later.get, wanted.tolist(), repeat(-1)), np.int64, len(wanted))
+            slots = np.maximum(slots, later)
+        return slots
+
+    def append(self, ordinal: int) -> None:
+        """Put a new entry into the next slot."""
+        self._later[ordinal] = len(self._ordinals)
+        self._ordinals.append(ordinal)
+        self._full.append(1)
+
+    def empty(self, slot: int) -> None:
+        """Note that the entry in a slot is gone."""
+        self._later.pop(self._ordinals[slot], None)
+        self._full[slot] = 0
+        self._empty += 1
+
+
+def places_of(slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return of each of so many slots its place among these, -1 for one that is not among them: shape (size,)."""
+    places = np.full(size, -1)
+    places[slots] = np.arange(len(slots))
+    return places
+
 
 # From so many entries on, sorting their terms together costs less than placing each; at most so many at a time, as
 # the memory of the sorting stays in the process.
@@ -230,3 +335,55 @@ class BM25Index:
         norms = lengths * (self._k1 * self._b / average_length)
         norms += self._k1 * (1 - self._b)
         return norms
+
+
+class RankBM25Index:
+    """Items by ordinal, their texts ranked by `rank_bm25.BM25Okapi`, which is built anew when they have changed."""
+
+    def __init__(self, *, k1: float, b: float, epsilon: float, analyze: Callable[[str], list[str]]) -> None:
+        self._parameters = {"k1": k1, "b": b, "epsilon": epsilon}
+        self._analyze = analyze
+        self._terms: dict[int, list[str]] = {}
+        self._model: Any = None
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._terms)
+
+    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
+        """Add entries of (ordinal, item); all are refused if one ordinal is negative or taken."""
+        self._terms |= {ordinal: self._analyze(item.text) for ordinal, item in check_new(entries, self._terms)}
+        self._model = None
+
+    def update(self, ordinal: int, item: Item) -> None:
+        """Put another item in an entry's place. Raises KeyError for an unknown ordinal."""
+        if ordinal not in self._terms:
+            raise unknown(ordinal)
+        self._terms[ordinal] = self._analyze(item.text)
+        self._model = None
+
+    def remove(self, ordinal: int) -> None:
+        """Remove an entry. Raises KeyError for an unknown ordinal."""
+        if ordinal not in self._terms:
+            raise unknown(ordinal)
+        del self._terms[ordinal]
+        self._model = None
+
+    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
+        scores = self.scores(query)
+        if among is not None:
+            scores = {ordinal: scores[ordinal] for ordinal in among if ordinal in scores}
+        return best(np.array(list(scores), np.int64), np.array(list(scores.values())), limit)
+
+    def scores(self, query: str) -> dict[int, float]:
+        """Return the score of every entry by ordinal, not rounded."""
+        # BM25Okapi divides by the number of entries and of terms.
+        if not any(self._terms.values()):
+            return dict.fromkeys(self._terms, 0.0)
+        if self._model is None:
+            self._model = BM25Okapi(list(self._terms.values()), **self._parameters)
+        # With b = 1 an entry without terms scores 0 / 0.
+        with np.errstate(invalid="ignore"):
+            scores: NDArray[np.float64] = np.nan_to_num(self._model.get_scores(self._analyze(query)))
+        return dict(zip(self._terms, scores.tolist(), strict=True))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kaosmem.errors import CorruptionError
-from kaosmem.retrieval.analysis import ANALYSIS
+from kaosmem.language.analysis import ANALYSIS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

@@ -11,32 +11,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.retrieval.analysis import analyze
+from kaosmem.language.analysis import analyze
+from kaosmem.language.rules import rules_in
 from kaosmem.retrieval.bm25_index import BM25Index
-from kaosmem.retrieval.candidate_scores import (
+from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
+from kaosmem.retrieval.query_scores import Chosen, QueryScores, QueryTerms
+from kaosmem.retrieval.ranker import Ranking
+from kaosmem.retrieval.scores import EntryScores, best, by_chunks, is_tied, scaled
+from kaosmem.retrieval.signals import (
+    ENOUGH_TEXTS,
+    MAX_TERMS,
+    LatentSpace,
+    Sequences,
     best_of_source,
+    having,
     hundredths,
     match_scores,
     passage_scores,
+    phrase_scores,
     place_in_source,
+    term_hash,
     values_at,
 )
-from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
-from kaosmem.retrieval.entry_scores import EntryScores, by_chunks
-from kaosmem.retrieval.labels import NONE, Labels
-from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace
-from kaosmem.retrieval.query_scores import Chosen, QueryScores, QueryTerms
-from kaosmem.retrieval.ranker import Ranking
-from kaosmem.retrieval.selection import best, is_tied, scaled
-from kaosmem.retrieval.sequences import MAX_TERMS, Sequences, having, phrase_scores, term_hash
-from kaosmem.retrieval.source_matcher import K1, B, SourceMatcher
-from kaosmem.rules import rules_in
+from kaosmem.retrieval.source_matcher import K1, NONE, B, Labels, SourceMatcher
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.ranker import TokensOf
-    from kaosmem.retrieval.weights import Weights
+    from kaosmem.retrieval.rankers import Weights
     from kaosmem.types import Item
 
 CANDIDATES = 384

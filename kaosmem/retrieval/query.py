@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kaosmem.retrieval.dates import Period, periods_in, without_periods
-from kaosmem.retrieval.past_cues import PAST_CUES, PastCues, PastQuestion
-from kaosmem.sentences import sentence_ends
+from kaosmem.language.dates import Period, periods_in, without_periods
+from kaosmem.language.past_cues import PAST_CUES, PastCues, PastQuestion
+from kaosmem.language.sentences import sentence_ends
 
 if TYPE_CHECKING:
     from kaosmem.types import Item

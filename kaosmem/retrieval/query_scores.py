@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.retrieval.selection import floor
-from kaosmem.retrieval.titles import asked_terms
+from kaosmem.retrieval.scores import floor
+from kaosmem.retrieval.source_matcher import asked_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.entry_scores import EntryScores
+    from kaosmem.retrieval.scores import EntryScores
 
 _CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
 _ASKS_FOR_NUMBER = re.compile(

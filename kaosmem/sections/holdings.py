@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
-from kaosmem.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, check_updated
+from kaosmem.sections.eviction import EvictionPolicy, EvictionQueue, Standing, combined
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.types import Item, JSONValue, StoredItem, Version, in_order
 from kaosmem.units import Link, Units

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from kaosmem.retrieval.dates import day_of
+from kaosmem.language.dates import day_of
 from kaosmem.retrieval.ranker import CountingIndex, StorableRanker
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.past import EvictedItem
@@ -233,7 +233,7 @@ class LazyIndex:
     @property
     def _ranker_used(self) -> Ranker:
         if self._ranker is None:
-            from kaosmem.retrieval.linear import LinearRanker
+            from kaosmem.retrieval.rankers import LinearRanker
 
             self._ranker = LinearRanker()
         return self._ranker

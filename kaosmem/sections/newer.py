@@ -13,7 +13,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval.corrections import Corrections
+    from kaosmem.language.corrections import Corrections
 
 _SMALL = 256
 """In a section of so many items, corrections are looked for among all of them."""
@@ -75,7 +75,7 @@ class Newer:
         """
         if not self._spec.corrections or self._spec.placement == "static":
             return CorrectedBy()
-        from kaosmem.retrieval.corrections import Corrections
+        from kaosmem.language.corrections import Corrections
 
         wanted, is_live, known = [*firsts], self._held.holds, self._held.known
         is_small = among is None and len(self._held) <= _SMALL
@@ -112,7 +112,7 @@ class Newer:
 
     def _soon_after(self, firsts: Iterable[int]) -> list[int]:
         """Return the live items soon after the best units that say that they correct something."""
-        from kaosmem.retrieval.corrections import NEAR, is_explicit
+        from kaosmem.language.corrections import NEAR, is_explicit
 
         held = self._held
         near = {at for first in islice(firsts, _FOLLOWED) for at in range(first + 1, first + NEAR + 1)}

@@ -10,7 +10,7 @@ from kaosmem.sections.past import EvictedItem
 from kaosmem.types import Interval, Item, Version, aware
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval.past_cues import PastQuestion
+    from kaosmem.language.past_cues import PastQuestion
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
-from kaosmem.duplicates import Told
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.duplicates import Told
 from kaosmem.retrieval import Query, analyze
 from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings

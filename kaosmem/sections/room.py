@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
-from kaosmem.eviction import Standing
 from kaosmem.names import shown
+from kaosmem.sections.eviction import Standing
 from kaosmem.sections.holdings import Holdings, is_older
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import MAX_INTEGER, Item

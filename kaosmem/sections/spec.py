@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import check_instance, check_listed
 from kaosmem.errors import InvalidArgumentError, NotFoundError, UnsupportedVersionError
-from kaosmem.eviction import POLICIES, EvictionPolicy
 from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, shown, shown_name
-from kaosmem.retrieval.graph import GraphRanker
 from kaosmem.retrieval.ranker import Ranker
+from kaosmem.retrieval.rankers import GraphRanker
+from kaosmem.sections.eviction import POLICIES, EvictionPolicy
 from kaosmem.types import MAX_INTEGER, is_integer
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
 from kaosmem.types import Item, Version
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval.past_cues import PastQuestion
+    from kaosmem.language.past_cues import PastQuestion
 
 
 class ShownVersions:

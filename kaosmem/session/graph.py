@@ -19,7 +19,7 @@ from kaosmem.entities import (
 )
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
-from kaosmem.retrieval.graph import GraphRanker
+from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import Item, JSONValue, Trust
 

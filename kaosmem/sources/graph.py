@@ -13,7 +13,7 @@ from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import GraphRanker, Query
-from kaosmem.retrieval.mentions import Mentions
+from kaosmem.retrieval.graph_index import Mentions
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.sources.store_source import StoreSource, passing, proposed
 from kaosmem.stores import GraphStore

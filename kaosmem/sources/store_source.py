@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias, TypeVar
 
-from kaosmem.duplicates import Told
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.duplicates import Told
 from kaosmem.names import check_id
 from kaosmem.sections import Proposal, SectionSpec, renamed
 from kaosmem.types import Content, Item, JSONValue, Trust, content_text
@@ -161,7 +161,7 @@ def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
     units = {unit.position: unit.items[0] for unit in proposal.candidates if unit.successor is None}
     if not spec.corrections or any(item.timestamp is None for item in units.values()):
         return proposal
-    from kaosmem.retrieval.corrections import Corrections
+    from kaosmem.language.corrections import Corrections
 
     of = Corrections(units).of
     return replace(proposal, candidates=tuple(unit._replace(newer=of(unit.position)) for unit in proposal.candidates))

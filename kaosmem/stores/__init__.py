@@ -1,14 +1,6 @@
 """Stores outside a session: a Protocol and an implementation in memory for each kind."""
 
 from kaosmem.entities import Entity, GraphPath, Relationship, SubGraph
-from kaosmem.stores.agent_scope import (
-    agent_scope,
-    current_agent_id,
-    current_agent_label,
-    current_board_key,
-    current_parent_agent_id,
-    current_thread_id,
-)
 from kaosmem.stores.blob import BlobStore, InMemoryFileStore
 from kaosmem.stores.graph import CypherCapable, GraphStore, InMemoryGraphStore
 from kaosmem.stores.history import HistoryProvider, InMemoryHistoryProvider
@@ -19,7 +11,17 @@ from kaosmem.stores.memory import (
     ShortTermMemory,
     StoredFact,
 )
-from kaosmem.stores.task_list import Task, TaskList, TaskStatus
+from kaosmem.stores.task_list import (
+    Task,
+    TaskList,
+    TaskStatus,
+    agent_scope,
+    current_agent_id,
+    current_agent_label,
+    current_board_key,
+    current_parent_agent_id,
+    current_thread_id,
+)
 from kaosmem.stores.tasks import GlobalTaskStore, InMemoryTaskStore, TaskStore
 from kaosmem.stores.vector import InMemoryVectorStore, SearchResult, VectorDocument, VectorStore
 

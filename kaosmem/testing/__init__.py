@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import MissingExtraError
 from kaosmem.testing.erasure import paths_holding
-from kaosmem.testing.messages import MessageRuleError, check_anthropic_messages, check_openai_messages
-from kaosmem.testing.prefix_binding import PrefixBinding
+from kaosmem.testing.messages import MessageRuleError, PrefixBinding, check_anthropic_messages, check_openai_messages
 from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
 
 if TYPE_CHECKING:

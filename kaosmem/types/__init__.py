@@ -9,12 +9,14 @@ from kaosmem.types.content import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Trust,
     block_text,
     check_content,
     content_json,
     content_text,
+    trust_of,
 )
-from kaosmem.types.items import Item, StoredItem, check_extent, decoded, stated_from
+from kaosmem.types.items import ChatMessage, Item, StoredItem, check_extent, decoded, stated_from
 from kaosmem.types.json_values import (
     MAX_INTEGER,
     MAX_JSON_DEPTH,
@@ -25,8 +27,6 @@ from kaosmem.types.json_values import (
     is_integer,
     json_text,
 )
-from kaosmem.types.messages import ChatMessage
-from kaosmem.types.trust import Trust, trust_of
 from kaosmem.types.versions import Interval, Version, aware, day_text, in_order, known_by
 
 __all__ = [

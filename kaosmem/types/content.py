@@ -1,9 +1,10 @@
-"""The content of a message or item: a text, or content blocks."""
+"""Content of messages: texts and blocks, and how far each origin is trusted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -12,6 +13,7 @@ from kaosmem.types.json_values import JSONValue, check_json, check_text, json_te
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
 
 _MAX_REASON_CHARS = 200
 
@@ -219,3 +221,23 @@ def _adapter() -> TypeAdapter[tuple[ContentBlock, ...]]:
     from pydantic import Field, TypeAdapter
 
     return TypeAdapter(tuple[Annotated[ContentBlock, Field(discriminator="type")], ...])
+
+
+class Trust(IntEnum):
+    """The origin of a text, least trusted first."""
+
+    EXTERNAL = 0
+    TOOL = 1
+    MODEL = 2
+    USER = 3
+    APPLICATION = 4
+
+
+_ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Trust.MODEL, "tool": Trust.TOOL}
+
+
+def trust_of(role: str, content: Content) -> Trust:
+    """Return the trust of a role. A message with a tool's result has at most the trust of a tool."""
+    of_role = _ROLE_TRUST.get(role, Trust.MODEL)
+    holds_results = not isinstance(content, str) and any(isinstance(block, ToolResultBlock) for block in content)
+    return min(of_role, Trust.TOOL) if holds_results else of_role

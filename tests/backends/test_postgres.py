@@ -24,8 +24,8 @@ from kaosmem.backends.postgres import (
     PostgresLongTermMemory,
     PostgresShortTermMemory,
 )
-from kaosmem.backends.postgres.conditions import condition
-from kaosmem.backends.postgres.returned import returned_columns
+from kaosmem.backends.postgres.graph import returned_columns
+from kaosmem.backends.postgres.vectors import condition
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
 from kaosmem.stores import Task, VectorDocument
 from kaosmem.testing import (
@@ -36,7 +36,7 @@ from kaosmem.testing import (
     TaskContract,
     VectorContract,
 )
-from kaosmem.testing.filter_cases import FILTERS, METADATA
+from kaosmem.testing.vector_contract import FILTERS, METADATA
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
 from tests.embeddings import Words

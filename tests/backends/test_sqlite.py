@@ -24,7 +24,7 @@ from kaosmem.backends import (
     open_stores,
 )
 from kaosmem.backends.sqlite import database as database_module
-from kaosmem.backends.sqlite.schema import MIGRATIONS
+from kaosmem.backends.sqlite.database import MIGRATIONS
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
 from kaosmem.sources import StateSource
 from kaosmem.stores import VectorDocument

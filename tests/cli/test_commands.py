@@ -20,7 +20,7 @@ from kaosmem import CorruptionError, InvalidArgumentError, KaosmemError, NotFoun
 from kaosmem.cli import main, run
 from kaosmem.errors import InvalidNameError, MissingExtraError, MissingFileError
 from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD
-from kaosmem.evaluation.table import FIGURES_HEADER
+from kaosmem.evaluation.report import FIGURES_HEADER
 from kaosmem.formats import count_messages
 
 QUESTION = "how long is the notice of termination"

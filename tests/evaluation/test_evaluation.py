@@ -42,11 +42,11 @@ from kaosmem.evaluation import (
     with_keys,
 )
 from kaosmem.evaluation.assemblers import faults
-from kaosmem.evaluation.plot import draw
-from kaosmem.evaluation.table import (
+from kaosmem.evaluation.report import (
     FIGURES_HEADER,
     category_rows,
     dataset_rows,
+    draw,
     figures_rows,
     recall_header,
     stale_rows,

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
 from kaosmem.ingest import Reading, find_files, read_passages
-from kaosmem.ingest.tables import read_csv
+from kaosmem.ingest.office import read_csv
 from kaosmem.ingest.web import html_text
 from kaosmem.names import check_item_id
 from kaosmem.types import check_json, check_text

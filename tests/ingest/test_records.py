@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kaosmem.ingest import Reading, find_files, read_passages
-from kaosmem.ingest.compressed import is_compressed
-from kaosmem.ingest.files import UnreadableError, decoded
+from kaosmem.ingest.files import UnreadableError, decoded, is_compressed
 from kaosmem.ingest.kinds import kind_of
 from kaosmem.ingest.pieces import MAX_CHARS
 from kaosmem.names import check_item_id

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
+from kaosmem.language.analysis import MAX_WORD_CHARS, STOP_WORDS
 from kaosmem.retrieval import BM25Ranker, analyze
-from kaosmem.retrieval.analysis import MAX_WORD_CHARS
-from kaosmem.retrieval.stop_words import STOP_WORDS
 
 
 def first_found(query: str, texts: list[str]) -> str:
@@ -303,7 +302,7 @@ def test_terms_of_a_text_are_those_of_its_pieces(pieces: list[str]) -> None:
 
 def test_remembered_chunks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory of chunks seen before starts anew when full, and terms stay the same."""
-    from kaosmem.retrieval import analysis
+    from kaosmem.language import analysis
 
     monkeypatch.setattr(analysis._ChunkTerms, "_MAX_CHUNKS", 8)
     text = " ".join(f"word{n}" for n in range(50))

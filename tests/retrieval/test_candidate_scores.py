@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.retrieval import analyze
-from kaosmem.retrieval.candidate_scores import REACH, passage_scores, place_in_source
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.query_scores import QueryTerms
+from kaosmem.retrieval.signals import REACH, passage_scores, place_in_source
 
 candidates = st.dictionaries(
     st.integers(0, 30), st.tuples(st.integers(0, 2), st.sampled_from([-3.0, 0.0, 0.5, 2.0])), min_size=1

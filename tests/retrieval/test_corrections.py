@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kaosmem import Context, Item, Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.formats import get_format
-from kaosmem.retrieval.corrections import Corrections, Statement, may_correct, statements
+from kaosmem.language.corrections import Corrections, Statement, may_correct, statements
 from kaosmem.types import Trust
 from tests.worlds import formats
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import BM25Ranker, LinearRanker, Query, Ranker, Reason, SectionSpec, SessionMemory
+from kaosmem.language.dates import day_of
 from kaosmem.retrieval import Period
-from kaosmem.retrieval.dates import day_of
 from kaosmem.types import Item
 
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)  # a Wednesday

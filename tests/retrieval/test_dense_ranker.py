@@ -17,13 +17,10 @@ from numpy.typing import NDArray
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import DenseRanker, Embedder, SectionSpec, SessionMemory
 from kaosmem.errors import CorruptionError, InvalidArgumentError, MissingExtraError
-from kaosmem.retrieval import minilm, wordllama
-from kaosmem.retrieval.dense_index import DenseIndex
+from kaosmem.retrieval.dense_index import MAX_DIMENSIONS, DenseIndex, Vectors, digest, rounded
+from kaosmem.retrieval.embedders import MiniLMEmbedder, WordLlamaEmbedder, _folder, _paths
 from kaosmem.retrieval.linear_index import BY_HAND
-from kaosmem.retrieval.minilm import MiniLMEmbedder
-from kaosmem.retrieval.vectors import MAX_DIMENSIONS, Vectors, digest, rounded
-from kaosmem.retrieval.weights import default_weights
-from kaosmem.retrieval.wordllama import WordLlamaEmbedder
+from kaosmem.retrieval.rankers import default_weights
 from kaosmem.types import Item
 
 WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "renewal"]
@@ -361,7 +358,7 @@ def test_without_the_extra_the_error_names_it(
     package: str, make: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the ranker is made, not at the first ranking."""
-    for cached in minilm._paths, wordllama._folder:
+    for cached in _paths, _folder:
         cached.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'kaosmem\[dense\]'"):

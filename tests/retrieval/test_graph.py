@@ -32,8 +32,8 @@ from kaosmem.entities import Entity, Relationship, SubGraph, part_of
 from kaosmem.errors import InvalidNameError, ReadOnlyError
 from kaosmem.formats import count_messages
 from kaosmem.retrieval import BM25Ranker, Query, RankBM25Ranker
-from kaosmem.retrieval.graph import GraphRanker
-from kaosmem.retrieval.mentions import Mentions
+from kaosmem.retrieval.graph_index import Mentions
+from kaosmem.retrieval.rankers import GraphRanker
 from tests.worlds import HOSTILE
 
 RANKER = GraphRanker(depth=2, hub=2)

@@ -22,12 +22,11 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.learning import learn_weights, read_lessons
 from kaosmem.retrieval import Weights, analyze, linear_index
-from kaosmem.retrieval.latent import BUCKETS, LatentSpace
+from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
-from kaosmem.retrieval.sequences import HASHES, Sequences, phrase_scores, term_hash
+from kaosmem.retrieval.rankers import default_weights
+from kaosmem.retrieval.signals import BUCKETS, HASHES, LatentSpace, Sequences, phrase_scores, term_hash
 from kaosmem.retrieval.source_matcher import SourceMatcher
-from kaosmem.retrieval.weights import default_weights
-from kaosmem.retrieval.wordllama import WordLlamaEmbedder
 from kaosmem.types import Item
 
 WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "always"]
@@ -333,7 +332,7 @@ def test_weights_are_learned_from_questions() -> None:
         learn_weights([])
 
 
-@pytest.mark.parametrize("embedder", ["", "kaosmem.retrieval.wordllama:WordLlamaEmbedder"], ids=["linear", "dense"])
+@pytest.mark.parametrize("embedder", ["", "kaosmem.retrieval.embedders:WordLlamaEmbedder"], ids=["linear", "dense"])
 def test_the_script_that_learns_saves_and_validates(
     embedder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

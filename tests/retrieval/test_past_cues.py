@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError
-from kaosmem.retrieval import stop_words
-from kaosmem.retrieval.dates import Period
-from kaosmem.retrieval.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
+from kaosmem.language.analysis import STOP_WORDS_OF
+from kaosmem.language.dates import Period
+from kaosmem.language.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
 from kaosmem.types import Version, in_order
 
 
@@ -80,8 +80,7 @@ def test_dates_ask_about_their_days(query: str, first: str, last: str) -> None:
 
 def test_each_language_with_stop_words_has_cues() -> None:
     """Nobody can add stop words of a language without words about the past."""
-    languages = {name.strip("_").casefold() for name in vars(stop_words) if name.startswith("_") and name.isupper()}
-    assert languages == PAST_CUES.languages.keys()
+    assert STOP_WORDS_OF.keys() == PAST_CUES.languages.keys()
 
 
 def test_users_add_a_language_to_a_copy() -> None:

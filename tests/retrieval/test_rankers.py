@@ -17,9 +17,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from rank_bm25 import BM25Okapi
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem.retrieval import BM25Ranker, Index, LinearRanker, RankBM25Ranker, Ranker, analyze, flat_postings
+from kaosmem.retrieval import BM25Ranker, Index, LinearRanker, RankBM25Ranker, Ranker, analyze
 from kaosmem.retrieval.postings import Postings
-from kaosmem.retrieval.selection import best
+from kaosmem.retrieval.scores import best
 from kaosmem.testing import RankerContract
 from kaosmem.types import Item
 from tests.retrieval.seeded import WORDS, seeded, text_of
@@ -210,7 +210,7 @@ def test_scores_too_close_for_half_the_precision_are_told_apart() -> None:
 
 def test_entries_beyond_what_4_bytes_can_number_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Postings stay exact where a slot and the occurrences in it no longer fit into 4 bytes."""
-    monkeypatch.setattr(flat_postings, "_NARROW_SLOTS", 4)
+    monkeypatch.setattr("kaosmem.retrieval.postings._NARROW_SLOTS", 4)
     postings = Postings()
     for entry in ([], ["lease", "rent"], ["lease"], ["lease"] * 3):
         postings.attach(entry)

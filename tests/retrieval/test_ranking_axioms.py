@@ -16,8 +16,8 @@ from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.evaluation.learning import AXIOMS
 from kaosmem.retrieval import analyze, linear_index
-from kaosmem.retrieval.sequences import term_hash
-from kaosmem.retrieval.weights import default_weights
+from kaosmem.retrieval.rankers import default_weights
+from kaosmem.retrieval.signals import term_hash
 from kaosmem.types import Item
 
 TERMS = ["lease", "tenant", "rent", "notice", "room", "14", "2018", "roof", "harbour", "TASK-17"]

@@ -27,7 +27,7 @@ from kaosmem.retrieval import (
     StorableRanker,
     bm25_index,
 )
-from kaosmem.retrieval.wordllama import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.types import Item
 from tests.canary import traces
 from tests.retrieval.seeded import seeded, text_of

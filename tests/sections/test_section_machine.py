@@ -20,9 +20,9 @@ from hypothesis.stateful import (
 )
 
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError, SectionFullError
-from kaosmem.eviction import POLICIES
 from kaosmem.retrieval import Query
 from kaosmem.sections import Archived, Section, SectionSpec, Substitution
+from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.substitution import COMPACTED, Replaced
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 

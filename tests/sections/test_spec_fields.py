@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
-from kaosmem.eviction import POLICIES
 from kaosmem.formats.text import header_piece, item_piece
+from kaosmem.sections.eviction import POLICIES
 
 TEXTS = seeded_texts(400, words=12)
 sizes = st.lists(st.integers(1, 12), min_size=1, max_size=40)

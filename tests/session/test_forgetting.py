@@ -32,9 +32,9 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.errors import ReadOnlyError, SourceError
-from kaosmem.eviction import POLICIES
 from kaosmem.retrieval import GraphRanker, Query, RankBM25Ranker
 from kaosmem.sections import Archived, ForgettingSource, derived_from
+from kaosmem.sections.eviction import POLICIES
 from kaosmem.session.roster import Roster
 from kaosmem.testing import paths_holding
 from kaosmem.tokens import get_counter

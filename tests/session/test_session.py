@@ -33,8 +33,8 @@ from kaosmem import (
     list_sessions,
 )
 from kaosmem.errors import ConcurrentUseError, DuplicateError, InvalidNameError, ReadOnlyError
-from kaosmem.eviction import POLICIES
 from kaosmem.retrieval import RankBM25Ranker
+from kaosmem.sections.eviction import POLICIES
 from kaosmem.tokens import TiktokenCounter
 from tests.worlds import World, worlds
 

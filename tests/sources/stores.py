@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kaosmem import SessionMemory, Source, Trust
 from kaosmem.clients import EmbeddingClient
-from kaosmem.retrieval.wordllama import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.sections import ForgettingSource
 from kaosmem.sources import BlobSource, FactSource, GraphSource, StateSource, TaskSource, VectorSource
 from kaosmem.stores import (

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
+from kaosmem.language.past_cues import PAST_CUES
 from kaosmem.retrieval import Query
-from kaosmem.retrieval.past_cues import PAST_CUES
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
 from kaosmem.testing.store_contract import Clock

@@ -1,10 +1,9 @@
 """Stores in PostgreSQL."""
 
 from kaosmem.backends.postgres.database import PostgresDatabase
-from kaosmem.backends.postgres.facts import PostgresLongTermMemory
+from kaosmem.backends.postgres.facts import PgVectorMemory, PostgresLongTermMemory
 from kaosmem.backends.postgres.graph import AGEGraphStore
 from kaosmem.backends.postgres.history import PostgresHistoryProvider
-from kaosmem.backends.postgres.meanings import PgVectorMemory
 from kaosmem.backends.postgres.state import PostgresShortTermMemory
 from kaosmem.backends.postgres.tasks import PgTaskStore
 from kaosmem.backends.postgres.vectors import PgVectorStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kaosmem.backends.base import value_of
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
-from kaosmem.backends.rows import value_of
 from kaosmem.stores.memory import BaseShortTermMemory
 from kaosmem.types import JSONValue, json_text
 

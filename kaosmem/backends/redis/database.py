@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 from kaosmem.arguments import check_count, check_ttl
-from kaosmem.backends.service import Service
+from kaosmem.backends.base import Service
 from kaosmem.errors import DurabilityError, InvalidNameError, KaosmemError, MissingExtraError
 from kaosmem.names import check_name
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kaosmem.arguments import Clock, check_clock
+from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.backends.rows import value_of
 from kaosmem.retrieval import BM25Ranker
 from kaosmem.stores.expiry import utc_now
 from kaosmem.stores.memory import BaseLongTermMemory, NewFact, Shelf, StoredFact, fact_time, unknown_fact

@@ -6,8 +6,8 @@ import secrets
 from typing import Any
 
 from kaosmem.arguments import check_ttl
+from kaosmem.backends.base import message_of, message_text
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.backends.rows import message_of, message_text
 from kaosmem.stores.history import BaseHistoryProvider, Thread
 from kaosmem.types import MAX_INTEGER, ChatMessage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kaosmem.arguments import check_ttl
+from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.backends.rows import value_of
 from kaosmem.stores.memory import BaseShortTermMemory
 from kaosmem.types import JSONValue, json_text
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Collection
 
-from kaosmem.backends.rows import value_of
+from kaosmem.backends.base import value_of
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.stores.graph import ORDER, BaseGraphStore

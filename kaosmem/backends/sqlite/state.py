@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from kaosmem.backends.rows import value_of
+from kaosmem.backends.base import value_of
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.stores.memory import BaseShortTermMemory
 from kaosmem.types import JSONValue, json_text

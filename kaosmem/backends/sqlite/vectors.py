@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kaosmem.backends.rows import blocks_of, blocks_text, value_of
+from kaosmem.backends.base import blocks_of, blocks_text, value_of
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.clients import EmbeddingClient
 from kaosmem.filters import MetadataFilter

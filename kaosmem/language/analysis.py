@@ -1,18 +1,118 @@
-"""Terms of a text."""
+"""Terms of a text: words without stop words, stemmed, with the parts of compounds and identifiers."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain
 
+from kaosmem.language.scripts import MARKS, fold_script, plain_forms, snowball, stem_of_script, unspaced_and_spaced
+from kaosmem.language.sentences import words_of
 from kaosmem.memos import register_memo
-from kaosmem.retrieval.compounds import MIN_COMPOUND_CHARS, compound_parts
-from kaosmem.retrieval.scripts import MARKS, fold_script, plain_forms, snowball, stem_of_script, unspaced_and_spaced
-from kaosmem.retrieval.stop_words import STOP_WORDS
-from kaosmem.sentences import words_of
+
+STOP_WORDS_OF: Mapping[str, str] = {
+    # "us" is not among them, so that "US" and "U.S." agree. Nor are "I", "me" and "my", by which a question finds
+    # messages of its user about themselves: that adds 0.013 to recall at 10 over our evaluation sets, up to 0.09 in
+    # long chats.
+    "english": """
+        a about above after again against all also am an and any are aren't as at be because been before being below
+        between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each
+        eg etc few for from further had hadn't has hasn't have haven't having he her here hers herself him himself
+        his how ie if in into is isn't it its itself just more most mustn't no nor not of off on once only or other
+        ought our ours ourselves out over own s same shan't she should shouldn't so some such t than that the their
+        theirs them themselves then there these they this those through to too under until up upon very was wasn't
+        we were weren't what when where which while who whom why will with won't would wouldn't you your yours
+        yourself yourselves
+    """,
+    # Of other languages, only those in scripts that tell them from English: as `fold_script` leaves them.
+    "russian": """
+        а без бы был была были было быть в вам вас вы где для до его ее если есть же за и из или их к как какая какие
+        какого какое какой какую ко когда который ли мы на над не него нее нет ни них но о об он она они оно от по под
+        при с со так такой там то тоже только ты у уже чем что чтобы эта эти это этого этой этом этот
+    """,
+    "greek": """
+        ο η το οι τα του της των τον την τους τις στο στη στην στον στις στους στα και να με σε για απο ειναι που
+        πως ποιος ποια ποιο ποτε τι οτι δεν θα μια ενα ενας η αν ως
+    """,
+    "arabic": """
+        في من علي الي عن ان انه هذا هذه ذلك تلك التي الذي الذين ما ماذا كيف متي اين هل كم هو هي هم لا لم لن قد كان كانت
+        يكون مع او ثم كل اي بعد قبل عند و
+    """,
+    "hindi": """
+        का की के को में से पर ने है हैं था थी थे हो और या कि जो यह वह ये वे इस उस भी ही तो एक नहीं क्या कैसे कौन कब
+        कहां कितना कितनी कितने क्यों किस लिए तक
+    """,
+}
+STOP_WORDS = frozenset(" ".join(STOP_WORDS_OF.values()).casefold().split())
+
+
+MIN_COMPOUND_CHARS = 9
+_MIN_DOUBTFUL_CHARS = 11
+_MIN_PART_CHARS = 4
+
+# How English words of that length end: they are left whole. `frist` ends many German ones.
+_ENGLISH_WORD = re.compile(
+    r"(?:[st]ions?|ments?|ings?|ed|ly|ness(?:es)?|[ai]ble|ibly|[ct]y|ities|als?|ous|ives?|[ae]nces?|[ae]nc(?:y|ies)"
+    r"|isms?|(?<!fr)ists?|ers?|ors?|ies|ary|ory|ates?|iz(?:e|es)|ise[sd]?|ships?|ful|less|ures?|i[ae]ns?|[ae]nts?"
+    r"|hood|wise|ward|ics?|ogy|phy|ages?|self|selves)$"
+)
+_LONGEST_ENDING = 7
+# Endings that German links to the next part by an s: no English word has one but those with -ship, and youngsters.
+_LINKED = re.compile(r"(?:(?<!o)ung|heit|keit|schaft|tion(?!ship))s[a-z]{4}")
+
+# The consonants that begin a word or a syllable and, after a vowel, end it.
+_ONSET = (
+    r"(?:b[lr]?|ch[lr]?|c[lr]?|d[r]?|f[lr]?|g[lnr]?|h|j|k[lnr]?|l|m|n|p[lr]?|pf[lr]?|ph|qu|r|sch[lmnrw]?|s[hklmnw]?"
+    r"|sp[lr]?|str?|tr?|th|tsch|v|wh?|wr|zw?)"
+)
+_CODA = re.compile(
+    r"[aeiouyh](?:[bdfgklmnprstxz]|ch|chs|chts?|ck|fts?|[lmnr][dtfkmps]s?|ngs?|nk|sch|[lr]ch|ts|tz|[bdfgkp]s|sts?"
+    r"|[lmnr]s|ll|ss|tt|nn|mm|rr|ff|th|pp|[lr]b|rg|[kp]ts?|[lnr]z|[nr]ts|xt|ckt|h[lmnr]s?|rfts?|mpf)$"
+)
+_AFTER_CONSONANT = re.compile(rf"(?<=[^aeiouy])(?={_ONSET}[aeiouy][a-z]{{2}})")
+_AFTER_VOWEL = re.compile(rf"(?<=[aeiou])(?={_ONSET}[aeiouy][a-z]{{2}})")
+_AFTER_LINK = re.compile(r"(?<=[^aeiouy]s)(?=[aeiou][a-z]{3})")
+# Two letters that are one sound, or two syllables of one word.
+_SOUND = re.compile(r".(?:ch|sh|th|ph|ck|gh|ng|sc|tz|qu|nk|nd|mp)|[aeiouy]([lmnrstpfcdbgz])\1")
+
+
+def compound_parts(word: str, *, foreign: bool = False) -> Iterator[str]:
+    """Yield possible parts of a word in ASCII letters: beginnings and ends of four letters and more.
+
+    foreign: whether it was written with letters that English has not. Any other word must be longer, may not end as
+    English words do, and gives ends alone: so English is ranked no worse for them. A part is a guess: where it is
+    no word, nobody asks for it.
+    """
+    if len(word) < MIN_COMPOUND_CHARS or not word.isalpha():
+        return
+    folded = word.casefold()
+    foreign = foreign or bool(_LINKED.search(folded))
+    if not foreign and (len(word) < _MIN_DOUBTFUL_CHARS or _ENGLISH_WORD.search(folded, len(folded) - _LONGEST_ENDING)):
+        return
+    for cut in sorted(_cuts(folded, foreign=foreign)):
+        head, tail = folded[:cut], folded[cut:]
+        if min(len(head), len(tail)) < _MIN_PART_CHARS:
+            continue
+        yield tail
+        if foreign:
+            yield head
+            if tail.endswith("en"):
+                yield tail[:-2]
+            if head[-1] == "s" and head[-2] not in "aeiouys" and len(head) > _MIN_PART_CHARS:
+                yield head[:-1]
+
+
+def _cuts(word: str, *, foreign: bool) -> set[int]:
+    cuts = {cut.start() for cut in _AFTER_LINK.finditer(word)}
+    for cut in map(re.Match.start, _AFTER_CONSONANT.finditer(word)):
+        if _CODA.search(word, max(0, cut - _LONGEST_ENDING), cut) and not _SOUND.match(word, cut - 2):
+            cuts.add(cut)
+    if foreign:
+        cuts.update(map(re.Match.start, _AFTER_VOWEL.finditer(word)))
+    return cuts
+
 
 ANALYSIS = 2
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaosmem.retrieval.scripts import MARKS
+from kaosmem.language.scripts import MARKS
 
 if TYPE_CHECKING:
     from kaosmem.types import Item

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 
-from kaosmem.sentences import sentence_ends
+from kaosmem.language.sentences import sentence_ends
 from kaosmem.types import ChatMessage, TextBlock, Trust
 
 MAX_RULE_CHARS = 400

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.language.dates import Period
+from kaosmem.language.scripts import MARKS, fold_script
 from kaosmem.names import shown_name
-from kaosmem.retrieval.dates import Period
-from kaosmem.retrieval.scripts import MARKS, fold_script
 from kaosmem.types import Version
 
 T = TypeVar("T")

@@ -1,0 +1,138 @@
+"""Fields of messages as providers' APIs take and give them: ids, names of tools, addresses of images, content."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from binascii import a2b_base64
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.memos import register_memo
+from kaosmem.types import Content, ContentBlock, JSONValue, TextBlock
+
+_PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
+_NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGEST_CHARS = 12
+_MAX_ID_CHARS = 64
+
+
+def plain_id(text: str, *, max_chars: int) -> str:
+    """Return an id made of any text, the same for the same text and, in practice, for no other."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{_NOT_PLAIN.sub('_', text)[: max_chars - _DIGEST_CHARS - 1] or 'id'}-{digest}"
+
+
+def tool_name(name: str, *, max_chars: int) -> str:
+    """Return a tool's name as a provider takes it: an underscore replaces each character that it refuses."""
+    return _NOT_PLAIN.sub("_", name)[:max_chars] or "_"
+
+
+class CallIds:
+    """Gives each call of one request a plain id of its own, and its results the same one.
+
+    A stored id that is plain and new stays as it is; one that was used before in the request is numbered.
+    taken: ids that the request has already.
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._latest: dict[str, str] = {}  # stored id -> id given to its latest call
+
+    def call(self, stored: str) -> str:
+        """Return the id of the next call."""
+        first = given = _plain(stored)
+        number = 1
+        while given in self._taken:
+            number += 1
+            given = f"{first}-{number}"
+        self._taken.add(given)
+        self._latest[stored] = given
+        return given
+
+    def result(self, stored: str) -> str:
+        """Return the id of the latest call with that stored id."""
+        return self._latest.get(stored) or _plain(stored)
+
+
+def _plain(stored: str) -> str:
+    return stored if _PLAIN.fullmatch(stored) else plain_id(stored, max_chars=_MAX_ID_CHARS)
+
+
+MEDIA_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+"""Source: Anthropic, "Vision", and OpenAI, "Images and vision": the same four."""
+
+_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
+
+
+@lru_cache(maxsize=32)
+def sendable_url(url: str) -> str | None:
+    """Return an image's URL as a provider takes it: the URL itself if possible, None if no provider takes it."""
+    match = _DATA_URL.match(url)
+    if match is None:
+        return url if _ADDRESS.fullmatch(url) else None
+    media_type = match[1].lower().replace("image/jpg", "image/jpeg")
+    data = "".join(url[match.end() :].split())
+    if media_type not in MEDIA_TYPES or not _is_base64(data):
+        return None
+    sendable = f"data:{media_type};base64,{data}"
+    return url if sendable == url else sendable
+
+
+register_memo(sendable_url.cache_clear)
+
+
+def media_type_of(url: str) -> str:
+    """Return the media type that a `data:` URL names, "" for any other."""
+    match = _DATA_URL.match(url)
+    return match[1] if match else ""
+
+
+def split_data_url(url: str) -> tuple[str, str] | None:
+    """Return a `data:` URL's media type and base64 text; None for any other URL."""
+    match = _DATA_URL.match(url)
+    return (match[1], url[match.end() :]) if match else None
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(a2b_base64(data, strict_mode=True))
+    except ValueError:
+        return False
+
+
+def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
+    """Return a dict, or an object of an SDK, as a mapping. Raises InvalidArgumentError for any other value."""
+    if isinstance(value, Mapping):
+        return value
+    dump = getattr(value, "model_dump", None)
+    if dump is None or isinstance(value, type):
+        raise InvalidArgumentError(
+            f"{what} is a dict or an object of the provider's package, not a {type(value).__name__}"
+        )
+    dumped: Mapping[str, JSONValue] = dump(exclude_none=True)
+    return dumped
+
+
+def parts_of(content: object, what: str) -> list[Mapping[str, JSONValue]]:
+    """Return the parts that content is a list of. Raises InvalidArgumentError."""
+    if isinstance(content, str | bytes | Mapping) or not isinstance(content, Iterable):
+        raise InvalidArgumentError(f"the content of {what} is a str or a list of parts, not a {type(content).__name__}")
+    return [mapping_of(part, f"a part of {what}") for part in content]
+
+
+def text_field(given: Mapping[str, JSONValue], key: str, what: str) -> str:
+    """Return a field that must be a str. Raises InvalidArgumentError."""
+    value = given.get(key)
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{what} needs a {key} that is a str; this one has a {type(value).__name__}")
+    return value
+
+
+def plainest(blocks: Sequence[ContentBlock]) -> Content:
+    """Return blocks in the plainest form of content: one text alone is a str."""
+    if not blocks:
+        return ""
+    return blocks[0].text if len(blocks) == 1 and isinstance(blocks[0], TextBlock) else tuple(blocks)

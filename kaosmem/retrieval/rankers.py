@@ -1,0 +1,334 @@
+"""The rankers of kaosmem: BM25, a linear model over signals, one with embeddings, and graphs by distance."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from kaosmem.arguments import check_instance
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.language.analysis import analyze
+from kaosmem.names import shown_name
+from kaosmem.retrieval.ranker import Ranker
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kaosmem.retrieval.bm25_index import BM25Index, RankBM25Index
+    from kaosmem.retrieval.dense_index import DenseIndex
+    from kaosmem.retrieval.graph_index import GraphIndex
+    from kaosmem.retrieval.linear_index import LinearIndex
+    from kaosmem.retrieval.ranker import TokensOf
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Two linear models over signals by name; a signal that is not named weighs nothing.
+
+    conversation: where items have several roles. documents: elsewhere.
+    """
+
+    conversation: Mapping[str, float]
+    documents: Mapping[str, float]
+
+    def to_json(self) -> str:
+        """Return the weights as a JSON text."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Weights:
+        """Return the weights that `to_json` made a text of. Raises InvalidArgumentError."""
+        try:
+            models = {
+                name: {signal: float(weight) for signal, weight in model.items()}
+                for name, model in json.loads(text).items()
+            }
+            return cls(**models)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidArgumentError(
+                f"not the weights of a ranker: {type(error).__name__}; give the JSON that `Weights.to_json` makes"
+            ) from None
+
+
+@cache
+def default_weights(file: str = "weights.json") -> Weights:
+    """Return the weights that come with kaosmem: by default those without embeddings."""
+    return Weights.from_json(files("kaosmem.retrieval").joinpath(file).read_text(encoding="utf-8"))
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Embeds texts, without a network and in the same way every time; hashable.
+
+    A text's vector depends on no other text that is given with it.
+    """
+
+    def __hash__(self) -> int:
+        """Return a name that no other embedder of this process has."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Return a name that differs for each embedder and version."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Return the size of a vector, at most 1,024."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts to rank: shape (len(texts), dimensions).
+
+        Each has length 1, or 0 for a text without meaning.
+        """
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of questions, in the same shape. Some models embed questions differently."""
+        ...
+
+
+@dataclass(frozen=True)
+class BM25Ranker:
+    """Ranks by BM25 with an index that is updated, not rebuilt: the cost of a change does not grow with the section.
+
+    idf: "lucene" is never negative and ranks better. "okapi" gives exactly the scores of `rank_bm25.BM25Okapi`.
+    k1: above 0; a larger value lets repetitions of a term count for longer.
+    b: 0 to 1; a larger value gives long texts less weight.
+    epsilon: share of the average idf that "okapi" gives to terms in more than half of the entries.
+    analyze: splits a text into terms. An index with another function than ours cannot be stored.
+    Raises InvalidArgumentError for a parameter out of range.
+    Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
+
+    >>> from kaosmem import SectionSpec, SessionMemory
+    >>> spec = SectionSpec("documents", ranker=BM25Ranker(), retrieval_threshold=0)
+    >>> memory = SessionMemory.test_mode(sections=(spec,))
+    >>> added = memory.add_many("documents", ["Notice is thirty days.", "The rent is 900 euros."])
+    >>> [item.text for item, score in memory.search("rent")]
+    ['The rent is 900 euros.']
+    """
+
+    idf: Literal["lucene", "okapi"] = "lucene"
+    _: KW_ONLY
+    k1: float = 1.5
+    b: float = 0.75
+    epsilon: float = 0.25
+    analyze: Callable[[str], list[str]] = analyze
+
+    def __post_init__(self) -> None:
+        if self.idf not in ("lucene", "okapi"):
+            raise InvalidArgumentError(f"idf {shown_name(self.idf)} is not known; use 'lucene' or 'okapi'")
+        _check_parameters(self.k1, self.b, self.epsilon)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the method and its parameters."""
+        return f"bm25-{self.idf}"
+
+    def index(self, *, tokens_of: TokensOf | None = None) -> BM25Index:
+        """Return a new, empty index."""
+        from kaosmem.retrieval.bm25_index import BM25Index
+
+        return BM25Index(
+            idf=self.idf, k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze, tokens_of=tokens_of
+        )
+
+    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> BM25Index:
+        """Return the index that was dumped. Raises CorruptionError."""
+        index = self.index(tokens_of=tokens_of)
+        index.load(data)
+        return index
+
+
+@dataclass(frozen=True)
+class RankBM25Ranker:
+    """Ranks with the rank_bm25 package: the reference for `BM25Ranker("okapi")`, rebuilt after every change.
+
+    Parameters as there.
+    """
+
+    _: KW_ONLY
+    k1: float = 1.5
+    b: float = 0.75
+    epsilon: float = 0.25
+    analyze: Callable[[str], list[str]] = analyze
+
+    def __post_init__(self) -> None:
+        _check_parameters(self.k1, self.b, self.epsilon)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the method and its parameters."""
+        return "rank-bm25"
+
+    def index(self) -> RankBM25Index:
+        """Return a new, empty index."""
+        from kaosmem.retrieval.bm25_index import RankBM25Index
+
+        return RankBM25Index(k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze)
+
+
+def _check_parameters(k1: float, b: float, epsilon: float) -> None:
+    if not 0 < k1 < math.inf:
+        raise InvalidArgumentError(f"k1 is {k1!r}; give a number above 0, such as 1.5")
+    if not 0 <= b <= 1:
+        raise InvalidArgumentError(f"b is {b!r}; give a number from 0 to 1, such as 0.75")
+    if not 0 <= epsilon < math.inf:
+        raise InvalidArgumentError(f"epsilon is {epsilon!r}; give a number from 0 up, such as 0.25")
+
+
+@dataclass(frozen=True)
+class LinearRanker:
+    """Ranks by a weighted sum of signals. This is the default ranker.
+
+    BM25 and the match of the whole source choose a few hundred candidates. In a conversation, the newest standing rules
+    ("from now on ...") join them. The other signals (phrases, neighbours, latent meaning and more) look at these
+    candidates alone. The weights obey the axioms of retrieval: all else equal,
+    no entry loses by one more match, a rarer term, terms side by side in order, an exact identifier or a quoted phrase.
+
+    A score is above 0, and the best candidate of a query has 100. A candidate with 50 is half as likely to be an
+    answer, by the model's reckoning. Scores of different queries or sections are not comparable.
+
+    weights: see `kaosmem.evaluation.learn_weights`. The default is the weights that come with kaosmem.
+    analyze: as for `BM25Ranker`.
+    Raises InvalidArgumentError for any other kind of weights.
+
+    >>> from kaosmem import SectionSpec, SessionMemory
+    >>> spec = SectionSpec("documents", ranker=LinearRanker(), retrieval_threshold=0)
+    >>> memory = SessionMemory.test_mode(sections=(spec,))
+    >>> added = memory.add_many("documents", ["Notice is thirty days.", "The rent is 900 euros."])
+    >>> memory.search("How high is the rent?")[0][1]
+    100.0
+    """
+
+    _: KW_ONLY
+    weights: Weights | None = None
+    analyze: Callable[[str], list[str]] = analyze
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            check_instance(self.weights, Weights, "weights")
+
+    @property
+    def name(self) -> str:
+        """Return the name of the method and its parameters."""
+        return "linear"
+
+    def index(self, *, tokens_of: TokensOf | None = None) -> LinearIndex:
+        """Return a new, empty index."""
+        from kaosmem.retrieval.linear_index import LinearIndex
+
+        return LinearIndex(weights=self.weights or default_weights(), analyze=self.analyze, tokens_of=tokens_of)
+
+    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> LinearIndex:
+        """Return the index that was dumped. Raises CorruptionError."""
+        index = self.index(tokens_of=tokens_of)
+        index.load(data)
+        return index
+
+
+_WEIGHTS = {"wordllama-l2-256": "weights_wordllama.json"}  # by embedder; others are like MiniLM, or have their own
+
+
+@dataclass(frozen=True)
+class DenseRanker:
+    """Ranks as `LinearRanker` does, with similarity of meaning as further signals.
+
+    An entry with a similar meaning is a candidate even without a word of the query. Each text is embedded once, before
+    the first ranking that needs it, or by `SessionMemory.prepare`.
+    embedder: the default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a fiftieth of its time.
+    weights: as for `LinearRanker`. The default is weights learned with these two embedders; any other embedder uses
+        those of `MiniLMEmbedder`.
+    Raises MissingExtraError, and InvalidArgumentError for another kind of embedder or weights.
+    """
+
+    _: KW_ONLY
+    embedder: Embedder | None = None
+    weights: Weights | None = None
+    analyze: Callable[[str], list[str]] = analyze
+
+    def __post_init__(self) -> None:
+        if self.embedder is None:
+            from kaosmem.retrieval.embedders import MiniLMEmbedder
+
+            object.__setattr__(self, "embedder", MiniLMEmbedder())
+        check_instance(self.embedder, Embedder, "embedder")
+        if self.weights is not None:
+            check_instance(self.weights, Weights, "weights")
+
+    @property
+    def name(self) -> str:
+        """Return the name of the method and its parameters."""
+        assert self.embedder is not None
+        return f"dense-{self.embedder.name}"
+
+    def index(self, *, tokens_of: TokensOf | None = None) -> DenseIndex:
+        """Return a new, empty index."""
+        from kaosmem.retrieval.dense_index import DenseIndex
+
+        assert self.embedder is not None
+        return DenseIndex(
+            embedder=self.embedder,
+            weights=self.weights or default_weights(_WEIGHTS.get(self.embedder.name, "weights_dense.json")),
+            analyze=self.analyze,
+            tokens_of=tokens_of,
+        )
+
+    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> DenseIndex:
+        """Return the index that was dumped by a ranker with the same embedder. Raises CorruptionError."""
+        index = self.index(tokens_of=tokens_of)
+        index.load(data)
+        return index
+
+
+@dataclass(frozen=True)
+class GraphRanker:
+    """Ranks lines by their words, and those about entities near the ones that the query names above them.
+
+    A line's score is its score by `words` and, near a named entity, 3 * best / (1 + steps) more: `best` is what
+    `words` gives the best line (1 if none), so that a query that names nothing ranks as `words` does. A relationship
+    is as many steps away as its two ends are hops from the nearest named entities, an entity 2 * hops + 1/2: first
+    come relationships between named entities (0), then these themselves (1/2), their relationships (1), those
+    between their neighbours (2), the neighbours (2 1/2), and so on.
+
+    depth: hops within which all relationships are walked, 1 or more. Further hops follow, nearest first, until 512
+        lines are near. They fill room that newer lines without any connection would take otherwise.
+    hub: an entity with more neighbours than this is walked through only if it is named: the other relations of a
+        country or a year say little about the question.
+    max_relationships: so many at most are walked in all, up to half of the rest in each hop before `depth`; of
+        more, those between entities already reached, then those that the words rank first, then the newest.
+    words: ranks all lines.
+    Raises InvalidArgumentError for a parameter out of range.
+    """
+
+    depth: int = 2
+    _: KW_ONLY
+    hub: int = 100
+    max_relationships: int = 1_000
+    words: Ranker = field(default_factory=BM25Ranker)
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "hub", "max_relationships"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InvalidArgumentError(f"{name} is {value!r}; give a whole number from 1 up")
+
+    @property
+    def name(self) -> str:
+        """Return the name of the method and its parameters."""
+        return f"graph-{self.depth}-{self.words.name}"
+
+    def index(self) -> GraphIndex:
+        """Return a new, empty index."""
+        from kaosmem.retrieval.graph_index import GraphIndex
+
+        return GraphIndex(
+            depth=self.depth, hub=self.hub, max_relationships=self.max_relationships, words=self.words.index()
+        )

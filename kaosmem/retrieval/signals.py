@@ -1,0 +1,283 @@
+"""Signals of candidates: scores relative to neighbours and sources, phrases, latent meaning."""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache, partial
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.memos import register_memo
+from kaosmem.retrieval.columns import owned
+from kaosmem.retrieval.source_matcher import NONE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+REACH = 6
+"""Entries of one source at most so many places apart are of one passage."""
+_NO_MATCH = 0.02  # the share of the best score at which a text counts as good as without a match
+_PRESSED = 16.0
+_LITTLE = 0.001  # a share of the best candidate's score: lower scores of neighbours hardly count
+
+
+def best_of_source(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each candidate the best score in its source, whose number is given."""
+    most = np.zeros(int(numbers.max(initial=0)) + 1)
+    np.maximum.at(most, numbers, scores)
+    return most[numbers]
+
+
+def place_in_source(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 for the best candidates of each source, 2/3 where one is better, 1/2 where two are, and so on."""
+    rounded = np.round(scores, 9)
+    better = (rounded > rounded[:, None]) & (numbers == numbers[:, None])
+    places: NDArray[np.float64] = 2 / (2 + np.count_nonzero(better, axis=1))
+    return places
+
+
+def match_scores(words: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares of the best BM25 score on a logarithmic scale: 1 for the best, 0 for a text without a match.
+
+    A model that weighs this alone multiplies BM25 scores, and so ranks as BM25 does.
+    """
+    scores: NDArray[np.float64] = np.log1p(words / _NO_MATCH) / np.log1p(1 / _NO_MATCH)
+    return scores
+
+
+def hundredths(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return e to the power of each sum, as hundredths of the best: from 100 down to 0.0000002.
+
+    Ratios are exact down to e**-16. Smaller scores are pressed together, and stay in order.
+    """
+    below = sums - sums.max()
+    pressed = -_PRESSED - 4 * (1 - np.exp(np.minimum(0.0, below + _PRESSED) / 4))
+    scores: NDArray[np.float64] = 100 * np.exp(np.where(below < -_PRESSED, pressed, below))
+    return scores
+
+
+def passage_scores(
+    ordinals: NDArray[np.int64], numbers: NDArray[np.int32], sums: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return how much those score that stand within REACH places in the same named source, on a logarithmic scale.
+
+    sums: logarithms of scores.
+    """
+    order = np.argsort(ordinals)
+    at, source, scores = ordinals[order], numbers[order], np.exp(np.maximum(sums - sums.max(), -30.0))[order]
+    total = np.zeros(len(order))
+    for step in range(1, min(REACH + 1, len(order))):
+        together = (at[step:] - at[:-step] <= REACH) & (source[step:] == source[:-step]) & (source[step:] != NONE)
+        total[step:] += together * scores[:-step]
+        total[:-step] += together * scores[step:]
+    found = np.empty(len(order))
+    found[order] = np.log1p(total / _LITTLE)
+    return found
+
+
+def values_at(values: NDArray[np.float64], slots: NDArray[np.int64], near: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the values of candidates in these slots at other ones, 0 for a slot of no candidate."""
+    order = np.argsort(slots)
+    places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
+    return np.where(slots[places] == near, values[places], 0.0)
+
+
+HASHES = 1 << 16
+"""Two terms of one hash are one here: that costs a signal little, and an entry two bytes a term."""
+MAX_TERMS = 256
+"""So many of an entry's first terms are kept: they show its subject, and the cost of a query is bounded."""
+_NO_HASHES = np.empty(0, np.uint16)
+
+
+@lru_cache(maxsize=1 << 16)
+def term_hash(term: str) -> int:
+    """Return a number below HASHES that is the same in every process."""
+    return zlib.crc32(term.encode("utf-8", "surrogatepass")) & (HASHES - 1)
+
+
+register_memo(term_hash.cache_clear)
+
+
+class Sequences:
+    """The first terms of entries by slot.
+
+    hashes, sizes: of entries in the first slots, one after another, and of how many terms each is.
+    """
+
+    def __init__(self, hashes: NDArray[np.uint16] = _NO_HASHES, sizes: NDArray[np.uint16] = _NO_HASHES) -> None:
+        self._hashes = hashes
+        self._ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self._later: list[bytes] = []
+
+    def append(self, terms: Sequence[str]) -> None:
+        """Put the terms of an entry into the next slot."""
+        self._later.append(array("H", map(term_hash, islice(terms, MAX_TERMS))).tobytes())
+
+    def clear(self, slot: int) -> None:
+        """Forget the terms of an entry that is gone."""
+        later = slot + 1 - len(self._ends)
+        if later >= 0:
+            self._later[later] = b""
+        else:
+            self._hashes = owned(self._hashes)
+
+    def gathered(self, slots: Iterable[int]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Return the hashes of entries, one entry after another, and of each the row of its entry: both shape (n,)."""
+        hashes, sizes = _gathered(self._hashes, self._ends, self._later, slots)
+        return hashes, np.repeat(np.arange(len(sizes)), sizes)
+
+    def frozen(self) -> Callable[[Iterable[int]], tuple[NDArray[np.uint16], NDArray[np.uint16]]]:
+        """Return a function that gives the hashes and sizes of some slots as they are now, despite later changes."""
+        return partial(_gathered, self._hashes, self._ends, list(self._later))
+
+
+def _gathered(
+    hashes: NDArray[np.uint16], ends: NDArray[np.int64], later: Sequence[bytes], slots: Iterable[int]
+) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+    first, flat = len(ends) - 1, hashes.data.cast("B")
+    wanted = np.fromiter(slots, np.int64)
+    starts, stops = 2 * ends[np.minimum(wanted, first)], 2 * ends[np.minimum(wanted + 1, first)]
+    bounds = zip(wanted.tolist(), starts.tolist(), stops.tolist(), strict=True)
+    gathered, sizes = bytearray(), array("H")  # grows view by view: a list of them sets off the garbage collector
+    for slot, start, stop in bounds:
+        found = flat[start:stop] if slot < first else later[slot - first]
+        gathered += found
+        sizes.append(len(found) // 2)
+    return np.frombuffer(gathered, np.uint16), np.frombuffer(sizes, np.uint16)
+
+
+def phrase_scores(
+    query: Sequence[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
+) -> NDArray[np.float64]:
+    """Return each entry's score for the query's pairs of neighbouring terms, rare pairs more: shape (size,).
+
+    hashes, rows: as `Sequences.gathered` returns them.
+    """
+    scores = np.zeros(size)
+    if len(hashes) < 2:
+        return scores
+    pairs = hashes[:-1].astype(np.int64) << 16 | hashes[1:]
+    pairs[rows[:-1] != rows[1:]] = -1
+    for first, second in sorted(set(pairwise(map(term_hash, query)))):
+        having = np.unique(rows[:-1][pairs == (first << 16 | second)])
+        scores[having] += np.log1p((size - len(having) + 0.5) / (len(having) + 0.5))
+    return scores
+
+
+def having(
+    sequence: Sequence[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
+) -> NDArray[np.bool_]:
+    """Return whether each entry has these terms one after another: shape (size,).
+
+    hashes, rows: as `Sequences.gathered` returns them.
+    """
+    found, starts = np.zeros(size, np.bool_), len(hashes) - len(sequence) + 1
+    if starts < 1 or not sequence:
+        return found
+    is_start = rows[:starts] == rows[len(sequence) - 1 :]
+    for step, term in enumerate(sequence):
+        is_start &= hashes[step : step + starts] == term_hash(term)
+    found[rows[:starts][is_start]] = True
+    return found
+
+
+BUCKETS = 512
+"""Terms are hashed into so many signed sums: the angles between texts change by a few per cent at most."""
+DIMENSIONS = 18  # with the spare ones 24: of more than 25, LAPACK finds eigenvectors on several cores
+ENOUGH_TEXTS = 128
+"""Fewer say little of which words go together, and count for less in proportion."""
+_SPARE = 6  # more dimensions than are kept make the iteration exact for those that are
+_BLOCK = 16  # texts at a time: products so small take one core, where more would mostly wait for one another
+
+
+class LatentSpace:
+    """The main dimensions of texts: a singular value decomposition of the tf-idf vectors of their other words.
+
+    hashes, rows: the texts' terms, as `Sequences.gathered` returns them. size: number of texts.
+    asked: the query's terms. They are left out, so that two texts which differ only in these are equally near.
+    Source: Deerwester et al. 1990; of a query's candidates alone: Hull 1994; the decomposition: Halko et al. 2011.
+    """
+
+    def __init__(
+        self, hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int, asked: Iterable[str] = ()
+    ) -> None:
+        self._size = size
+        occurrences = np.bincount(hashes, minlength=HASHES)
+        occurrences[[term_hash(term) for term in asked]] = 0
+        telling = np.flatnonzero(occurrences > 1)  # a term that occurs once tells nothing about other texts
+        idf = np.zeros(HASHES)
+        idf[telling] = np.log1p(size / (occurrences[telling] + 0.5))
+        buckets, signs = _projection()
+        blocks = -(-size // _BLOCK)
+        vectors = np.zeros(blocks * _BLOCK * BUCKETS)
+        vectors += np.bincount(rows * BUCKETS + buckets[hashes], idf[hashes] * signs[hashes], len(vectors))
+        self._texts = _unit(vectors.reshape(blocks, _BLOCK, BUCKETS)).astype(np.float32)
+        self._basis, self._values = _main_directions(self._texts)
+        self._places = _unit(self._basis * self._values).reshape(-1, len(self._values))[:size]
+
+    def similarities(self, matches: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how near each text is to the texts that match a query, 0 to 1: shape (size,).
+
+        matches: score of each text by the query's words, shape (size,). It weighs the texts.
+        Source: Rocchio 1971, "Relevance feedback in information retrieval".
+        """
+        weights = np.zeros(len(self._texts) * _BLOCK)
+        weights[: self._size] = matches
+        place = _across(self._basis, weights.reshape(-1, _BLOCK, 1))[:, 0] / self._values
+        length = float(np.linalg.norm(place))
+        if not length:
+            return np.zeros(self._size)
+        near: NDArray[np.float64] = (self._places * (place / length)).sum(axis=1)
+        return np.maximum(0.0, near) * min(1.0, self._size / ENOUGH_TEXTS)
+
+
+def _main_directions(texts: NDArray[np.floating]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """Return the first left singular vectors of texts in columns, and their singular values, largest first.
+
+    texts: shape (blocks, _BLOCK, BUCKETS), as are the vectors but for their last axis.
+    """
+    found = _start(len(texts))
+    for _ in range(2):
+        found = _orthonormal(texts @ _across(texts, found))
+    inner = _across(texts, found)
+    squares, turned = np.linalg.eigh(np.einsum("ij,ik->jk", inner, inner))
+    kept = slice(None, -DIMENSIONS - 1, -1)
+    return found @ turned[:, kept], np.sqrt(np.maximum(squares[kept], 1e-6))
+
+
+def _across(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return the product of the left matrix, transposed, and the right one, over all blocks."""
+    product: NDArray[np.floating] = (left.transpose(0, 2, 1) @ right).sum(axis=0)
+    return product
+
+
+def _orthonormal(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return vectors of length 1 at right angles that span the same space; missing directions are zero."""
+    squares, turned = np.linalg.eigh(np.einsum("bij,bik->jk", vectors, vectors))
+    lengths = np.sqrt(np.maximum(squares, 0.0))
+    scales = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 1e-7 * max(1.0, lengths[-1]))
+    spanned: NDArray[np.floating] = vectors @ (turned * scales).astype(np.float32)
+    return spanned
+
+
+def _unit(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    lengths = np.sqrt(np.einsum("bij,bij->bi", vectors, vectors))
+    scaled: NDArray[np.floating] = vectors / np.maximum(lengths, 1e-9)[:, :, None]
+    return scaled
+
+
+@cache
+def _projection() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the bucket and the sign of each hash."""
+    random = np.random.Generator(np.random.PCG64(0))
+    return random.integers(0, BUCKETS, HASHES), random.choice([-1.0, 1.0], HASHES)
+
+
+@cache
+def _start(blocks: int) -> NDArray[np.float32]:
+    return np.random.Generator(np.random.PCG64(1)).standard_normal((blocks, _BLOCK, DIMENSIONS + _SPARE), np.float32)
