@@ -13,7 +13,6 @@ import pytest
 
 from benchmarks.bench_conversation import conversation, least
 from kaosmem.conversation import (
-    AmortizedForgettingCondenser,
     Condensation,
     Condenser,
     ConversationView,
@@ -21,6 +20,7 @@ from kaosmem.conversation import (
     LLMSummarizingCondenser,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
+    RollingCondenser,
 )
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, ranking
@@ -33,7 +33,7 @@ def condensers() -> dict[str, Condenser]:
     return {
         "recent events": RecentEventsCondenser(),
         "masking": ObservationMaskingCondenser(),
-        "forgetting": AmortizedForgettingCondenser(),
+        "forgetting": RollingCondenser(),
         "attention": LLMAttentionCondenser(ScriptedLLM(ranking)),
         "summarizing": LLMSummarizingCondenser(ScriptedLLM(brief)),
     }

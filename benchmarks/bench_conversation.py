@@ -20,7 +20,6 @@ from benchmarks.corpus import seeded_texts
 from kaosmem import SessionMemory, TextBlock, ThinkingBlock, ToolUseBlock, get_counter, render_messages
 from kaosmem.conversation import (
     ActionEvent,
-    AmortizedForgettingCondenser,
     Condensation,
     Condenser,
     ConversationEvent,
@@ -31,7 +30,7 @@ from kaosmem.conversation import (
     ObservationEvent,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
-    RollingConfig,
+    RollingCondenser,
 )
 from kaosmem.sources import ConversationSource
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
@@ -82,7 +81,7 @@ def _turns(texts: list[str], kind: str) -> Iterator[ConversationEvent]:
 
 
 def _condensation(log: EventLog) -> Condensation:
-    view = ConversationView.from_events(log[-250:])
+    view = ConversationView(log[-250:])
     keep = view.cut_points[-min(20, len(view.cut_points))]
     forgotten = tuple(event.id for event in view[:keep])
     return Condensation(forgotten, summary="All is well so far.", summary_offset=0)
@@ -103,11 +102,11 @@ def measured(length: int, kind: str) -> Row:
     events = list(log)
     counter = get_counter(None)
     counter("loads its vocabulary")
-    view = ConversationView.from_events(events)
+    view = ConversationView(events)
     seconds = {
         "json.loads": least(lambda: list(map(json.loads, lines))),
         "from_lines": least(lambda: EventLog.from_lines(lines)),
-        "view": least(lambda: len(ConversationView.from_events(events))),
+        "view": least(lambda: len(ConversationView(events))),
         "cut points": least(lambda: ConversationView(events).cut_points),
         "messages": min(messages_s(events) for _ in range(RUNS)),
         "counted first": least(lambda: sum(event.tokens(counter) for event in view), runs=1),
@@ -160,7 +159,7 @@ def exponents(rows: list[Row], name: str) -> list[float]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_messages_of_a_long_log_are_what_providers_take(kind: str) -> None:
-    view = ConversationView.from_events(conversation(600, kind))
+    view = ConversationView(conversation(600, kind))
     messages = ConversationMemory().process_events(view, FIRST)
     assert len(messages) > (20 if kind == "condensed" else 300)
     check_openai_messages(render_messages(messages, "openai").messages)
@@ -192,7 +191,7 @@ TURNS = 8
 BOUND = 1.5
 CONDENSERS: dict[str, Callable[[], Condenser | None]] = {
     "no condenser": lambda: None,
-    "forgetting": lambda: AmortizedForgettingCondenser(RollingConfig(max_size=400)),
+    "forgetting": lambda: RollingCondenser(max_size=400),
     "summarizing": lambda: LLMSummarizingCondenser(ScriptedLLM(lambda _: "All is well so far.")),
     "recent events": lambda: RecentEventsCondenser(),
     "masking": lambda: ObservationMaskingCondenser(),

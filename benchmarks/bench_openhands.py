@@ -100,12 +100,12 @@ def test_views_and_messages_beside_openhands(kind: str, capsys: pytest.CaptureFi
 
     log = conversation(LENGTH, kind)
     events, their_events = list(log), openhands_events(log)
-    view, their_view = ConversationView.from_events(events), theirs.View.from_events(their_events)
+    view, their_view = ConversationView(events), theirs.View.from_events(their_events)
     assert len(view) == len(their_view)
     assert len(ConversationMemory().process_events(view, FIRST)) > 1
     rows = {
         "view": (
-            least(lambda: len(ConversationView.from_events(events))),
+            least(lambda: len(ConversationView(events))),
             least(lambda: len(theirs.View.from_events(their_events))),
         ),
         "messages": (

@@ -14,7 +14,6 @@ from kaosmem.conversation import (
     EventLog,
     LLMSummarizingCondenser,
     ObservationEvent,
-    SummarizingConfig,
 )
 from kaosmem.sources import ConversationSource
 from kaosmem.testing import ScriptedLLM, check_openai_messages
@@ -51,7 +50,7 @@ async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() 
     """The model forgets nearly everything; the prompt stays in its window, and all can be fetched back."""
     model = ScriptedLLM(lambda _: "The agent read and edited some clients.")
     log, told, to_do = EventLog(), list[str](), list[str]()
-    condenser = LLMSummarizingCondenser(model, SummarizingConfig(max_size=None))
+    condenser = LLMSummarizingCondenser(model, max_size=None)
     memory = SessionMemory.test_mode()
     await memory.attach(ConversationSource(log, condenser))
     for event in work(2_000, seed=7):

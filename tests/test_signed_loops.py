@@ -34,7 +34,6 @@ from kaosmem.conversation import (
     EventLog,
     LLMSummarizingCondenser,
     ObservationEvent,
-    SummarizingConfig,
 )
 from kaosmem.sources import ConversationSource
 from kaosmem.stores import InMemoryHistoryProvider
@@ -159,7 +158,7 @@ def append_round(log: EventLog, number: int, tool: str, *, batch: int = 1) -> No
 async def test_a_log_is_condensed_at_every_step(first: str, lost: int | None) -> None:
     """A list of tasks stays without its loop, and a lost result keeps nothing in the view."""
     condenser = LLMSummarizingCondenser(
-        ScriptedLLM(lambda _: "The agent looks for the fee."), SummarizingConfig(max_size=None, max_tokens=2_500)
+        ScriptedLLM(lambda _: "The agent looks for the fee."), max_size=None, max_tokens=2_500
     )
     log = log_of(1, first=first, lost=lost)
     asked = log[0]

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, prose_of
-from kaosmem.compaction.transcript import shown_block
 from kaosmem.language.sentences import cut_at_sentence
-from kaosmem.types import ChatMessage
+from kaosmem.types import ChatMessage, ContentBlock, ToolResultBlock, block_text
 
 NO_MODEL = "no model"
 """The reason of outlines by a Summarizer that has no model."""
@@ -122,3 +121,9 @@ def _lines_of(message: ChatMessage) -> Iterator[_Line]:
         shown = "\n".join(shown_block(block)[:_MAX_CHARS] for block in message.blocks)
     if text := " ".join(shown[:_MAX_CHARS].split()):
         yield _Line(_NOT_IN_ROLE.sub("_", message.role)[:40] or "_", text)
+
+
+def shown_block(block: ContentBlock) -> str:
+    """Return a block as text, the result of a failed call with the word error before it."""
+    is_error = isinstance(block, ToolResultBlock) and block.is_error
+    return f"error: {block_text(block)}" if is_error else block_text(block)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 from kaosmem.arguments import check_count, check_listed
+from kaosmem.clients import LLMClient
+from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import MessageSizes, Outline
-from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
+from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
+from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.names import shown_name
 from kaosmem.tokens import TokenCounter, context_length, get_counter
@@ -34,6 +38,7 @@ _GIVING_WAY = ("system messages", "the newest user message", "the first user mes
 """Reasons for which a message is kept only where it has room, the most important first."""
 
 
+@dataclass(frozen=True)
 class SlidingWindowCompaction:
     """Keeps the newest messages, at most `max_messages` with the protected ones.
 
@@ -48,11 +53,10 @@ class SlidingWindowCompaction:
     ['Question 0', 'Question 8', 'Question 9']
     """
 
-    def __init__(self, max_messages: int = 100) -> None:
-        self.max_messages = check_count(max_messages, "max_messages", least=1)
+    max_messages: int = 100
 
-    def __repr__(self) -> str:
-        return f"SlidingWindowCompaction({self.max_messages})"
+    def __post_init__(self) -> None:
+        check_count(self.max_messages, "max_messages", least=1)
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the protected messages and the tail. Raises WindowTooSmallError."""
@@ -77,6 +81,7 @@ def _place(outline: Outline, unit: Sequence[int]) -> int:
     return 1 + min(map(_GIVING_WAY.index, reasons))
 
 
+@dataclass(frozen=True)
 class TruncationCompaction:
     """Keeps the longest tail that is within all given limits, together with the protected messages before it.
 
@@ -90,14 +95,15 @@ class TruncationCompaction:
     ['Question 0', 'Question 8', 'Question 9']
     """
 
-    def __init__(self, max_messages: int | None = None, max_chars: int | None = None) -> None:
-        if max_messages is None and max_chars is None:
-            raise InvalidArgumentError("nothing limits a truncation; give max_messages, max_chars or both")
-        self.max_messages = None if max_messages is None else check_count(max_messages, "max_messages")
-        self.max_chars = None if max_chars is None else check_count(max_chars, "max_chars")
+    max_messages: int | None = None
+    max_chars: int | None = None
 
-    def __repr__(self) -> str:
-        return f"TruncationCompaction(max_messages={self.max_messages}, max_chars={self.max_chars})"
+    def __post_init__(self) -> None:
+        limits = {name: most for name, most in vars(self).items() if most is not None}
+        if not limits:
+            raise InvalidArgumentError("nothing limits a truncation; give max_messages, max_chars or both")
+        for name, most in limits.items():
+            check_count(most, name)
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the protected messages and the tail. Raises WindowTooSmallError."""
@@ -111,20 +117,19 @@ class TruncationCompaction:
         return min(map(outline.at, tails), key=len)
 
 
+@dataclass(frozen=True)
 class SelectiveToolCallCompaction:
     """Leaves out tool calls with their results and their thinking, except the newest groups of them.
 
     A group is a unit with a call: a call and its results, or a parallel batch. Protected groups stay. The assistant's
-        texts
-    beside the calls stay too.
+    texts beside the calls stay too.
     Raises InvalidArgumentError.
     """
 
-    def __init__(self, keep_recent_groups: int = 5) -> None:
-        self.keep_recent_groups = check_count(keep_recent_groups, "keep_recent_groups")
+    keep_recent_groups: int = 5
 
-    def __repr__(self) -> str:
-        return f"SelectiveToolCallCompaction({self.keep_recent_groups})"
+    def __post_init__(self) -> None:
+        check_count(self.keep_recent_groups, "keep_recent_groups")
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history without old groups of calls. The other texts of a group take its place."""
@@ -164,6 +169,7 @@ def _said(message: ChatMessage) -> list[ChatMessage]:
 _ELLIPSIS = "…"
 
 
+@dataclass(frozen=True)
 class ToolResultCompaction:
     """Cuts the text of each tool result to its beginning and a marker, together at most `max_chars` long.
 
@@ -171,11 +177,10 @@ class ToolResultCompaction:
     Raises InvalidArgumentError.
     """
 
-    def __init__(self, max_chars: int = 500) -> None:
-        self.max_chars = check_count(max_chars, "max_chars", least=1)
+    max_chars: int = 500
 
-    def __repr__(self) -> str:
-        return f"ToolResultCompaction({self.max_chars})"
+    def __post_init__(self) -> None:
+        check_count(self.max_chars, "max_chars", least=1)
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with its long results cut."""
@@ -334,3 +339,89 @@ class TokenBudgetCompaction:
         except WindowTooSmallError as error:
             raise error from failure
         return outline.at(kept)
+
+
+_LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
+
+
+class SummarizationCompaction:
+    """Keeps the newest messages, and puts one summary in the place of the older ones.
+
+    Protected messages stay. The summary stands at the first place that it replaces, and takes earlier summaries in.
+    Nothing is summarised until so much is old that it is worth a request. If the model fails, the summary is an outline
+    of the messages (`fallback_reason`); the next summary by a model takes it in.
+
+    llm: a model, a Summarizer with a template or limits of its own, or None for outlines alone.
+    recent_token_budget: size of the tail that stays. The newest unit stays in any case.
+    min_old_tokens: least size of the messages before the tail, without protected ones and summaries.
+    max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half of the messages that
+        the summary replaces or all of an earlier summary among them.
+    open_tasks: gives the ids of tasks that every summary has to name.
+    Raises InvalidArgumentError. `compact` raises SummaryError if its Summarizer has no fallback; the history stays.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient | Summarizer | None,
+        recent_token_budget: int,
+        min_old_tokens: int,
+        *,
+        max_summary_tokens: int | None = None,
+        open_tasks: Callable[[], Collection[str]] = tuple,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+    ) -> None:
+        self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter)
+        self.recent_token_budget = check_count(recent_token_budget, "recent_token_budget")
+        self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
+        if max_summary_tokens is not None:
+            check_count(max_summary_tokens, "max_summary_tokens", least=1)
+        self.max_summary_tokens = max_summary_tokens
+        self._open_tasks, self._counter = open_tasks, counter
+
+    def __repr__(self) -> str:
+        return f"SummarizationCompaction(<llm>, {self.recent_token_budget}, {self.min_old_tokens})"
+
+    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the history with one summary for its old part; the history itself if no summary is shorter."""
+        sizes = MessageSizes(self._counter)
+        outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
+        old = self._old(outline)
+        summaries = {place for place in old if outline.messages[place].role == SUMMARY_ROLE}
+        new = sum(outline.sizes[place] for place in old if place not in summaries)
+        # Of less nothing can be said that is shorter.
+        if new < self.min_old_tokens or new <= 2 * sizes(ChatMessage(SUMMARY_ROLE, "")):
+            return list(history)
+        most = self._most(sum(outline.sizes[place] for place in summaries), new)
+        try:
+            summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
+        except SummaryError as error:
+            if error.reason != NO_ROOM:
+                raise
+            return list(history)
+        replaced = set(old)
+        return [
+            summary if place == old[0] else message
+            for place, message in enumerate(outline.messages)
+            if place == old[0] or place not in replaced
+        ]
+
+    def _most(self, earlier: int, new: int) -> int:
+        """Return the most tokens of a summary that is made of an earlier summary and of new messages."""
+        if self.max_summary_tokens is not None:
+            return self.max_summary_tokens
+        least = max(self.recent_token_budget // 2, _LEAST_SUMMARY_TOKENS)
+        return max(least, min(_MOST_SUMMARY_TOKENS, max(earlier, (earlier + new) // 2)))
+
+    def _old(self, outline: Outline) -> list[int]:
+        """Return the positions before the tail that a summary may replace.
+
+        An orphan before all others of them is none: it may stand inside of a unit, where a summary must not.
+        """
+        beyond = sum(outline.sizes) - self.recent_token_budget
+        before = [0, *accumulate(outline.sizes)]
+        newest = next((unit[0] for unit in outline.units if outline.newest in unit), 0)
+        cuts = [cut for cut in outline.cuts if cut <= newest]
+        start = next((cut for cut in cuts if before[cut] >= beyond), cuts[-1])
+        old = [place for place in range(start) if place not in outline.protected]
+        first = next((index for index, place in enumerate(old) if place not in outline.orphans), len(old))
+        return old[first:]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
-from kaosmem.compaction.fallback import NO_MODEL, fallback_text, without_fallback_heading
+from kaosmem.compaction.fallback import NO_MODEL, fallback_text, shown_block, without_fallback_heading
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headings
-from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, TIMEOUT_S, ModelRequests
+from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, STATE_TEMPLATE, TIMEOUT_S, ModelRequests, StateClient
 from kaosmem.compaction.outline import MessageSizes
-from kaosmem.compaction.transcript import transcript_parts
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formats.text import entry_piece, header_piece
 from kaosmem.language.rules import RULE_CUES
@@ -66,7 +66,9 @@ class Summarizer:
     Facts and rules are kept verbatim in either.
 
     llm: None makes every summary without a model.
-    template: instructions to the model, the system message of each request; the messages follow as the user's.
+    structured: the model fills in the fields of a state of the work (`FIELDS`), which are checked.
+    template: instructions to the model, the system message of each request; the messages follow as the user's. The
+        default is SUMMARY_TEMPLATE, or STATE_TEMPLATE for a structured summary.
     attempts: number of times that each request is made until an answer can be taken.
     timeout_s: seconds to wait for each answer.
     pause_s: seconds without a request after the model failed; each further failure doubles them, up to ten minutes.
@@ -94,7 +96,8 @@ class Summarizer:
         self,
         llm: LLMClient | None,
         *,
-        template: str = SUMMARY_TEMPLATE,
+        structured: bool = False,
+        template: str | None = None,
         attempts: int = ATTEMPTS,
         timeout_s: float = TIMEOUT_S,
         pause_s: float = PAUSE_S,
@@ -107,11 +110,11 @@ class Summarizer:
     ) -> None:
         if llm is None and not fallback:
             raise InvalidArgumentError("without a model every summary is a fallback; give a model, or allow a fallback")
-        self._model = (
-            None
-            if llm is None
-            else ModelRequests(llm, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock)
-        )
+        self._model: ModelRequests | None = None
+        if llm is not None:
+            asked = StateClient(llm) if structured else llm
+            self._model = ModelRequests(asked, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock)
+        template = template if template is not None else STATE_TEMPLATE if structured else SUMMARY_TEMPLATE
         self._template, self._fallback = check_text(template, "template"), fallback
         self._counter = get_counter(counter)
         self._rule_cues = rule_cues
@@ -131,7 +134,7 @@ class Summarizer:
         earlier: ChatMessage | None = None,
         open_tasks: Collection[str] = (),
         most: int | None = None,
-        without_model: str = "",
+        fallback: bool = True,
     ) -> ChatMessage:
         """Return the summary of an earlier summary and the messages after it.
 
@@ -139,7 +142,7 @@ class Summarizer:
         identifiers, paths, URLs, numbers and ids of open tasks that the text lacks, stand in lists at its end, as many
         as fit. Its sources are the ids of the messages, its trust the lowest among them, its id made of these and its
         text.
-        without_model: why the model is not to be asked, "" to ask it.
+        fallback: False raises SummaryError where the model fails, whatever the Summarizer allows.
         Raises SummaryError if `most` is too small for any text, and InvalidArgumentError for no messages.
         """
         replaced = [message for message in (earlier, *messages) if message is not None]
@@ -150,7 +153,7 @@ class Summarizer:
         kept = KeptFacts(replaced, open_tasks, counter=self._counter, rule_cues=self._rule_cues)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         limit = bound - for_facts
-        prose = await self._prose(replaced, open_tasks, limit, without_model) if limit > self._size("") else ""
+        prose = await self._prose(replaced, open_tasks, limit, fallback) if limit > self._size("") else ""
         if not prose:
             raise SummaryError(
                 f"a summary may take {bound} tokens, too few to say anything; summarise more at once, "
@@ -174,15 +177,15 @@ class Summarizer:
         return text
 
     async def _prose(
-        self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int, without_model: str
+        self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int, fallback: bool
     ) -> str:
         """Return a model's summary of messages, or the outline that takes its place, "" if not even that fits."""
-        reason = without_model or NO_MODEL
-        if self._model is not None and not without_model:
+        reason = NO_MODEL
+        if self._model is not None:
             try:
                 return await self._folded(self._model, messages, open_tasks, limit)
             except SummaryError as error:
-                if not self._fallback:
+                if not (self._fallback and fallback):
                     raise
                 reason = error.reason
         return fallback_text(messages, limit, reason=reason, count=self._size)
@@ -255,3 +258,43 @@ def _sum_up_to(most: int, sizes: Iterable[int]) -> int:
 
 def _said(reply: ChatMessage) -> str:
     return "\n".join(block.text for block in reply.blocks if isinstance(block, TextBlock)).strip()
+
+
+def transcript_parts(messages: Iterable[ChatMessage], room: int, *, counter: TokenCounter) -> Iterator[str]:
+    """Yield all that messages say, in order, in texts of at most `room` tokens.
+
+    Each message is a piece of the text format, so that its text can't forge a label; a larger one is cut.
+    """
+    part: list[str] = []
+    left = room
+    for piece, tokens in _pieces(messages, room, counter):
+        if tokens > left and part:
+            yield "".join(part)
+            part, left = [], room
+        part.append(piece)
+        left -= tokens
+    if part:
+        yield "".join(part)
+
+
+def _pieces(messages: Iterable[ChatMessage], room: int, counter: TokenCounter) -> Iterator[tuple[str, int]]:
+    for message in messages:
+        is_plain = isinstance(message.content, str)
+        left = [message if is_plain else replace(message, content="\n".join(map(shown_block, message.blocks)))]
+        while left:
+            shown = left.pop()
+            piece = entry_piece(shown)
+            tokens = counter(piece)
+            if tokens <= room or len(shown.text) < 2:
+                yield piece, tokens
+            else:
+                left += reversed(_halves(shown))
+
+
+def _halves(message: ChatMessage) -> tuple[ChatMessage, ChatMessage]:
+    """Return a message as two, parted at the line or word end that is last before its middle, if one is near."""
+    text = message.text
+    middle = len(text) // 2
+    nearest = max(text.rfind(end, middle - middle // 2, middle) for end in ("\n", " "))
+    cut = middle if nearest < 1 else nearest + 1
+    return replace(message, content=text[:cut]), replace(message, content=text[cut:])

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kaosmem.conversation.event import ConversationEvent
+from kaosmem.conversation.events import ConversationEvent
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ChatMessage, JSONValue, Trust, check_metadata, check_text, is_integer
 from kaosmem.units import Link

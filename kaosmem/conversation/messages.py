@@ -4,18 +4,193 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import count, groupby
 
 from kaosmem.arguments import check_count
-from kaosmem.conversation.action import ActionEvent
-from kaosmem.conversation.answers import answered
-from kaosmem.conversation.event import UNLOGGED, ConversationEvent, EventSource, said_blocks
+from kaosmem.conversation.events import (
+    UNLOGGED,
+    ActionEvent,
+    B,
+    ConversationEvent,
+    EventSource,
+    ObservationEvent,
+    Observed,
+    RecalledText,
+    said_blocks,
+)
 from kaosmem.conversation.log import view_of
-from kaosmem.conversation.memory_tiers import MemoryTier, fitted_tiers
-from kaosmem.conversation.prompts import PromptTemplates
-from kaosmem.conversation.wording import Wording
+from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, Trust
+from kaosmem.types import (
+    ChatMessage,
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Trust,
+    block_text,
+    content_text,
+)
+from kaosmem.units import NO_RESULT
+
+
+class Wording:
+    """Words events, one after the other. A recalled fact is told once.
+
+    max_chars: limit of a result, None for any length. vision: whether images are shown. never: names of what is not
+    recalled.
+    """
+
+    def __init__(
+        self, prompts: PromptTemplates, *, max_chars: int | None, vision: bool, never: Iterable[str] = ()
+    ) -> None:
+        self._prompts, self._max_chars, self._vision = prompts, max_chars, vision
+        self._recalled = set(never)
+
+    def message(self, event: ConversationEvent) -> ChatMessage | None:
+        """Return an event as a message, its own where nothing is to change, None where it says nothing."""
+        if isinstance(event, ObservationEvent):
+            return self._result(event)
+        message = event.message
+        if isinstance(event, ActionEvent) and event.call is None and not event.has_words:
+            return None
+        if isinstance(message.content, str):
+            return message
+        content = self._seen(message.content)
+        return message if content is message.content else replace(message, content=content)
+
+    def _result(self, event: ObservationEvent) -> ChatMessage | None:
+        content = self._observed(event)
+        if not event.call_id and not content_text(content).strip():
+            return None
+        if content is event.content and not event.recalled:
+            return event.message
+        return event.changed(content=content, recalled=()).message
+
+    def _observed(self, event: ObservationEvent) -> Observed:
+        """Return the result, cut to the shown length, and the facts recalled for the first time."""
+        content = event.content if isinstance(event.content, str) else self._seen(event.content)
+        content = self._cut(content)
+        new = [self._prompts.fill("knowledge", name=each.name, text=each.text) for each in self._new(event)]
+        return (*said_blocks(content), *map(TextBlock, new)) if new else content
+
+    def _seen(self, blocks: tuple[B, ...]) -> tuple[B | TextBlock, ...]:
+        """Return blocks with texts for images where these are not shown; the same tuple where there are none."""
+        if self._vision or not any(isinstance(block, ImageBlock) for block in blocks):
+            return blocks
+        return tuple(TextBlock(block_text(block)) if isinstance(block, ImageBlock) else block for block in blocks)
+
+    def _new(self, event: ObservationEvent) -> Iterator[RecalledText]:
+        for each in event.recalled:
+            if each.name not in self._recalled and each.text.strip():
+                self._recalled.add(each.name)
+                yield each
+
+    def _cut(self, content: Observed) -> Observed:
+        """Return content whose texts, where they are too long together, are one that is cut; images come after it."""
+        if self._max_chars is None:
+            return content
+        text = "\n".join(block.text for block in said_blocks(content) if isinstance(block, TextBlock))
+        if len(text) <= self._max_chars:
+            return content
+        text = self._shorter(text, self._max_chars)
+        if isinstance(content, str):
+            return text
+        return (TextBlock(text), *(block for block in content if isinstance(block, ImageBlock)))
+
+    def _shorter(self, text: str, max_chars: int) -> str:
+        """Return the beginning and the end of a text, with a mark for the part left out between them."""
+        marker = f"\n{self._prompts.fill('left_out', chars=len(text))}\n"  # no other number is longer
+        kept = max_chars - len(marker)
+        if kept < 2:
+            return text[:max_chars]
+        tail = kept // 2
+        marker = f"\n{self._prompts.fill('left_out', chars=len(text) - kept)}\n"
+        return text[: kept - tail] + marker + text[len(text) - tail :]
+
+
+class _Answer:
+    """The calls of an answer, and their results, by the position of the call."""
+
+    __slots__ = ("calls", "results")
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[ChatMessage, ToolUseBlock]] = []
+        self.results: dict[int, ChatMessage] = {}
+
+    def messages(self) -> Iterator[ChatMessage]:
+        """Yield the calls as one message, then their results in the order of the calls, missing ones stated."""
+        ids = _distinct([call.id for _, call in self.calls])
+        yield self.calls[0][0] if len(ids) == 1 else self._together(ids)
+        for place, ((_, call), call_id) in enumerate(zip(self.calls, ids, strict=True)):
+            result = self.results.get(place)
+            if result is None:
+                yield ChatMessage("tool", (ToolResultBlock(call_id, NO_RESULT, is_error=True),))
+            elif call_id == call.id:
+                yield result
+            else:
+                blocks = (block for block in result.blocks if isinstance(block, ToolResultBlock))
+                yield replace(result, content=tuple(replace(block, tool_use_id=call_id) for block in blocks))
+
+    def _together(self, ids: list[str]) -> ChatMessage:
+        blocks: list[ContentBlock] = []
+        for (message, call), call_id in zip(self.calls, ids, strict=True):
+            blocks += (*message.blocks[:-1], call if call_id == call.id else replace(call, id=call_id))
+        messages = [message for message, _ in self.calls]
+        return ChatMessage(
+            "assistant",
+            tuple(blocks),
+            sources=tuple(message.id for message in messages if message.id),
+            pinned=any(message.pinned for message in messages),
+        )
+
+
+def answered(events: Iterable[ConversationEvent], wording: Wording) -> Iterator[ChatMessage]:
+    """Yield the events of a view as messages, an answer at the place of its first call.
+
+    A result is that of the latest call with its id that waits for one.
+    """
+    messages: list[ChatMessage | _Answer] = []
+    answers: dict[str, _Answer] = {}
+    waiting: dict[str, list[tuple[_Answer, int]]] = {}
+    for event in events:
+        message = wording.message(event)
+        if message is None:
+            continue
+        if isinstance(event, ActionEvent) and event.call is not None:
+            answer = answers.get(event.response)
+            if answer is None:
+                answer = _Answer()
+                messages.append(answer)
+                if event.response:
+                    answers[event.response] = answer
+            waiting.setdefault(event.call.id, []).append((answer, len(answer.calls)))
+            answer.calls.append((message, event.call))
+        elif isinstance(event, ObservationEvent) and event.call_id:
+            answer, place = waiting[event.call_id].pop()
+            answer.results[place] = message
+        else:
+            messages.append(message)
+    for each in messages:
+        if isinstance(each, _Answer):
+            yield from each.messages()
+        else:
+            yield each
+
+
+def _distinct(ids: list[str]) -> list[str]:
+    """Return ids of which none repeats: a later one is numbered, as in `a-2`."""
+    known = set(ids)
+    if len(known) == len(ids):
+        return ids
+    distinct: list[str] = []
+    for call_id in ids:
+        given, numbers = call_id, count(2)
+        while given in distinct or (given != call_id and given in known):
+            given = f"{call_id}-{next(numbers)}"
+        distinct.append(given)
+    return distinct
 
 
 @dataclass(frozen=True, slots=True)

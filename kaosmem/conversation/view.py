@@ -9,12 +9,9 @@ from operator import attrgetter
 from typing import overload
 
 from kaosmem.arguments import check_several
-from kaosmem.conversation.action import ActionEvent
 from kaosmem.conversation.condensation import Condensation, CondensationRequest, SummaryEvent
-from kaosmem.conversation.event import UNLOGGED, ConversationEvent
-from kaosmem.conversation.landmarks import Landmarks
-from kaosmem.conversation.observation import ObservationEvent
-from kaosmem.conversation.rounds import Rounds
+from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, ObservationEvent
+from kaosmem.conversation.rounds import Landmarks, Rounds
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown
 from kaosmem.types import Trust
@@ -58,11 +55,6 @@ class ConversationView(Sequence[ConversationEvent]):
                 raise InvalidArgumentError(f"position {place} of the events holds {_not_an_event(event)}")
         self.unhandled_condensation_request |= unhandled_condensation_request
 
-    @classmethod
-    def from_events(cls, events: Iterable[ConversationEvent]) -> ConversationView:
-        """Return the view of a log, or of the events of a view."""
-        return cls(events)
-
     def append(self, event: ConversationEvent) -> None:
         """Take in the next event of the log. Raises InvalidArgumentError."""
         self._cuts = self._kept = None
@@ -75,11 +67,6 @@ class ConversationView(Sequence[ConversationEvent]):
             self._entries.append(event)
         else:
             raise InvalidArgumentError(f"a view is given {_not_an_event(event)}")
-
-    @property
-    def events(self) -> list[ConversationEvent]:
-        """The shown entries."""
-        return list(self)
 
     @property
     def cut_points(self) -> list[int]:

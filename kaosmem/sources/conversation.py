@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 from kaosmem.arguments import check_instance
 from kaosmem.compaction.fallback import failed_model
 from kaosmem.conversation import Condensation, Condenser, ConversationEvent, ConversationView, EventLog, SummaryEvent
-from kaosmem.conversation.condensers.outline import Unit, ViewOutline
+from kaosmem.conversation.rolling import Unit, ViewOutline
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown

@@ -394,7 +394,8 @@ def test_a_summary_is_no_longer_than_what_it_replaces(
 def test_the_same_messages_make_the_same_requests_in_any_process() -> None:
     """Whatever the hash seed."""
     script = (
-        "import asyncio\nfrom kaosmem import ChatMessage, Summarizer\nfrom kaosmem.testing import ScriptedLLM\n"
+        "import asyncio\nfrom kaosmem import ChatMessage\nfrom kaosmem.compaction import Summarizer\n"
+        "from kaosmem.testing import ScriptedLLM\n"
         "llm = ScriptedLLM(lambda _: 'They talked.')\n"
         "said = [ChatMessage('user', ' '.join(f'id-{n} /a/{n} {n * 37}' for n in range(99)), id='a')]\n"
         "made = asyncio.run(Summarizer(llm, max_request_tokens=1500).summarize(said, open_tasks=['T-1']))\n"

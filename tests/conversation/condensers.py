@@ -9,25 +9,16 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, ToolUseBlock
+from kaosmem.compaction import Summarizer
 from kaosmem.conversation import (
-    AmortizedForgettingCondenser,
-    AttentionConfig,
-    BrowserOutputCondenser,
     Condenser,
     CondenserPipeline,
     ConversationEvent,
-    ConversationWindowCondenser,
     LLMAttentionCondenser,
     LLMSummarizingCondenser,
-    MaskingConfig,
-    NoOpCondenser,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
-    RecentEventsConfig,
     RollingCondenser,
-    RollingConfig,
-    StructuredSummaryCondenser,
-    SummarizingConfig,
 )
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.logs import EVENTS, TEXTS, agent, call, result, user
@@ -87,22 +78,25 @@ def rolling(draw: st.DrawFn, *, fails: bool = True) -> RollingCondenser:
     is_down = fails and draw(st.sampled_from([False, False, False, True]))
     match draw(st.sampled_from(["summarizing", "structured", "attention", "forgetting", "window"])):
         case "summarizing":
-            return LLMSummarizingCondenser(ScriptedLLM(down if is_down else brief), SummarizingConfig(**given))
+            return LLMSummarizingCondenser(ScriptedLLM(down if is_down else brief), **given)
         case "structured":
-            return StructuredSummaryCondenser(ScriptedLLM(down if is_down else stating), SummarizingConfig(**given))
+            model = ScriptedLLM(down if is_down else stating)
+            return LLMSummarizingCondenser(Summarizer(model, structured=True), **given)
         case "attention":
-            return LLMAttentionCondenser(ScriptedLLM(down if is_down else ranking), AttentionConfig(**given))
+            return LLMAttentionCondenser(ScriptedLLM(down if is_down else ranking), **given)
         case "forgetting":
-            return AmortizedForgettingCondenser(RollingConfig(**given))
-    return ConversationWindowCondenser(RollingConfig(**given))
+            return RollingCondenser(**given)
+    return RollingCondenser(**given, forgets_users=False)
 
 
-windows = st.builds(lambda keep, more: RecentEventsConfig(keep, keep + more), st.integers(0, 3), st.integers(1, 9))
+windows = st.builds(
+    lambda keep, more: RecentEventsCondenser(keep + more, keep_first=keep), st.integers(0, 3), st.integers(1, 9)
+)
 unrecorded = st.one_of(
-    st.just(NoOpCondenser()),
-    windows.map(RecentEventsCondenser),
-    st.integers(0, 8).map(lambda window: ObservationMaskingCondenser(MaskingConfig(window))),
-    st.integers(0, 2).map(lambda window: BrowserOutputCondenser(MaskingConfig(window))),
+    st.just(CondenserPipeline()),
+    windows,
+    st.integers(0, 8).map(ObservationMaskingCondenser),
+    st.integers(0, 2).map(lambda window: ObservationMaskingCondenser(window, kind="browser_output")),
 )
 
 

@@ -65,7 +65,7 @@ def logged(*events: ConversationEvent) -> EventLog:
 
 
 def view_of(*events: ConversationEvent) -> ConversationView:
-    return ConversationView.from_events(logged(*events))
+    return ConversationView(logged(*events))
 
 
 def ids(events: Iterable[ConversationEvent]) -> list[int]:

@@ -12,27 +12,22 @@ from hypothesis import strategies as st
 from kaosmem import ChatMessage, ToolUseBlock, Trust, get_counter
 from kaosmem.conversation import (
     ActionEvent,
-    AmortizedForgettingCondenser,
     Condensation,
     CondensationRequest,
     Condenser,
     ConversationEvent,
     ConversationView,
-    ConversationWindowCondenser,
     EventLog,
     LLMSummarizingCondenser,
-    MaskingConfig,
     ObservationEvent,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
-    RecentEventsConfig,
-    RollingConfig,
-    SummarizingConfig,
+    RollingCondenser,
     SummaryEvent,
 )
-from kaosmem.conversation.condensers.condenser import MAX_IN_A_ROW
-from kaosmem.conversation.condensers.outline import ViewOutline
-from kaosmem.conversation.stored import event_json, event_of
+from kaosmem.conversation.condensers import MAX_IN_A_ROW
+from kaosmem.conversation.log import event_json, event_of
+from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.errors import NoCondensationError
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, condensers, rolling, worked
@@ -62,14 +57,14 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
         log = logged()
         for event in events:
             log.append(event)
-            before, taken = ConversationView.from_events(log), list(log)
+            before, taken = ConversationView(log), list(log)
             view = await shown_of(condenser, log)
             left = set(ids(view))
             assert protected(before) <= left
             assert {event.id for event in before if event.pinned} <= left
             for unit in ViewOutline(before).units:
                 assert len({before[place].id for place in unit} & left) in (0, len(unit))
-            assert ids(ConversationView.from_events(view)) == ids(view)
+            assert ids(ConversationView(view)) == ids(view)
             assert list(log)[: len(taken)] == taken
             assert all(isinstance(event, Condensation) for event in log[len(taken) :])
 
@@ -88,7 +83,7 @@ def test_the_first_and_the_newest_units_are_shown_with_what_is_protected(log: Ev
         for event in (outline.events[place] for place in unit)
         if unit[0] in outline.kept or unit[-1] == len(view) - 1 or not head <= unit[0] < tail
     ]
-    recent = asyncio.run(RecentEventsCondenser(RecentEventsConfig(keep, keep + more)).condense(view))
+    recent = asyncio.run(RecentEventsCondenser(keep + more, keep_first=keep).condense(view))
     assert list(recent) == sorted(stays, key=list(view).index)
 
 
@@ -122,7 +117,7 @@ def test_a_view_stays_within_its_size_and_records_are_read_back(condenser, drawn
             log.append(event)
             view = await shown_of(condenser, log)
             users = sum(isinstance(each, ActionEvent) and each.source == "user" for each in view)
-            assert len(view) <= condenser.config.max_size + users
+            assert len(view) <= condenser.max_size + users
         assert [event_of(event_json(event)) for event in log] == list(log)
         again = EventLog.from_lines(log.lines())
         assert [event.message for event in again.view] == [event.message for event in log.view]
@@ -161,7 +156,7 @@ async def test_a_few_condensations_in_a_row_are_enough() -> None:
 async def test_users_words_go_last_and_apart_and_keep_their_authority() -> None:
     """As long as what the agent did frees enough every message of a user's stays; then the old ones are summarised."""
     model = ScriptedLLM(brief)
-    condenser = LLMSummarizingCondenser(model, SummarizingConfig(max_size=20))
+    condenser = LLMSummarizingCondenser(model, max_size=20)
     log = logged(system("S"))
     for number in range(30):
         for event in (user(f"use {number} spaces"), agent("yes")):
@@ -181,7 +176,7 @@ async def test_users_words_go_last_and_apart_and_keep_their_authority() -> None:
 
 async def test_the_longest_of_a_users_old_messages_is_summarised_alone() -> None:
     """Where it is tokens that are too many, and the agent's entries free too few."""
-    condenser = LLMSummarizingCondenser(ScriptedLLM(brief), SummarizingConfig(max_tokens=1_000))
+    condenser = LLMSummarizingCondenser(ScriptedLLM(brief), max_tokens=1_000)
     log = logged(
         *(user("fix it"), agent(), user("see " + "this " * 400), agent(), user("or " + "that " * 700), agent(), user())
     )
@@ -206,7 +201,7 @@ async def test_the_newest_list_of_tasks_stays() -> None:
         )
     ]
     log = logged(system("S"), user("U1"), *tasks, REQUEST)
-    view = await AmortizedForgettingCondenser(RollingConfig(max_size=12)).condensed_view(log)
+    view = await RollingCondenser(max_size=12).condensed_view(log)
     assert [text for text in shown(view) if text[0] in "AO"] == ["A19", "O19"]
 
 
@@ -215,10 +210,10 @@ async def test_open_instructions_are_kept_wherever_they_stand() -> None:
     asked_for = user("U1"), user("U2"), user("U3")
     for log in (logged(*asked_for, REQUEST), logged(*asked_for, agent(), REQUEST)):
         with pytest.raises(NoCondensationError):
-            await ConversationWindowCondenser().condensed_view(log)
+            await RollingCondenser(max_size=None, forgets_users=False).condensed_view(log)
     log = logged(*asked_for, REQUEST)
     with pytest.raises(NoCondensationError):
-        await AmortizedForgettingCondenser().condensed_view(log)
+        await RollingCondenser().condensed_view(log)
     log = logged(*asked_for, call("1"), result("1"), call("2"), result("2"), user("U4"), REQUEST)
     condenser = LLMSummarizingCondenser(ScriptedLLM(brief))
     await condenser.condensed_view(log)
@@ -227,14 +222,14 @@ async def test_open_instructions_are_kept_wherever_they_stand() -> None:
         await condenser.condensed_view(log)
     assert {"U1", "U2", "U3", "U4"} <= set(shown(log.view))
     log = logged(user("U1"), user("U2"), agent("which?"), user("U3"), REQUEST)
-    assert shown(await AmortizedForgettingCondenser().condensed_view(log)) == ["U1", "which?", "U3"]
+    assert shown(await RollingCondenser().condensed_view(log)) == ["U1", "which?", "U3"]
 
 
 async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> None:
     """The error gives the sums; nothing was summarised for it."""
     model = ScriptedLLM(brief)
     log = logged(user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)), REQUEST)
-    condenser = LLMSummarizingCondenser(model, SummarizingConfig(max_tokens=300))
+    condenser = LLMSummarizingCondenser(model, max_tokens=300)
     with pytest.raises(NoCondensationError, match=r"protected entries take 3\d\d of 300 tokens"):
         await condenser.condensed_view(log)
     assert not model.requests
@@ -255,10 +250,10 @@ async def test_views_without_records_keep_what_is_protected() -> None:
     view = view_of(
         user("U1"), tasks, result("t", "TASK-17 is open"), call("1"), result("1"), user("U2"), *loop(4, first=2)
     )
-    masked = await ObservationMaskingCondenser(MaskingConfig(window=0)).condense(view)
+    masked = await ObservationMaskingCondenser(window=0).condense(view)
     assert [event.text for event in masked][2] == "TASK-17 is open"
     assert all("left out" in event.text for event in list(masked)[4:] if isinstance(event, ObservationEvent))
-    recent = await RecentEventsCondenser(RecentEventsConfig(0, 3)).condense(view)
+    recent = await RecentEventsCondenser(3, keep_first=0).condense(view)
     assert shown(recent) == ["U1", "At", "Ot", "U2", "A5", "O5"]
 
 
@@ -282,7 +277,7 @@ async def test_what_is_said_while_the_model_thinks_stays() -> None:
             await asyncio.sleep(0)
             return await super().chat(messages)
 
-    condenser = LLMSummarizingCondenser(Slow(brief), SummarizingConfig(max_size=20))
+    condenser = LLMSummarizingCondenser(Slow(brief), max_size=20)
     await asyncio.gather(condenser.condensed_view(log), condenser.condensed_view(log))
     assert sum(isinstance(event, Condensation) for event in log) == 1
     assert shown(log.view)[-2:] == ["0", "0"]

@@ -20,8 +20,8 @@ from kaosmem.conversation import (
     RecalledText,
     SummaryEvent,
 )
-from kaosmem.conversation.kinds import ACTION_KINDS, OBSERVATION_KINDS
-from kaosmem.conversation.stored import event_json, event_of
+from kaosmem.conversation.events import ACTION_KINDS, OBSERVATION_KINDS
+from kaosmem.conversation.log import event_json, event_of
 from tests.conversation.logs import LOGS, REASONING, call, ids, logged, result, system, user
 
 SECRET = "the password is hunter2"

@@ -98,7 +98,7 @@ def test_what_no_user_says_first_is_refused(initial: object) -> None:
 
 def test_the_users_first_message_comes_back_before_the_summary_that_stands_for_it() -> None:
     log = logged(system("S"), FIRST, agent("A"), Condensation((1, 2), summary="all", summary_offset=1), agent("B"))
-    messages = ConversationMemory().process_events(ConversationView.from_events(log), log[1])
+    messages = ConversationMemory().process_events(ConversationView(log), log[1])
     assert lines(messages) == ["system: S", "user: first | [summary of what came before]\nall", "assistant: B"]
 
 
@@ -304,7 +304,7 @@ def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
     ],
 )
 def test_a_history_of_other_than_events_is_refused_by_position(history: object, says: str) -> None:
-    for refuses in (ConversationMemory().process_events, ConversationView, ConversationView.from_events):
+    for refuses in (ConversationMemory().process_events, ConversationView):
         with pytest.raises(InvalidArgumentError, match=says):
             refuses(history)
 

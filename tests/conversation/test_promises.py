@@ -19,8 +19,8 @@ from kaosmem.conversation import (
     EventLog,
     ObservationEvent,
 )
-from kaosmem.conversation.condensers.outline import ViewOutline
-from kaosmem.conversation.stored import event_json, event_of
+from kaosmem.conversation.log import event_json, event_of
+from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.types import Trust
 from kaosmem.units import NO_RESULT, repair
@@ -53,14 +53,14 @@ def test_a_user_speaks_in_every_prompt_and_a_log_is_told_as_its_view(log: EventL
     messages = ConversationMemory().process_events(log, FIRST)
     roles = [message.role for message in messages if message.role != "system"]
     assert "user" in roles
-    again = ConversationMemory().process_events(list(ConversationView.from_events(log)), FIRST)
+    again = ConversationMemory().process_events(list(ConversationView(log)), FIRST)
     assert messages == again
 
 
 @given(LOGS)
 def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> None:
     """Both sides of a cut are views as they are, and their messages lack no result that the whole has."""
-    view = ConversationView.from_events(log)
+    view = ConversationView(log)
     assert list(ConversationView(view)) == list(view)
     for cut in view.cut_points:
         before, after = view[:cut], view[cut:]
@@ -85,7 +85,7 @@ def test_forgetting_whole_units_costs_no_other_event(log: EventLog, data: st.Dat
 
     No unit of these holds a pinned event.
     """
-    view = ConversationView.from_events(log)
+    view = ConversationView(log)
     units = [unit for unit in ViewOutline(view).units if not any(view[place].pinned for place in unit)]
     forgotten = {place for unit in data.draw(st.lists(st.sampled_from(units))) for place in unit} if units else set()
     left = [event for place, event in enumerate(view) if place not in forgotten]

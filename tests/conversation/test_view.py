@@ -6,8 +6,8 @@ import pytest
 
 from kaosmem import InvalidArgumentError, Trust
 from kaosmem.conversation import ActionEvent, Condensation, CondensationRequest, ConversationView, ObservationEvent
-from kaosmem.conversation.condensers.outline import ViewOutline
-from kaosmem.conversation.stored import event_of
+from kaosmem.conversation.log import event_of
+from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.units import next_cut
 from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
 
@@ -24,8 +24,8 @@ def forget(*event_ids: int, summary: str | None = None, at: int | None = None) -
 
 def test_v01_a_log_without_records_is_shown_as_it_is() -> None:
     log = logged(*messages(0, 1, 2, 3, 4))
-    view = ConversationView.from_events(log)
-    assert list(view) == view.events == list(log)
+    view = ConversationView(log)
+    assert list(view) == list(log)
     assert not view.unhandled_condensation_request
 
 
@@ -63,9 +63,9 @@ def test_v09_records_apply_in_the_order_of_the_log() -> None:
 def test_v11_a_summary_has_the_id_of_its_condensation() -> None:
     """So a later record can forget it by an id that is the same in every view, alone or in a range."""
     log = logged(*messages(0, 1), forget(0, summary="A", at=0))
-    assert ids(ConversationView.from_events(log)) == ids(ConversationView.from_events(log)) == [2, 1]
+    assert ids(ConversationView(log)) == ids(ConversationView(log)) == [2, 1]
     log.append(Condensation(forgotten_range=(2, 2), summary="B", summary_offset=1))
-    view = ConversationView.from_events(log)
+    view = ConversationView(log)
     assert shown(view) == ["e1", "<B>"]
     assert view[1].sources == (2,)
 

@@ -19,7 +19,7 @@ from kaosmem.conversation import (
     ObservationEvent,
     SummaryEvent,
 )
-from kaosmem.conversation.condensers.outline import ViewOutline
+from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.units import cut_points
 from tests.conversation.logs import ANY_RUNS, logged
 from tests.units.plain import PlainUnits, open_calls
@@ -171,7 +171,7 @@ class ViewMachine(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        again = ConversationView.from_events(self.log)
+        again = ConversationView(self.log)
         assert list(self.view) == list(again) == self.plain.shown()
         assert self.view.cut_points == cut_points([event.link for event in self.plain.shown()])
         assert self.view.unhandled_condensation_request == again.unhandled_condensation_request == self.plain.asked

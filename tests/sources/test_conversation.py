@@ -19,19 +19,18 @@ from kaosmem import (
     WindowTooSmallError,
     get_counter,
 )
+from kaosmem.compaction import Summarizer
 from kaosmem.conversation import (
     Condensation,
     Condenser,
+    CondenserPipeline,
     ConversationView,
     EventLog,
     LLMSummarizingCondenser,
-    MaskingConfig,
-    NoOpCondenser,
     ObservationEvent,
     ObservationMaskingCondenser,
-    SummarizingConfig,
 )
-from kaosmem.conversation.condensers.outline import ViewOutline
+from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.errors import SourceError
 from kaosmem.formats import count_messages
 from kaosmem.retrieval import Query
@@ -51,7 +50,7 @@ def worked(turns: int) -> EventLog:
 
 
 def summarizing(**given: int) -> LLMSummarizingCondenser:
-    return LLMSummarizingCondenser(ScriptedLLM(brief), SummarizingConfig(**given))
+    return LLMSummarizingCondenser(ScriptedLLM(brief), **given)
 
 
 async def remembering(log: EventLog, condenser: Condenser | None = None) -> SessionMemory:
@@ -129,7 +128,7 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
             if cap is not None:
                 proposal = await source.propose(Query(""), cap=cap)
                 units = [(tuple(i.id for i in c.items), c.position, c.must) for c in proposal.candidates]
-                view = await (condenser or NoOpCondenser()).condense(ConversationView.from_events(log))
+                view = await (condenser or CondenserPipeline()).condense(ConversationView(log))
                 slow, cuts, is_all = proposed_slowly(view, cap=cap)
                 assert (units, proposal.is_all, proposal.taken) == (slow, is_all, len(view))
                 near = min((unit.position for unit in proposal.candidates if not unit.must), default=len(view))
@@ -182,7 +181,7 @@ async def test_what_was_condensed_is_fetched_back() -> None:
 
 async def test_a_masked_result_is_fetched_in_full() -> None:
     """The window has the placeholder, which names the event."""
-    memory = await remembering(worked(3), ObservationMaskingCondenser(MaskingConfig(window=1)))
+    memory = await remembering(worked(3), ObservationMaskingCondenser(window=1))
     context = await memory.assemble_context(budget=4_000, format="openai")
     masked = [item for item in context.items if "event 3" in item.text]
     assert [(await memory.fetch(item.id)).text[:9] for item in masked] == ["result 0:"]
@@ -190,7 +189,7 @@ async def test_a_masked_result_is_fetched_in_full() -> None:
 
 async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
     """The model is down, and no outline is wanted: the newest are shown after a mark, and the first message before."""
-    condenser = LLMSummarizingCondenser(ScriptedLLM(down), SummarizingConfig(fallback=False))
+    condenser = LLMSummarizingCondenser(Summarizer(ScriptedLLM(down), fallback=False))
     memory = await remembering(worked(60), condenser)
     context = await memory.assemble_context(budget=1_000, format="openai")
     check(context)
@@ -304,7 +303,7 @@ def test_what_no_conversation_can_be_shown_by_is_refused(given: dict[str, object
 async def test_where_a_condenser_fails_the_conversation_is_shown_as_it_is() -> None:
     """As much of it as fits, and the context says what it did without."""
     log = worked(40)
-    failing = LLMSummarizingCondenser(ScriptedLLM([]), SummarizingConfig(attempts=1, fallback=False))
+    failing = LLMSummarizingCondenser(Summarizer(ScriptedLLM([]), attempts=1, fallback=False))
     memory = await remembering(log, failing)
     context = await memory.assemble_context("", budget=600, format="openai")
     assert str(context.sources["conversation"]).startswith("degraded with NoCondensationError, ")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Unpack
 
-from kaosmem.arguments import check_count, check_ttl
+from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
-from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, TIMEOUT_S, ModelRequests
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.conversation.condensation import Condensation
-from kaosmem.conversation.condensers.outline import Unit, ViewOutline
-from kaosmem.conversation.condensers.rolling import RollingCondenser, RollingConfig
-from kaosmem.conversation.event import ConversationEvent
+from kaosmem.conversation.events import ConversationEvent
+from kaosmem.conversation.rolling import Limits, RollingCondenser, Unit, ViewOutline
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, SummaryError
 from kaosmem.formats.delimiters import escaped_in_piece, speaker_name
-from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, JSONValue, ToolUseBlock, check_text
 
 ATTENTION_TEMPLATE = """\
@@ -41,65 +38,40 @@ RANK_TOOL: Mapping[str, JSONValue] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionConfig(RollingConfig):
-    """How the model is asked.
-
-    template: instructions to the model.
-    attempts: number of times that the model is asked until it ranks something.
-    timeout_s: seconds to wait for each answer.
-    pause_s: seconds without a request after the model failed; each further failure doubles them.
-    max_event_chars: characters of each event that the model is given, from its beginning and its end.
-    Raises InvalidArgumentError.
-    """
-
-    template: str = ATTENTION_TEMPLATE
-    attempts: int = ATTEMPTS
-    timeout_s: float = TIMEOUT_S
-    pause_s: float = PAUSE_S
-    max_event_chars: int = 2_000
-
-    def __post_init__(self) -> None:
-        RollingConfig.__post_init__(self)
-        check_text(self.template, "template")
-        check_count(self.attempts, "attempts", least=1)
-        check_ttl(self.timeout_s, "timeout_s")
-        check_count(self.max_event_chars, "max_event_chars", least=2)
-
-
 class LLMAttentionCondenser(RollingCondenser):
     """Forgets the half of the view that a model ranks lowest. Of the events that it does not rank, the newest stay.
 
     If the model fails, a view that is too large by its tokens, or that somebody asked to condense, loses its oldest
     entries, and the record's metadata says so under "fallback". Any other view waits for the model.
-    clock: gives seconds, for the pauses of a model that is down.
+    llm: a model, or ModelRequests with limits of their own.
+    template: instructions to the model.
+    max_event_chars: characters of each event that the model is given, from its beginning and its end.
+    limits: as of a RollingCondenser.
+    Raises InvalidArgumentError.
     """
 
     def __init__(
         self,
-        llm: LLMClient,
-        config: AttentionConfig = AttentionConfig(),
+        llm: LLMClient | ModelRequests,
         *,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        template: str = ATTENTION_TEMPLATE,
+        max_event_chars: int = 2_000,
+        **limits: Unpack[Limits],
     ) -> None:
-        super().__init__(config, counter=counter)
-        self._model = ModelRequests(
-            llm, attempts=config.attempts, timeout_s=config.timeout_s, pause_s=config.pause_s, clock=clock
-        )
-        self._template, self._max_event_chars = config.template, config.max_event_chars
+        super().__init__(**limits)
+        self._model = llm if isinstance(llm, ModelRequests) else ModelRequests(llm)
+        self._template = check_text(template, "template")
+        self._max_event_chars = check_count(max_event_chars, "max_event_chars", least=2)
 
     async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
         """Return the record that forgets. Raises NoCondensationError."""
-        outline = self.outline(view)
-        chosen = self.choice(outline, limit=limit)
+        outline = self.outline(view, limit=limit)
+        chosen = self.choice(outline)
         agents = self.old(outline)
         if not set(agents).issuperset(chosen):
-            return self.record(outline, chosen, limit=limit)  # nothing of the agent's is left to choose from
+            return self.record(outline, chosen)  # nothing of the agent's is left to choose from
         ranked = await self._ranked(outline, agents)
-        surplus = self.surplus(outline, limit=limit)
-        unneeded = outline.fewest(ranked[::-1], entries=surplus.entries, tokens=surplus.tokens)
-        return self.record(outline, unneeded, limit=limit)
+        return self.record(outline, outline.fewest(ranked[::-1], *self.surplus(outline)))
 
     async def hard_reset(
         self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
@@ -107,9 +79,8 @@ class LLMAttentionCondenser(RollingCondenser):
         """Return the record that forgets the oldest entries if the model failed. Raises `error` if that is not it."""
         if not isinstance(error.__cause__, SummaryError):
             raise error
-        outline = self.outline(view)
-        chosen = self.choice(outline, limit=limit)
-        return self.record(outline, chosen, limit=limit, fallback=error.__cause__.reason)
+        outline = self.outline(view, limit=limit)
+        return self.record(outline, self.choice(outline), fallback=error.__cause__.reason)
 
     async def _ranked(self, outline: ViewOutline, units: Sequence[Unit]) -> list[Unit]:
         """Return units as the model ranks them, then the others, the newest first. Raises NoCondensationError."""

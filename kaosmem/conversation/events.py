@@ -1,0 +1,405 @@
+"""Events of a conversation: actions, and observations that come back. Events are frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Self, TypeAlias, TypeVar
+
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats import message_tokens
+from kaosmem.formats.fields import plainest
+from kaosmem.names import check_name, shown_name
+from kaosmem.tokens import TokenCounter
+from kaosmem.types import (
+    ChatMessage,
+    Content,
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Trust,
+    check_content,
+    check_text,
+    content_text,
+    is_integer,
+    trust_of,
+)
+from kaosmem.units import Link
+
+ACTION_KINDS = (
+    "browse",
+    "delegate",
+    "file_edit",
+    "file_read",
+    "mcp_call",
+    "message",
+    "notebook_cell",
+    "null",
+    "recall_request",
+    "shell_command",
+    "system_message",
+    "think",
+    "tool_call",
+)
+OBSERVATION_KINDS = ("agent_state", "browser_output", "error", "knowledge", "rejection", "result", "workspace")
+
+SPOKEN_KINDS = frozenset({"message", "system_message", "think"})
+"""Actions that need no label. Any other action of somebody else than the agent is shown with its kind."""
+HIDDEN_KINDS = frozenset({"null", "recall_request", "agent_state"})
+"""The kinds that no model is shown."""
+ERROR_KINDS = frozenset({"error", "rejection"})
+"""Observations that say that something failed."""
+
+
+UNLOGGED = -1
+"""The id of an event that no log has taken yet."""
+
+B = TypeVar("B", bound=ContentBlock)
+
+
+class EventSource(StrEnum):
+    """The originator of an event."""
+
+    AGENT = "agent"
+    USER = "user"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationEvent:
+    """One thing that happened.
+
+    id, timestamp: given by the log that takes it; the timestamp is aware.
+    pinned: the event stays in every view. No condenser and no condensation removes it.
+    """
+
+    type: ClassVar[str] = "event"
+    id: int = UNLOGGED
+    timestamp: datetime | None = None
+    source: EventSource = EventSource.ENVIRONMENT
+    pinned: bool = False
+    _message: ChatMessage | None = field(default=None, init=False, repr=False, compare=False)
+    _size: tuple[TokenCounter, int] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not is_integer(self.id) or self.id < UNLOGGED:
+            raise InvalidArgumentError("an event's id is no whole number from 0 up; leave it out, the log gives it")
+        if self.timestamp is not None and not (isinstance(self.timestamp, datetime) and self.timestamp.tzinfo):
+            raise InvalidArgumentError("an event's timestamp is no aware datetime; give one with tzinfo=UTC")
+        if type(self.pinned) is not bool:
+            raise InvalidArgumentError(f"pinned is {shown_name(self.pinned)}; give True or False")
+        if type(self.source) is not EventSource:
+            object.__setattr__(self, "source", _source(self.source))
+
+    def __repr__(self) -> str:
+        # Without its content: tracebacks and logs are full of reprs.
+        return f"<{type(self).__name__} {self.id}>"
+
+    @property
+    def name(self) -> str:
+        """Return its id as messages name it, "" where no log has taken it."""
+        return "" if self.id == UNLOGGED else str(self.id)
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a model may see it."""
+        return False
+
+    @property
+    def is_tied(self) -> bool:
+        """Return whether a call or a result ties it to other events."""
+        return False
+
+    @property
+    def link(self) -> Link:
+        """Return the ids that tie it to other events."""
+        return Link(role=self.source)
+
+    @property
+    def message(self) -> ChatMessage:
+        """Return it as a message of its own, always the same object, so that its measured size stays known."""
+        message = self._message
+        if message is None:
+            message = self._made_message()
+            if self.pinned:
+                message = replace(message, pinned=True)
+            object.__setattr__(self, "_message", message)
+        return message
+
+    @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted, as its message is."""
+        return self.message.authority
+
+    @property
+    def text(self) -> str:
+        """Return its content as one text, a call as `name(arguments)`."""
+        return self.message.text
+
+    def tokens(self, counter: TokenCounter) -> int:
+        """Return its message's tokens, as `count_messages` counts it for OpenAI; the same counter counts it once."""
+        size = self._size
+        if size is None or size[0] is not counter:
+            size = counter, message_tokens(self.message, counter)
+            object.__setattr__(self, "_size", size)
+        return size[1]
+
+    def changed(self, **values: object) -> Self:
+        """Return a copy with other values, not checked again."""
+        changed = copy(self)
+        for name, value in {**values, "_message": None, "_size": None}.items():
+            object.__setattr__(changed, name, value)
+        return changed
+
+    def _made_message(self) -> ChatMessage:
+        return ChatMessage(str(self.source), "", id=self.name)
+
+
+def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
+    """Return content as blocks, no text as none."""
+    if isinstance(content, str):
+        return (TextBlock(content),) if content else ()
+    return content
+
+
+def check_kind(kind: str, others: Iterable[str], what: str) -> None:
+    """Raise InvalidArgumentError for a kind reserved for `what`, InvalidNameError for one that is no name."""
+    if kind in others:
+        raise InvalidArgumentError(f"{kind!r} is the kind of {what}; make one")
+    check_name(kind, "kind of event")
+
+
+def checked_content(given: Content) -> Content:
+    """Return content without calls and results. Raises InvalidArgumentError."""
+    if type(given) is str:
+        return check_text(given, "content")
+    content = check_content(given)
+    if not isinstance(content, str) and any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in content):
+        raise InvalidArgumentError("an event's content holds a call or a result; give them as its call or call_id")
+    return content or ""
+
+
+def _source(given: object) -> EventSource:
+    try:
+        return EventSource(given)  # type: ignore[arg-type]
+    except ValueError:
+        raise InvalidArgumentError(f"no source {shown_name(given)}; there are {', '.join(EventSource)}") from None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ActionEvent(ConversationEvent):
+    """An event that an agent, a user or the environment caused: words, a tool call, or both.
+
+    kind: one of `ACTION_KINDS`, or any other name.
+    content: the words, reasoning included, beside the call.
+    response: id of the model's answer that the call belongs to. The actions of one answer stay together.
+    Raises InvalidNameError or InvalidArgumentError.
+
+    >>> ActionEvent("message", "How long is the notice?", source="user").role
+    'user'
+    >>> ActionEvent("search", call=ToolUseBlock("call-1", "search", '{"words": "notice"}')).call.name
+    'search'
+    """
+
+    type: ClassVar[str] = "action"
+    kind: str
+    content: Content = ""
+    call: ToolUseBlock | None = None
+    response: str = ""
+    source: EventSource = field(default=EventSource.AGENT, kw_only=True)
+
+    def __post_init__(self) -> None:
+        ConversationEvent.__post_init__(self)
+        check_kind(self.kind, OBSERVATION_KINDS, "an observation")
+        object.__setattr__(self, "content", checked_content(self.content))
+        if self.call is not None:
+            call = check_content((self.call,))[0]
+            if not isinstance(call, ToolUseBlock):
+                raise InvalidArgumentError(f"a call is a {type(call).__name__}; give a ToolUseBlock")
+            object.__setattr__(self, "call", call)
+        check_text(self.response, "response")
+
+    def __repr__(self) -> str:
+        return f"<Action {self.id} {self.kind}, {self.source}, {len(content_text(self.content)):,} characters>"
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a model may see it."""
+        return self.kind not in HIDDEN_KINDS
+
+    @property
+    def role(self) -> str:
+        """Return the role that it is shown under."""
+        if self.call is not None:
+            return "assistant"
+        if self.kind == "system_message":
+            return "system"
+        return "assistant" if self.source is EventSource.AGENT else str(self.source)
+
+    @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted: as far as its role, but words of the environment as a tool's."""
+        if self.source is EventSource.AGENT and self.kind != "system_message":
+            return Trust.MODEL
+        role = self.role
+        return Trust.TOOL if self.source is EventSource.ENVIRONMENT and role != "system" else trust_of(role, "")
+
+    @property
+    def has_words(self) -> bool:
+        """Return whether it says something beside its call and its reasoning."""
+        if isinstance(self.content, str):
+            return bool(self.content.strip())
+        return any(
+            bool(block.text.strip()) if isinstance(block, TextBlock) else not isinstance(block, ThinkingBlock)
+            for block in self.content
+        )
+
+    @property
+    def is_tied(self) -> bool:
+        """Return whether it is a call."""
+        return self.call is not None
+
+    @property
+    def link(self) -> Link:
+        """Return the ties to other events: the call, and the answer of the model that it is part of."""
+        if self.call is None:
+            return Link(role=self.role)
+        return Link(calls=(self.call.id,), batch=self.response or None, role=self.role)
+
+    def without_call(self) -> ActionEvent:
+        """Return a copy without its call, with its text alone."""
+        return self.changed(call=None, response="")
+
+    def _made_message(self) -> ChatMessage:
+        content = self.content
+        if self.call is not None:
+            content = (*said_blocks(content), self.call)
+        elif self.source is not EventSource.AGENT and self.kind not in SPOKEN_KINDS:
+            content = _labelled(self.kind, content)
+        trust = self.authority if self.source is EventSource.ENVIRONMENT else None
+        return ChatMessage(self.role, content, id=self.name, trust=trust)
+
+
+def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
+    """Return an assistant's message as actions, one for each tool call; the other blocks stand before their call.
+
+    response: the id that ties the calls together.
+    Raises InvalidArgumentError for a message of another role and for blocks that no action holds.
+    """
+    if reply.role != "assistant":
+        raise InvalidArgumentError(
+            f"a reply has the role 'assistant', not {shown_name(reply.role)}; append an Action or an Observation"
+        )
+    calls = [place for place, block in enumerate(reply.blocks) if isinstance(block, ToolUseBlock)]
+    if not calls:
+        return [ActionEvent("message", reply.content, pinned=reply.pinned)]
+    last = calls[-1]
+    actions = []
+    said: list[ContentBlock] = []
+    for block in (*reply.blocks[:last], *reply.blocks[last + 1 :], reply.blocks[last]):
+        if isinstance(block, ToolUseBlock):
+            actions.append(ActionEvent("tool_call", plainest(said), block, response, pinned=reply.pinned))
+            said = []
+        else:
+            said.append(block)
+    return actions
+
+
+def _labelled(label: str, content: Content) -> Content:
+    return f"[{label}]\n{content}" if isinstance(content, str) else (TextBlock(f"[{label}]"), *content)
+
+
+Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledText:
+    """A text to recall, such as a skill or a note on a repository. name: identifies it."""
+
+    name: str
+    text: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name")
+        check_text(self.text, "knowledge")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ObservationEvent(ConversationEvent):
+    """An event that came back to an agent, such as a tool result.
+
+    kind: one of `OBSERVATION_KINDS`, or any other name.
+    call_id: id of the call that it answers, "" for none. An observation of any kind answers its call.
+    recalled: knowledge that is shown with it, once in a conversation.
+    Raises InvalidNameError or InvalidArgumentError.
+
+    >>> ObservationEvent("result", "Notice is thirty days.", "call-1").role
+    'tool'
+    """
+
+    type: ClassVar[str] = "observation"
+    kind: str
+    content: Observed = ""
+    call_id: str = ""
+    recalled: tuple[RecalledText, ...] = ()
+
+    def __post_init__(self) -> None:
+        ConversationEvent.__post_init__(self)
+        check_kind(self.kind, ACTION_KINDS, "an action")
+        object.__setattr__(self, "content", checked_content(self.content))
+        if not isinstance(self.content, str) and not all(isinstance(b, TextBlock | ImageBlock) for b in self.content):
+            raise InvalidArgumentError("an observation holds other than texts and images; leave them to actions")
+        check_text(self.call_id, "call_id")
+        recalled = tuple(self.recalled) if isinstance(self.recalled, Iterable) else (self.recalled,)
+        if not all(isinstance(each, RecalledText) for each in recalled):
+            raise InvalidArgumentError("an observation recalls other than Knowledge; give each a name and a text")
+        object.__setattr__(self, "recalled", recalled)
+
+    def __repr__(self) -> str:
+        return f"<Observation {self.id} {self.kind}, {len(content_text(self.content)):,} characters>"
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a model may see it; it always may if it answers a call."""
+        return bool(self.call_id) or self.kind not in HIDDEN_KINDS
+
+    @property
+    def authority(self) -> Trust:
+        """Return how far it is trusted: as far as a tool."""
+        return Trust.TOOL
+
+    @property
+    def is_error(self) -> bool:
+        """Return whether it says that something failed."""
+        return self.kind in ERROR_KINDS
+
+    @property
+    def role(self) -> str:
+        """Return the role that it is shown under."""
+        if self.call_id:
+            return "tool"
+        return self.kind if self.kind in OBSERVATION_KINDS else "environment"
+
+    @property
+    def is_tied(self) -> bool:
+        """Return whether it answers a call."""
+        return bool(self.call_id)
+
+    @property
+    def link(self) -> Link:
+        """Return the ties to other events: the call that it answers."""
+        return Link(answers=(self.call_id,) if self.call_id else (), role="tool")
+
+    def _made_message(self) -> ChatMessage:
+        content: Content = self.content
+        if self.recalled:
+            content = (*said_blocks(content), *(TextBlock(each.text) for each in self.recalled))
+        if self.call_id:
+            content = (ToolResultBlock(self.call_id, content, is_error=self.is_error),)  # type: ignore[arg-type]
+        return ChatMessage(self.role, content, id=self.name, trust=self.authority)

@@ -1,0 +1,364 @@
+"""Condensers that act only when the view is too large, and then forget about half of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from enum import StrEnum
+from functools import cached_property
+from itertools import accumulate
+from typing import TypeAlias, TypedDict
+
+from kaosmem.arguments import check_count
+from kaosmem.compaction import Outline
+from kaosmem.conversation.condensation import Condensation, SummaryEvent
+from kaosmem.conversation.condensers import Condenser
+from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, EventSource, ObservationEvent
+from kaosmem.conversation.view import ConversationView
+from kaosmem.errors import InvalidArgumentError, NoCondensationError
+from kaosmem.names import shown_name
+from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.types import Trust
+
+Unit: TypeAlias = tuple[int, ...]
+"""The positions of entries that stay together, ascending."""
+
+
+class CondensationReason(StrEnum):
+    """Reasons to condense a view."""
+
+    SIZE = "size"
+    TOKENS = "tokens"
+    REQUEST = "request"
+
+
+class ViewOutline(Outline):
+    """The units of a view as it is now, with those kept by their role, and the tokens of each entry.
+
+    start, stop: of the part that is outlined, which lacks nothing that belongs together with something in it; all
+    positions are counted in it. events: its entries. counter: None is the default one.
+    reasons, limits: why the view has to be condensed, and the limits of its tokens.
+    """
+
+    def __init__(
+        self,
+        view: ConversationView,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        counter: TokenCounter | None = None,
+        reasons: Collection[CondensationReason] = (),
+        limits: Sequence[int] = (),
+    ) -> None:
+        self.events = tuple(view[start:stop])
+        super().__init__((event.message for event in self.events), links=(event.link for event in self.events))
+        self.reasons, self.limits = reasons, limits
+        kept, end = view.kept, start + len(self.events)
+        self._kept = frozenset(place - start for place in kept[bisect_left(kept, start) : bisect_left(kept, end)])
+        self._counter = counter
+
+    @cached_property
+    def kept(self) -> frozenset[int]:
+        """The positions that no condenser forgets: whole units with an entry that the view keeps by its role."""
+        return frozenset(place for unit in self.units if not self._kept.isdisjoint(unit) for place in unit)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The tokens of each entry."""
+        counter = self._counter or get_counter()
+        return tuple(event.tokens(counter) for event in self.events)
+
+    def tokens_of(self, unit: Unit) -> int:
+        """Return a unit's tokens."""
+        return sum(self.sizes[place] for place in unit)
+
+    def agents(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units to forget first: all but those of users, oldest first.
+
+        Units with the newest recall of some knowledge come last, since knowledge may be recalled only once.
+        keep_first: from the first cut on that leaves so many entries before it.
+        """
+        units = [unit for unit in self._forgettable(keep_first) if not self._is_users(unit)]
+        return sorted(units, key=lambda unit: not self._recalls.isdisjoint(unit))
+
+    def users(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units to forget last, oldest first: users' messages, and summaries of users' messages alone."""
+        return [unit for unit in self._forgettable(keep_first) if self._is_users(unit)]
+
+    def next_cut(self, position: int) -> int:
+        """Return the first position from `position` on with no unit on both sides."""
+        return self._cuts[min(bisect_left(self._cuts, position), len(self._cuts) - 1)]
+
+    def place(self, forgotten: Collection[int]) -> int:
+        """Return where a summary of entries goes, counted without them: where the last of them was."""
+        cut = self._cuts[bisect_right(self._cuts, max(forgotten) + 1) - 1]
+        return cut - sum(place < cut for place in forgotten)
+
+    def fewest(self, units: Sequence[Unit], entries: int, tokens: int) -> list[Unit]:
+        """Return the fewest first units with at least so many entries and more than so many tokens, or all."""
+        of_entries = shortest_prefix(map(len, units), entries - 1)
+        of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
+        return list(units[: max(of_entries, of_tokens)])
+
+    @cached_property
+    def _cuts(self) -> tuple[int, ...]:
+        return self.cuts_beside(())
+
+    @cached_property
+    def _recalls(self) -> frozenset[int]:
+        """The position of the newest recall of each knowledge, by its name."""
+        newest = {
+            each.name: place
+            for place, event in enumerate(self.events)
+            if isinstance(event, ObservationEvent)
+            for each in event.recalled
+        }
+        return frozenset(newest.values())
+
+    def _forgettable(self, keep_first: int) -> Iterator[Unit]:
+        start = self.next_cut(keep_first)
+        yield from (unit for unit in self.units if unit[0] >= start and unit[0] not in self.kept)
+
+    def _is_users(self, unit: Unit) -> bool:
+        return any(_is_of_user(self.events[place]) for place in unit)
+
+
+def shortest_prefix(sizes: Iterable[int], above: int) -> int:
+    """Return how many of the first sizes are more than `above` together: none for less than 1, at most all."""
+    if above <= 0:
+        return 0
+    count = 0
+    for total in accumulate(sizes):
+        count += 1
+        if total > above:
+            break
+    return count
+
+
+def _is_of_user(event: ConversationEvent) -> bool:
+    """Return whether an event is a user's message, or a summary of users' messages alone."""
+    if isinstance(event, SummaryEvent):
+        return event.trust >= Trust.USER
+    return isinstance(event, ActionEvent) and event.source is EventSource.USER
+
+
+class Limits(TypedDict, total=False):
+    """The arguments of each rolling condenser."""
+
+    max_size: int | None
+    max_tokens: int | None
+    keep_first: int
+    minimum_progress: float
+    forgets_users: bool
+    counter: TokenCounter | Callable[[str], int] | str | None
+
+
+class RollingCondenser(Condenser):
+    """Forgets half of the view when it is too large: the agent's oldest actions first, users' messages last.
+
+    max_size: number of entries above which the view is halved. None: no limit.
+    max_tokens: likewise in tokens.
+    keep_first: entries at the start that stay, beside the protected ones.
+    minimum_progress: least share of the view that a condensation frees, above 0 and below 1.
+    forgets_users: whether users' messages may go where nothing else frees enough.
+    counter: of tokens. The default is o200k_base.
+    Raises InvalidArgumentError, also if `keep_first` leaves no room for a summary and one more entry.
+
+    >>> from kaosmem.conversation import ActionEvent, EventLog
+    >>> log = EventLog()
+    >>> for number in range(8):
+    ...     event = log.append(ActionEvent("message", f"step {number}"))
+    >>> view = await RollingCondenser(max_size=6).condensed_view(log)
+    >>> [event.text for event in view]
+    ['step 5', 'step 6', 'step 7']
+    """
+
+    def __init__(
+        self,
+        *,
+        max_size: int | None = 100,
+        max_tokens: int | None = None,
+        keep_first: int = 0,
+        minimum_progress: float = 0.1,
+        forgets_users: bool = True,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+    ) -> None:
+        self.keep_first = check_count(keep_first, "keep_first")
+        self.max_tokens = None if max_tokens is None else check_count(max_tokens, "max_tokens", least=1)
+        self.max_size = None if max_size is None else check_count(max_size, "max_size", least=1)
+        if max_size is not None and max_size // 2 < keep_first + 2:
+            raise InvalidArgumentError(
+                f"keep_first is {keep_first} and max_size {max_size}, of which half leaves no room for a "
+                f"summary and an entry more; raise max_size to {2 * keep_first + 4} or keep fewer"
+            )
+        given = minimum_progress
+        if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
+            raise InvalidArgumentError(
+                f"minimum_progress is {shown_name(given)}; give a share of the view, above 0 and below 1"
+            )
+        self.minimum_progress, self.forgets_users = minimum_progress, forgets_users
+        self._counter = get_counter(counter)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(max_size={self.max_size}, max_tokens={self.max_tokens})"
+
+    def outline(self, view: ConversationView, *, limit: int | None = None) -> ViewOutline:
+        """Return the units of a view as it is now, whatever is appended to its log meanwhile."""
+        reasons = self.reasons(view, limit=limit)
+        return ViewOutline(view, counter=self._counter, reasons=reasons, limits=self._limits(limit))
+
+    def reasons(self, view: ConversationView, *, limit: int | None = None) -> frozenset[CondensationReason]:
+        """Return why a view has to be condensed: none of them if it need not."""
+        limits = self._limits(limit)
+        reasons = {
+            CondensationReason.SIZE: self.max_size is not None and len(view) > self.max_size,
+            CondensationReason.TOKENS: bool(limits) and sum(each.tokens(self._counter) for each in view) > min(limits),
+            CondensationReason.REQUEST: view.unhandled_condensation_request,
+        }
+        return frozenset(reason for reason, holds in reasons.items() if holds)
+
+    def _limits(self, limit: int | None) -> list[int]:
+        return [tokens for tokens in (self.max_tokens, limit) if tokens is not None]
+
+    def should_condense(self, view: ConversationView, *, limit: int | None = None) -> bool:
+        """Return whether to condense a view. Override it to condense at other times.
+
+        If it returns True while `reasons` is empty, half of the view's entries are forgotten.
+
+        >>> from kaosmem.conversation import ActionEvent, RollingCondenser, EventLog
+        >>> class ForgetsNotes(RollingCondenser):
+        ...     def should_condense(self, view, *, limit=None):
+        ...         return sum(event.text.startswith("note") for event in view) > 3
+        >>> log = EventLog()
+        >>> for number in range(4):
+        ...     _ = log.append(ActionEvent("message", f"note {number}"))
+        >>> [event.text for event in await ForgetsNotes().condensed_view(log)]
+        ['note 2', 'note 3']
+        """
+        return bool(self.reasons(view, limit=limit))
+
+    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
+        """Return the record that condenses a view. Raises NoCondensationError where there is none."""
+        outline = self.outline(view, limit=limit)
+        return self.record(outline, self.choice(outline))
+
+    async def hard_reset(
+        self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
+    ) -> Condensation:
+        """Return the record that leaves as little as can be, where the view has to be condensed and could not be.
+
+        Raises NoCondensationError: this one has no such record.
+        """
+        raise error
+
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+        """Return the view if `should_condense` says no, else the record that condenses it.
+
+        If no record can be made, the view is returned unless its tokens are too many or somebody asked: then
+        `hard_reset` makes the record.
+        Raises NoCondensationError.
+        """
+        if not self.should_condense(view, limit=limit):
+            return view
+        outline = self.outline(view, limit=limit)
+        kept = sum(outline.sizes[place] for place in outline.kept)
+        if CondensationReason.TOKENS in outline.reasons and kept > min(outline.limits):
+            raise NoCondensationError(
+                f"the protected entries take {kept} of {min(outline.limits)} tokens; raise the limits of "
+                f"{type(self).__name__}, or shorten it"
+            )
+        try:
+            return await self.get_condensation(view, limit=limit)
+        except NoCondensationError as error:
+            if self.can_wait(outline):
+                return view
+            return await self.hard_reset(view, error, limit=limit)
+
+    @staticmethod
+    def can_wait(outline: ViewOutline) -> bool:
+        """Return whether a view may stay as it is: its tokens are within the limits, and nobody asked."""
+        return {*outline.reasons} <= {CondensationReason.SIZE}
+
+    def choice(self, outline: ViewOutline, *, replaced: int = 0) -> list[Unit]:
+        """Return the units to forget so that about half of the view's limit is left, oldest first.
+
+        They are the agent's or, where these free too little, the user's: the longest message alone where it is tokens
+        that are too many, else as few as will do. The unit with the newest entry stays.
+        replaced: entries that come in their place. Raises NoCondensationError where nothing frees enough.
+        """
+        agents = self.old(outline)
+        users = outline.users(keep_first=self.keep_first) if self.forgets_users else []
+        messages = [unit for unit in users if not isinstance(outline.events[unit[0]], SummaryEvent)]
+        has_tokens = self.surplus(outline)[1] != 0
+        longest = sorted(messages, key=outline.tokens_of, reverse=True)[:1] if has_tokens else []
+        for units in (agents, longest, users):
+            if chosen := self.enough(outline, units, replaced=replaced):
+                return chosen
+        raise NoCondensationError(
+            f"of {len(outline.events)} entries {sum(map(len, (*agents, *users)))} may be left out, "
+            f"which frees less than a share of {self.minimum_progress}; raise the limits of "
+            f"{type(self).__name__}, lower its minimum_progress, or shorten the protected entries"
+        )
+
+    def enough(self, outline: ViewOutline, units: Sequence[Unit], *, replaced: int = 0) -> list[Unit]:
+        """Return the first units that free the surplus, all if none do, [] if they free less than `minimum_progress`.
+
+        replaced: entries that come in their place.
+        """
+        entries, tokens = self.surplus(outline, replaced=replaced)
+        chosen = outline.fewest(units, entries, tokens)
+        freed = sum(map(len, chosen)) - replaced
+        if entries > 0 and freed >= max(1, self.minimum_progress * len(outline.events)):
+            return chosen
+        # A summary is at most half as long as the entries that it stands for.
+        freed_tokens = sum(map(outline.tokens_of, chosen)) // (1 + replaced)
+        return chosen if tokens > 0 and freed_tokens >= self.minimum_progress * outline.tokens > 0 else []
+
+    def surplus(self, outline: ViewOutline, *, replaced: int = 0) -> tuple[int, int]:
+        """Return how much has to go so that about half of the limit is left.
+
+        This is at least so many entries and more than so many tokens, 0 for none.
+        """
+        reasons, count = outline.reasons, len(outline.events)
+        entries, tokens = [], []
+        if CondensationReason.SIZE in reasons:
+            entries.append((self.max_size or 0) // 2)
+        if CondensationReason.REQUEST in reasons or not reasons:  # none: an overridden should_condense asks
+            entries.append(count // 2)
+        if not self.can_wait(outline):
+            tokens = [most // 2 for most in outline.limits]
+            tokens += [outline.tokens // 2] if CondensationReason.REQUEST in reasons else []
+        return count + replaced - min(entries) if entries else 0, outline.tokens - min(tokens) if tokens else 0
+
+    def old(self, outline: ViewOutline, *, keep_first: int | None = None) -> list[Unit]:
+        """Return the agent's units to forget, in the order in which they go, without the unit of the newest entry.
+
+        keep_first: None is the condenser's own.
+        """
+        newest, kept = len(outline.events) - 1, self.keep_first if keep_first is None else keep_first
+        return [unit for unit in outline.agents(keep_first=kept) if unit[-1] != newest]
+
+    def record(
+        self, outline: ViewOutline, units: Iterable[Unit], *, summary: str | None = None, fallback: str | None = None
+    ) -> Condensation:
+        """Return the record that forgets units of a view, for a summary if there is one.
+
+        fallback: why no model had a part in it, if one should have had.
+        Raises InvalidArgumentError where they are not of a log.
+        """
+        forgotten = sorted(place for unit in units for place in unit)
+        ids = tuple(outline.events[place].id for place in forgotten)
+        if UNLOGGED in ids:
+            raise InvalidArgumentError("a record can't name events that no log has taken; append them to an EventLog")
+        return Condensation(
+            forgotten_ids=ids,
+            summary=summary,
+            summary_offset=None if summary is None else outline.place(forgotten),
+            metadata={
+                **({"fallback": fallback} if fallback is not None else {}),
+                "condenser": type(self).__name__,
+                "reasons": sorted(outline.reasons),
+                "entries": len(outline.events),
+                "tokens": outline.tokens,
+            },
+        )

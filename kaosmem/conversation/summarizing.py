@@ -1,0 +1,98 @@
+"""A condenser that puts a summary in the place of the entries that it forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Unpack
+
+from kaosmem.arguments import check_count
+from kaosmem.clients import LLMClient
+from kaosmem.compaction import Summarizer, fallback_reason
+from kaosmem.conversation.condensation import Condensation, SummaryEvent
+from kaosmem.conversation.events import ConversationEvent, ObservationEvent
+from kaosmem.conversation.rolling import Limits, RollingCondenser, Unit, ViewOutline
+from kaosmem.conversation.view import ConversationView
+from kaosmem.errors import NoCondensationError, SummaryError
+from kaosmem.types import content_text
+
+RESULTS_HEADING = "Newest results, verbatim from where they are cut:"
+_MIN_SUMMARY_TOKENS = 64
+_RESULTS_SHARE = 3
+
+
+class LLMSummarizingCondenser(RollingCondenser):
+    """Puts one summary in the place of the entries that it forgets, earlier summaries among them.
+
+    Entries of agents and of users are never in one summary, so that users' words keep their authority. If the model
+    fails, a view that is too large by its tokens, or that somebody asked to condense, gets an outline of the entries as
+    their summary. The record's metadata says so under "fallback", and the next summary takes the outline in. Any other
+    view waits for the model.
+    llm: a model, a Summarizer with limits of its own, or None for outlines alone.
+    result_chars: size of the newest results that are quoted if the newest entries have to be summarised.
+    limits: as of a RollingCondenser.
+    Raises InvalidArgumentError.
+    """
+
+    def __init__(
+        self, llm: LLMClient | Summarizer | None, *, result_chars: int = 4_000, **limits: Unpack[Limits]
+    ) -> None:
+        super().__init__(**limits)
+        self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=self._counter)
+        self.result_chars = check_count(result_chars, "result_chars")
+
+    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
+        """Return the record that forgets, with a summary. Raises NoCondensationError."""
+        outline = self.outline(view, limit=limit)
+        return await self._summarized(outline, self.choice(outline, replaced=1))
+
+    async def hard_reset(
+        self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
+    ) -> Condensation:
+        """Return the record that summarises entries that `keep_first` keeps, at the very last the newest unit.
+
+        Raises `error` if the model failed, or if even that frees less than `minimum_progress`.
+        """
+        outline = self.outline(view, limit=limit)
+        if not isinstance(error.__cause__, SummaryError):
+            for agents in (self.old(outline, keep_first=0), outline.agents()):
+                units = self.enough(outline, agents, replaced=1)
+                if not all(isinstance(event, SummaryEvent) for event in _events(outline, units)):
+                    return await self._summarized(outline, units)
+        raise error
+
+    async def _summarized(self, outline: ViewOutline, units: Sequence[Unit]) -> Condensation:
+        """Return the record that puts a summary in the place of units: at most half as long, unless that is too little.
+
+        If the newest entry is among them, the newest results are quoted.
+        """
+        events = _events(outline, units)
+        messages = [event.message for event in events]
+        earlier = messages.pop(0) if messages[0].role == "summary" else None
+        most = max(_MIN_SUMMARY_TOKENS, sum(map(outline.tokens_of, units)) // 2)
+        try:
+            made = await self._summarizer.summarize(
+                messages, earlier=earlier, most=most, fallback=not self.can_wait(outline)
+            )
+        except SummaryError as error:
+            raise NoCondensationError(
+                f"{len(messages)} entries are to be summarised, and no summary was made: {error}"
+            ) from error
+        summary = made.text
+        if events[-1] is outline.events[-1]:
+            room = min(self.result_chars, sum(len(event.text) for event in events) // _RESULTS_SHARE)
+            results = "\n\n".join(reversed(list(_tails(events, room))))
+            summary += f"\n\n{RESULTS_HEADING}\n{results}" if results else ""
+        return self.record(outline, units, summary=summary, fallback=fallback_reason(made.text))
+
+
+def _events(outline: ViewOutline, units: Sequence[Unit]) -> list[ConversationEvent]:
+    return [outline.events[place] for place in sorted(place for unit in units for place in unit)]
+
+
+def _tails(events: Sequence[ConversationEvent], max_chars: int) -> Iterator[str]:
+    """Yield how the newest results end, newest first, in so many characters together."""
+    for event in reversed(events):
+        if max_chars > 0 and isinstance(event, ObservationEvent) and event.call_id:
+            text = content_text(event.content)[-max_chars:]
+            max_chars -= len(text)
+            yield f"[event {event.id}] {text}"
