@@ -5,7 +5,7 @@ from kaosmem.persistence.commit import News
 from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.erasure import Erasure
 from kaosmem.persistence.items import decoded
-from kaosmem.persistence.log import TOMBSTONE, SessionLog
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage import (
@@ -25,7 +25,6 @@ from kaosmem.persistence.storage import (
 
 __all__ = [
     "FORMAT_VERSION",
-    "TOMBSTONE",
     "Change",
     "Entry",
     "Erasure",

@@ -47,15 +47,13 @@ from kaosmem.persistence.salvage import salvage
 from kaosmem.persistence.steps import Steps, run
 from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
 from kaosmem.sections import EvictedItem
+from kaosmem.sections.operations import Forget
 from kaosmem.types import JSONValue
 
 T = TypeVar("T")
 
 MIN_LOG_BYTES = 256 * 1024
 """A snapshot is not worth taking for a shorter log."""
-
-TOMBSTONE = "forget"
-"""The op of a change that says what is forgotten, after which texts may be deleted at any time."""
 
 _UNDER_WAY_S = 0.001, 0.01, 0.1
 """How long to wait before looking again at a commit that is torn: it may be one that another is just appending."""
@@ -97,7 +95,8 @@ class SessionLog:
         self._counters: set[str | None] = {None}  # of what the archive files hold
         self._keyed: dict[str, KeyedLines] = {}  # by path; archive files do not change until the next purge
         self._texts = KnownTexts(recovery.texts)
-        self._may_lose_texts = any(record.op == TOMBSTONE for record in recovery.recovered.records)
+        # Once an item is forgotten, another process may delete its texts at any time.
+        self._may_lose_texts = any(record.op == Forget.op for record in recovery.recovered.records)
 
     @classmethod
     def open(
@@ -200,7 +199,7 @@ class SessionLog:
                 raise
         self._unsettled = None
         self._is_named = True
-        self._may_lose_texts |= any(change.op == TOMBSTONE for change in changes)
+        self._may_lose_texts |= any(change.op == Forget.op for change in changes)
         self._advance(head, commit)
         return self.seq
 
@@ -259,7 +258,7 @@ class SessionLog:
             self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
             self._stated = max(self._stated, recovery.stated)
             self._texts.add(recovery.texts)
-            self._may_lose_texts |= any(record.op == TOMBSTONE for record in recovery.recovered.records)
+            self._may_lose_texts |= any(record.op == Forget.op for record in recovery.recovered.records)
             self._extent.follow(recovery)
 
     def snapshot(

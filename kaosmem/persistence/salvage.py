@@ -213,7 +213,7 @@ class _Salvage:
     ) -> Steps[bool]:
         """Fill in the texts that data lacks, and return whether it is of use.
 
-        seq: of a record, in which an element of a list that lacks its text becomes None.
+        seq: of a record, whose lists go on without the elements that lack their texts.
         """
         for blob in blobs:
             try:
@@ -224,6 +224,9 @@ class _Salvage:
                 self.damage.append(CorruptionError(what, file=error.file, byte=0, seq=seq))
                 if seq is None or not _cut_out(data, blob.path):
                     return False
+        for name in {str(blob.path[0]) for blob in blobs}:
+            if isinstance(data[name], list):
+                data[name] = [element for element in data[name] if element is not None]
         return True
 
 

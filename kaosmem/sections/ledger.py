@@ -8,10 +8,9 @@ from functools import wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.memos import clear_memos
-from kaosmem.names import shown_name
-from kaosmem.sections.archive import Archive, Archived, check_time
+from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
@@ -56,7 +55,7 @@ class Ledger:
         archive: Archive | None = None,
         ranker: Ranker | None = None,
     ) -> None:
-        self.spec = spec
+        self.spec, self._ranker = spec, ranker
         self.held = Holdings(spec.policy) if held is None else held
         self.archive = Archive() if archive is None else archive
         self.removed: set[str] = set()
@@ -100,37 +99,16 @@ class Ledger:
             self.held.inherit(other.held, shared)
         self.index.inherit(other.index, shared)
 
-    def apply(self, op: str, data: Mapping[str, JSONValue]) -> None:
-        """Repeat a change from a journal. Raises as `Section.apply`."""
-        match op:
-            case "add":
-                item = Item.from_dict(data["item"], self.spec.name)
-                if item.id in self.held:
-                    raise InvalidArgumentError("an item is added that is live already")
-                self.add(item, data["evicted"])
-            case "update":
-                at = check_time(data["at"]) if "at" in data else None
-                self.update(Item.from_dict(data["item"], self.spec.name), data["evicted"], at)
-            case "remove":
-                self.remove(data["id"], check_time(data["at"]) if "at" in data else None)
-            case "use":
-                self.use(data["ids"])
-            case "evict":
-                self.evict(data["ids"])
-            case "compact":
-                self.compact(Substitution.from_dict(data, self.spec.name))
-            case "expand":
-                versions = [Archived.from_dict(each, self.spec.name) for each in data["versions"]]
-                if not self.has_places(data["ids"], versions):
-                    raise InvalidArgumentError("an item comes back to a place that is not free")
-                self.expand(data["ids"], versions)
-            case "forget":
-                self.forget(set(data["ids"]), archived=data.get("archived", 0), evicted=data.get("evicted", 0))
-            case _:
-                raise UnsupportedVersionError(
-                    f"section {self.spec.name!r} cannot repeat the change {shown_name(op)}; "
-                    "open it with a newer kaosmem"
-                )
+    @_under_lock
+    def start_again(
+        self, state: Mapping[str, JSONValue], entries: Iterable[Mapping[str, JSONValue]], archived: Iterable[Archived]
+    ) -> None:
+        """Take a state and entries in place of all that is held, and versions into the archive."""
+        for version in archived:
+            self.archive.put(version)
+        other = Ledger.restore(self.spec, state, entries, archive=self.archive, ranker=self._ranker)
+        self.held, self.removed = other.held, other.removed
+        self.lock, self.index, self.proposer = other.lock, other.index, other.proposer
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these live items."""
@@ -269,8 +247,8 @@ class Ledger:
             self.removed -= {*item_ids}
         clear_memos()
 
-    def tombstone(self, item_ids: Iterable[str], stored: Iterable[Archived]) -> dict[str, JSONValue]:
-        """Return the data of the change that forgets items, without the ids that nothing is known of here.
+    def known_versions(self, item_ids: Iterable[str], stored: Iterable[Archived]) -> tuple[list[str], int, int]:
+        """Return the ids of the known items among these, and how many versions of them are archived and evicted.
 
         stored: the versions that archive files hold and that are not in memory.
         """
@@ -280,7 +258,7 @@ class Ledger:
         known = {item_id for item_id in wanted if item_id in self.held} | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
         evicted |= {version.position for version in versions if version.position is not None} - past.returned
-        return {"ids": sorted(known), "archived": len(versions), "evicted": len(evicted)}
+        return sorted(known), len(versions), len(evicted)
 
     @_under_lock
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:

@@ -18,6 +18,7 @@ from kaosmem.retrieval import Query
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.lazy_index import Moment
 from kaosmem.sections.ledger import Ledger
+from kaosmem.sections.operations import Add, Compact, Evict, Expand, Forget, Remove, SectionOperation, Update, Use
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.required import is_required
@@ -37,8 +38,8 @@ _NEWEST = 10
 class Section:
     """An ordered list of items under a spec. It makes room by its policy and proposes units for a window.
 
-    Each change is entered in `journal` as (op, data), and `apply` repeats it. A section that is never persisted keeps
-    no journal.
+    Each change is entered in `journal` as an operation, and `apply` repeats it. A section that is never persisted
+    keeps no journal.
     ranker: for a spec without its own. The default is `LinearRanker`.
 
     >>> from kaosmem import SessionMemory
@@ -51,7 +52,7 @@ class Section:
 
     def __init__(self, spec: SectionSpec, *, ranker: Ranker | None = None) -> None:
         self.spec = spec
-        self.journal: list[tuple[str, dict[str, JSONValue]]] = []
+        self.journal: list[SectionOperation] = []
         self.lost: list[CorruptionError] = []
         self._ranker = ranker
         self._ledger = Ledger(spec, ranker=ranker)
@@ -309,8 +310,7 @@ class Section:
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
             )
         evicted = choose_leaving(self.spec, self._ledger.held, item, tokens=item.tokens, items=1)
-        self._ledger.add(item, evicted or [])
-        self._log("add", item=item, evicted=evicted or [])
+        self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
 
@@ -324,8 +324,7 @@ class Section:
         self._check_change(item)
         check_extent(item)
         evicted = choose_leaving(self.spec, self._ledger.held, shorter, tokens=shorter.tokens, items=1)
-        self._ledger.add(item, evicted or [])
-        self._log("add", item=item, evicted=evicted or [])
+        self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
             return item
@@ -350,16 +349,14 @@ class Section:
         check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
         evicted = choose_leaving(self.spec, self._ledger.held, item, tokens=growth, items=0)
-        self._ledger.update(item, evicted or [], at)
-        self._log("update", item=item, evicted=evicted or [], **_at(at))
+        self._change(Update(self.spec.name, item, evicted or [], at))
         if evicted is None:
             self.evict((item.id,))
 
     def remove(self, item_id: str, *, at: datetime | None = None) -> None:
         """Move one item to the archive. at: when the session was told. Raises NotFoundError."""
         self._check_change(self.peek(item_id))
-        self._ledger.remove(item_id, at)
-        self._log("remove", id=item_id, **_at(at))
+        self._change(Remove(self.spec.name, item_id, at))
 
     @property
     def may_expire(self) -> bool:
@@ -376,9 +373,7 @@ class Section:
         self._check_writable()
         for item_id in item_ids:
             if item_id in self:
-                at = self.peek(item_id).expires_at
-                self._ledger.remove(item_id, at)
-                self._log("remove", id=item_id, expired=True, **_at(at))
+                self._change(Remove(self.spec.name, item_id, self.peek(item_id).expires_at, expired=True))
 
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, which go to the archive, and return whether they could.
@@ -394,8 +389,7 @@ class Section:
         if not all(item_id in self._ledger.held for item_id in change.replaced):
             return False
         ordinals = {place: self._ledger.held.ordinal(place) for place, _ in change.items}
-        self._ledger.compact(change)
-        self._log("compact", **change.to_dict(), at=ordinals)  # so that the order is known where the rest is damaged
+        self._change(Compact(self.spec.name, change, ordinals))
         return True
 
     def expand(self, item_ids: Sequence[str], versions: Sequence[Archived]) -> bool:
@@ -406,8 +400,7 @@ class Section:
         self._check_writable()
         if not self._ledger.has_places(item_ids, versions):
             return False
-        self._ledger.expand(item_ids, versions)
-        self._log("expand", ids=[*item_ids], versions=[version.to_dict() for version in versions])
+        self._change(Expand(self.spec.name, item_ids, versions))
         return True
 
     def make_room(self, tokens: int, *, keep: Iterable[str] = ()) -> bool:
@@ -424,14 +417,13 @@ class Section:
     def evict(self, item_ids: Sequence[str]) -> None:
         """Evict whole units. Raises NotFoundError, InvalidArgumentError."""
         self._check_writable()
-        self._ledger.evict(item_ids)
-        self._log("evict", ids=[*item_ids])
+        self._change(Evict(self.spec.name, item_ids))
 
-    def forget(self, item_ids: Iterable[str], *, stored: Iterable[Archived] = ()) -> dict[str, JSONValue]:
-        """Erase items, live, archived and evicted, and return the data by which `apply` repeats it as "forget".
+    def forget(self, item_ids: Iterable[str], *, stored: Iterable[Archived] = ()) -> Forget:
+        """Erase items, live, archived and evicted, and return the operation.
 
-        The journal does not say it: the caller logs it, as a tombstone, where the journal is empty. Ids that the
-        section knows nothing of are passed over; the data names the others. Offsets of other items do not move.
+        The operation is not in the journal: the caller logs it while the journal is empty. It names the ids that the
+        section knows. Offsets of other items do not move.
         stored: the versions that archive files hold and the section has not in memory; counted, not kept.
         Raises ReadOnlyError, and ValueError while the journal holds changes; then nothing has changed.
         """
@@ -441,31 +433,23 @@ class Section:
                 f"section {self.spec.name!r} has {len(self.journal)} changes in its journal, which may hold items to "
                 "be forgotten; drain and log them first"
             )
-        tombstone = self._ledger.tombstone(item_ids, stored)
-        self.apply("forget", tombstone)
-        return tombstone
+        operation = Forget(self.spec.name, *self._ledger.known_versions(item_ids, stored))
+        self.apply(operation)
+        return operation
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; those that have left the section are passed over."""
         if self.spec.policy.counts_uses and not self._frozen:
             live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self._ledger.held]
             if live:
-                self._ledger.use(live)
-                self._log("use", ids=live)
+                self._change(Use(self.spec.name, live))
 
-    def apply(self, op: str, data: Mapping[str, JSONValue]) -> None:
-        """Repeat a change from the journal.
+    def apply(self, operation: SectionOperation) -> None:
+        """Repeat an operation from the journal of this section, in this process or another.
 
-        Raises UnsupportedVersionError for an op it does not know; InvalidArgumentError, LookupError, TypeError and
-        ValueError for data that no journal holds.
+        Raises InvalidArgumentError, LookupError, TypeError and ValueError for an operation that does not fit.
         """
-        if op == "replace":
-            for version in data["archived"]:
-                self.archive.put(Archived.from_dict(version, self.spec.name))
-            state, entries = data["state"], data["entries"]
-            self.take_over(Section.restore(self.spec, state, entries, archive=self.archive, ranker=self._ranker))
-            return
-        self._ledger.apply(op, data)
+        operation.apply(self._ledger)
 
     def purge_index(self) -> None:
         """Keep nothing in the index of items that are gone. This may be done in another thread.
@@ -477,7 +461,7 @@ class Section:
             with self._asking:
                 is_left = self._ledger.index.purge()
 
-    def drain_journal(self) -> list[tuple[str, dict[str, JSONValue]]]:
+    def drain_journal(self) -> list[SectionOperation]:
         """Return the changes since the last drain."""
         journal, self.journal = self.journal, []
         return journal
@@ -546,11 +530,8 @@ class Section:
         if self._frozen:
             raise ReadOnlyError(f"section {self.spec.name!r} is of a session that {self._frozen}")
 
-    def _log(self, op: str, **data: JSONValue) -> None:
+    def _change(self, operation: SectionOperation) -> None:
+        """Carry out an operation and enter it in the journal."""
+        operation.apply(self._ledger)
         if self.spec.persistence != "none":
-            stored = {name: value.to_dict() if isinstance(value, Item) else value for name, value in data.items()}
-            self.journal.append((op, stored))
-
-
-def _at(time: datetime | None) -> dict[str, JSONValue]:
-    return {} if time is None else {"at": time.isoformat()}
+            self.journal.append(operation)

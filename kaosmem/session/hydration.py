@@ -8,16 +8,22 @@ from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
-from kaosmem.persistence import FORMAT_VERSION, TOMBSTONE, Change, Recovered
+from kaosmem.persistence import FORMAT_VERSION, Record, Recovered
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import MAX_SECTIONS, Archived, Forgotten, Section, SectionSpec
-from kaosmem.session.windows import WINDOW, Windows
+from kaosmem.sections.operations import (
+    Describe,
+    Forget,
+    Operation,
+    Replace,
+    SectionOperation,
+    Turn,
+    parse_operation,
+)
+from kaosmem.session.windows import Windows
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import JSONValue, StoredItem, json_text
 
-OPEN = "open"
-REPLACE = "replace"
-FORGET = TOMBSTONE
 STATE_FIELDS = "states", "forgotten", "windows"
 """What a snapshot's header says beside the description of the session."""
 DORMANT: Mapping[str, JSONValue] = {"eviction": "none", "max_items": None, "in_context": False}
@@ -64,7 +70,7 @@ def _hydrate(
 ) -> Hydrated:
     header = recovered.header or {}
     descriptions = [header] if header else []
-    descriptions += [record.data for record in recovered.records if record.op == OPEN]
+    descriptions += [record.data for record in recovered.records if record.op == Describe.op]
     if newer := [each["version"] for each in descriptions if each["version"] > FORMAT_VERSION]:
         raise UnsupportedVersionError(
             f"the session was stored in version {shown(newer[0])} of its format, and {FORMAT_VERSION} is the newest "
@@ -87,13 +93,15 @@ def _hydrate(
         for name, spec in (known | unknown).items()
     }
     windows = Windows(header.get("windows", ()))
-    for record in recovered.records:
-        if record.op == WINDOW:
-            windows.apply(record.data)
-        elif record.op != OPEN:
-            sections[record.section].apply(record.op, record.data)
-        if record.op == FORGET:
-            windows.forget(record.data["ids"])
+    unpurged: set[str] = set()
+    for operation in map(operation_of, recovered.records):
+        if isinstance(operation, Turn):
+            windows.apply(operation.data)
+        elif isinstance(operation, SectionOperation):
+            sections[operation.section].apply(operation)
+        if isinstance(operation, Forget):
+            windows.forget(operation.ids)
+            unpurged.update(operation.ids)
     for section in sections.values():
         section.archive.drain()  # the log has them
     notices = notices_of(sections, unknown)
@@ -103,7 +111,6 @@ def _hydrate(
         recount(sections.values(), counter)
     newest = descriptions[-1] if descriptions else {}
     description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
-    unpurged = {item_id for record in recovered.records if record.op == FORGET for item_id in record.data["ids"]}
     forgotten = Forgotten(header.get("forgotten", ()))
     forgotten.add(unpurged)
     return Hydrated(sections, description, notices, forgotten, unpurged, windows)
@@ -132,25 +139,27 @@ def recount(sections: Iterable[Section], counter: TokenCounter) -> None:
         section.recount(lambda item: count_content(item.content, counter))
 
 
+def operation_of(record: Record) -> Operation:
+    """Return the operation of a record. Raises as `parse_operation`."""
+    return parse_operation(record.section, record.op, record.data)
+
+
 def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JSONValue]:
     """Return how a session is counted and which sections it has, as its log is told before it is told of items."""
     specs = {section.spec.name: section.spec.to_dict() for section in sections}
     return {"version": FORMAT_VERSION, "counter": counter.name, "sections": specs}
 
 
-def drain(sections: Iterable[Section]) -> list[Change]:
+def drain(sections: Iterable[Section]) -> list[Operation]:
     """Return the changes since the last drain, by the persistence of each section."""
-    changes: list[Change] = []
+    operations: list[Operation] = []
     for section in sections:
-        name, journal = section.spec.name, section.drain_journal()
-        versions = section.archive.drain()
+        journal, versions = section.drain_journal(), section.archive.drain()
         if section.spec.persistence == "stream":
-            changes += [Change(name, op, data) for op, data in journal]
+            operations += journal
         elif section.spec.persistence == "snapshot" and journal:
-            archived = [version.to_dict() for version in versions]
-            whole = {"state": section.state(), "entries": list(section.entries()), "archived": archived}
-            changes.append(Change(name, REPLACE, whole))
-    return changes
+            operations.append(Replace(section.spec.name, section.state(), list(section.entries()), versions))
+    return operations
 
 
 @dataclass(frozen=True)

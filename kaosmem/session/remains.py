@@ -7,10 +7,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
-from kaosmem.names import shown_name
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import Archive, Archived, Section, SectionSpec, check_time
+from kaosmem.sections import Archive, Archived, Section, SectionSpec
+from kaosmem.sections.operations import (
+    Add,
+    Compact,
+    Evict,
+    Expand,
+    Forget,
+    Remove,
+    Replace,
+    SectionOperation,
+    Update,
+    Use,
+)
 from kaosmem.types import Item, JSONValue
 from kaosmem.units import Link, Units
 
@@ -52,33 +63,38 @@ class Remains:
             self._put(item, {name: entry[name] for name in _KEPT if type(entry.get(name)) is int and entry[name] >= 0})
         return useless
 
-    def apply(self, op: str, data: Mapping[str, Any]) -> int:
-        """Apply a change as far as its items exist. Return the number of its parts that had no effect.
-
-        Raises UnsupportedVersionError for an op that is not known.
-        """
-        match op:
-            case "add" | "update":
-                return self._add(data)
-            case "remove":
-                self._archive([data.get("id")], removed_at=_time(data.get("at")))
-            case "evict":
-                self._archive(data.get("ids"), evicted=True)
-            case "compact":
-                return self._substitute(data.get("replaced"), data.get("items"), at=data.get("at"))
-            case "expand":
-                return self._substitute(data.get("ids"), data.get("versions"))
-            case "use":
-                self._use(data.get("ids"))
-            case "replace":
-                return self._replace(data)
-            case "forget":
-                self._forget(data)
-            case _:
-                raise UnsupportedVersionError(
-                    f"section {self.spec.name!r} cannot repeat the change {shown_name(op)}; "
-                    "open it with a newer kaosmem"
-                )
+    def apply(self, operation: SectionOperation) -> int:
+        """Apply a change as far as its items exist. Return the number of its parts that had no effect."""
+        match operation:
+            case Add(item=item, evicted=evicted):
+                self._archive(evicted, evicted=True, successor=item)
+                self._update(item, None)
+            case Update(item=item, evicted=evicted, at=at):
+                self._archive(evicted, evicted=True, successor=item)
+                self._update(item, at)
+            case Remove(id=item_id, at=at):
+                self._archive([item_id], removed_at=at)
+            case Evict(ids=ids):
+                self._archive(ids, evicted=True)
+            case Compact(change=change, at=places):
+                taken = {item_id: entry["position"] for item_id, entry in self.entries.items()}
+                self._archive(change.replaced)
+                for place, item in change.items:
+                    self._put_at(taken.get(place, places.get(place)), item)
+            case Expand(ids=ids, versions=versions):
+                self._archive(ids)
+                for version in versions:
+                    position = version.place[0] if version.place else None
+                    self.returned |= set() if position is None else {position}
+                    self._put_at(position, version.item)
+            case Use(ids=ids):
+                self._use(ids)
+            case Replace(state=state, entries=entries, archived=archived):
+                self.archived += archived
+                self.entries = {}
+                return self.find(state, entries)
+            case Forget():
+                self._forget(operation)
         return 0
 
     def forget(self, item_ids: Container[str]) -> None:
@@ -115,22 +131,19 @@ class Remains:
         self.entries[item.id] = entry
         self.taken = max(self.taken, entry["position"] + 1)
 
-    def _add(self, data: Mapping[str, Any]) -> int:
-        item = self._item(data.get("item"))
-        self._archive(data.get("evicted"), evicted=True, successor=item)
-        if item is None:
-            return 1
+    def _put_at(self, position: int | None, item: Item) -> None:
+        self._put(item, {} if position is None else {"position": position})
+
+    def _update(self, item: Item, at: datetime | None) -> None:
         old = self.entries.get(item.id)
         if old is not None:
             version = Archived.from_dict(_without_place(old), self.spec.name)
-            at = old["position"]
-            self.archived.append(replace(version, ordinal=at, corrected=_time(data.get("at"))))
+            self.archived.append(replace(version, ordinal=old["position"], corrected=at))
         self._put(item, {name: old[name] for name in _KEPT if name in old} if old else {})
-        return 0
 
     def _archive(
         self,
-        item_ids: object,
+        item_ids: Iterable[str],
         *,
         evicted: bool = False,
         successor: Item | None = None,
@@ -140,7 +153,7 @@ class Remains:
 
         successor: the item that supersedes the item with its key. removed_at: when they were removed.
         """
-        taken = [self.entries.pop(item_id) for item_id in texts(item_ids) if item_id in self.entries]
+        taken = [self.entries.pop(item_id) for item_id in item_ids if item_id in self.entries]
         placed = sorted((entry["position"], Item.from_dict(entry, self.spec.name)) for entry in taken)
         firsts = _grouped(placed)[0] if evicted and self.spec.recalls else {}
         for at, item in placed:
@@ -150,51 +163,19 @@ class Remains:
             position, unit = (at, firsts[at]) if firsts else (None, None)
             self.archived.append(Archived(item, position, unit, ordinal=at, ended=ended))
 
-    def _substitute(self, item_ids: object, items: object, *, at: object = None) -> int:
-        """Let items take the places of others, or their own. Return the number of items without effect.
-
-        at: the positions of the others, by id.
-        """
-        places: dict[str, Mapping[str, Any]] = {}
-        if isinstance(at, dict):
-            places = {item_id: {"position": each} for item_id, each in at.items() if type(each) is int and each >= 0}
-        places |= {item_id: self.entries[item_id] for item_id in texts(item_ids) if item_id in self.entries}
-        self._archive(item_ids)
-        useless = 0
-        for stored in items if isinstance(items, list) else ():
-            if (item := self._item(stored)) is None:
-                useless += 1
-                continue
-            place = places.get(stored.get("place"), {})
-            if (came_from := _position(stored)) is not None:
-                place = {"position": came_from}
-                self.returned.add(came_from)
-            self._put(item, {"position": place["position"]} if place else {})
-        return useless
-
-    def _use(self, item_ids: object) -> None:
+    def _use(self, item_ids: Iterable[str]) -> None:
         self.clock += 1
-        for item_id in texts(item_ids):
+        for item_id in item_ids:
             if item_id in self.entries:
                 entry = self.entries[item_id]
                 entry |= {"uses": entry.get("uses", 0) + 1, "last_use": self.clock}
 
-    def _replace(self, data: Mapping[str, Any]) -> int:
-        useless = 0
-        for stored in data.get("archived") or ():
-            try:
-                self.archived.append(Archived.from_dict(stored, self.spec.name))
-            except (AttributeError, InvalidArgumentError):
-                useless += 1
-        self.entries = {}
-        return useless + self.find(data.get("state"), data.get("entries") or ())
-
-    def _forget(self, data: Mapping[str, Any]) -> None:
+    def _forget(self, operation: Forget) -> None:
         before = len(self.archived), sum(version.position is not None for version in self.archived)
-        self.forget(set(texts(data.get("ids"))))
+        self.forget({*operation.ids})
         after = len(self.archived), sum(version.position is not None for version in self.archived)
-        self.stored = max(0, self.stored - max(0, _count(data, "archived") - (before[0] - after[0])))
-        self.evicted = max(0, self.evicted - max(0, _count(data, "evicted") - (before[1] - after[1])))
+        self.stored = max(0, self.stored - max(0, operation.archived - (before[0] - after[0])))
+        self.evicted = max(0, self.evicted - max(0, operation.evicted - (before[1] - after[1])))
 
     def _supersede(self) -> None:
         """Move items with a newer version of their key to the archive: the record of their leaving is lost."""
@@ -234,28 +215,6 @@ def _grouped(items: Sequence[tuple[int, Item]]) -> tuple[dict[int, int], int | N
 
 def _without_place(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in (*_KEPT, "unit")}
-
-
-def _position(stored: Mapping[str, Any]) -> int | None:
-    """Return the place that an archived version had, if it says one."""
-    try:
-        place = Archived.from_dict(stored, "").place
-    except InvalidArgumentError:
-        return None
-    return None if place is None else place[0]
-
-
-def _time(stored: object) -> datetime | None:
-    """Return a stored time, None for any other value."""
-    try:
-        return check_time(stored)
-    except InvalidArgumentError:
-        return None
-
-
-def texts(values: object) -> list[str]:
-    """Return the texts of a value that should be a list of texts."""
-    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
 def _count(state: Mapping[str, Any] | None, name: str) -> int:

@@ -20,7 +20,8 @@ from kaosmem.names import MAX_NAME_CHARS, check_name, shown
 from kaosmem.persistence import Change, Entry, Location, Recovered, SessionLog, list_sessions, unknown_session
 from kaosmem.persistence.layout import ARCHIVE
 from kaosmem.sections import Archived, Forgotten, Section
-from kaosmem.session.hydration import OPEN, STATE_FIELDS, Hydrated, freeze, hydrate
+from kaosmem.sections.operations import Describe
+from kaosmem.session.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
 from kaosmem.session.salvaging import salvage, stored_counter, stored_specs
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue, json_text
@@ -204,10 +205,10 @@ def _store(
     except CorruptionError:  # something is there
         return False
     try:
-        if recovered.header is not None or any(record.op != OPEN for record in recovered.records):
+        if recovered.header is not None or any(record.op != Describe.op for record in recovered.records):
             return False
         description = {name: value for name, value in header.items() if name not in STATE_FIELDS}
-        seq = log.seq or log.commit([Change("", OPEN, description)])
+        seq = log.seq or log.commit([Change("", Describe.op, description)])
         log.snapshot(header, items, archived=archived, seq=seq)
         return True
     finally:

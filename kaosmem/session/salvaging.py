@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kaosmem.errors import CorruptionError, InvalidArgumentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown_name
 from kaosmem.persistence import Recovered, decoded
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Forgotten, SectionSpec
-from kaosmem.session.hydration import DORMANT, FORGET, OPEN, STATE_FIELDS, Hydrated, check_count, notices_of, recount
-from kaosmem.session.remains import Remains, texts
-from kaosmem.session.windows import WINDOW
+from kaosmem.sections.operations import Describe, Forget, Operation, SectionOperation, Turn, parse_operation
+from kaosmem.session.hydration import DORMANT, STATE_FIELDS, Hydrated, check_count, notices_of, recount
+from kaosmem.session.remains import Remains
 from kaosmem.tokens import TokenCounter, get_counter
 
 _Description = Mapping[str, Any]
@@ -31,19 +31,23 @@ def salvage(
     """
     known = {spec.name: spec for spec in specs}
     events = sorted(_events(recovered), key=lambda event: event.seq)
-    descriptions = [event.data for event in events if event.op == OPEN and event.data]
+    descriptions = [event.data for event in events if event.op == Describe.op and event.data]
     names = {name: None for event in events for name in (event.section, *(event.entries or ())) if name}
     described = {name: stored for each in descriptions for name, stored in _dict(each.get("sections")).items()}
     check_count({*known, *described, *names})
     unknown = {name: _dormant(name, described.get(name)) for name in (described | names) if name not in known}
     remains = {name: Remains(spec) for name, spec in (known | unknown).items() if spec is not None}
-    forgotten = Forgotten()
+    forgotten, unpurged = Forgotten(), set[str]()
     seq = 0
     for event in events:
         for each in remains.values():
             each.taken += max(0, event.seq - seq - 1) if seq else 0  # of each lost record may have come an item
         seq = event.seq
-        if useless := _take(event, remains, forgotten):
+        operation = _operation(event)
+        if isinstance(operation, Forget):
+            unpurged.update(operation.ids)
+            forgotten.add(operation.ids)
+        if useless := _take(event, operation, remains, forgotten):
             recovered.damage.append(_useless(useless, event))
     sections = {name: each.section(ranker) for name, each in remains.items()}
     notices = notices_of(sections, [name for name in unknown if name in sections])
@@ -55,7 +59,7 @@ def salvage(
         recount(sections.values(), counter)
     newest = descriptions[-1] if descriptions else {}
     description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
-    return Hydrated(sections, description, notices, forgotten, set().union(*map(_tombstones, events)))
+    return Hydrated(sections, description, notices, forgotten, unpurged)
 
 
 def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[SectionSpec]:
@@ -65,7 +69,7 @@ def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[Sectio
     """
     events = list(_events(recovered))
     usual = {spec.name: spec for spec in DEFAULT_SECTIONS}
-    described = {name: spec for event in events if event.op == OPEN for name, spec in _described(event.data)}
+    described = {name: spec for event in events if event.op == Describe.op for name, spec in _described(event.data)}
     found = {name: None for event in events for name in (event.section, *(event.entries or ())) if name}
     others = [name for name in (*found, *sorted({*names} - {*found})) if name not in described]
     return [*described.values(), *(spec for name in others if (spec := usual.get(name) or _dormant(name, None)))]
@@ -113,21 +117,33 @@ class _Event:
 
 def _events(recovered: Recovered) -> Iterator[_Event]:
     if recovered.header is not None or recovered.items:
-        yield _Event(0, "", OPEN, recovered.header or {}, _by_section(decoded(recovered.items)))
+        yield _Event(0, "", Describe.op, recovered.header or {}, _by_section(decoded(recovered.items)))
     for record in recovered.records:
         yield _Event(record.seq, record.section, record.op, record.data)
     for part in recovered.parts:
-        yield _Event(part.seq, "", OPEN, part.header, _by_section(decoded(part.items)))
+        yield _Event(part.seq, "", Describe.op, part.header, _by_section(decoded(part.items)))
 
 
-def _take(event: _Event, remains: Mapping[str, Remains], forgotten: Forgotten) -> int:
-    """Let an event happen to what remains, enter what it says is forgotten, and return how much of it was of no use."""
-    if event.op == WINDOW:  # a window that is not there is packed anew
+def _operation(event: _Event) -> Operation | None:
+    """Return the operation of a record, None if its data make no sense. Raises UnsupportedVersionError."""
+    try:
+        return parse_operation(event.section, event.op, event.data)
+    except UnsupportedVersionError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _take(event: _Event, operation: Operation | None, remains: Mapping[str, Remains], forgotten: Forgotten) -> int:
+    """Apply an event to the remains, and return how many parts of it had no effect."""
+    if isinstance(operation, Turn):  # a window that is not there is packed anew
         return 0
-    if event.op != OPEN:
-        forgotten.add(_tombstones(event))
-        return remains[event.section].apply(event.op, event.data) if event.section in remains else 1
-    forgotten.update(Forgotten(texts(event.data.get("forgotten"))))
+    if isinstance(operation, SectionOperation) and event.section in remains:
+        return remains[event.section].apply(operation)
+    if not isinstance(operation, Describe):
+        return 1
+    if isinstance(digests := event.data.get("forgotten"), list):
+        forgotten.update(Forgotten(digest for digest in digests if isinstance(digest, str)))
     entries = event.entries or {}
     states = _dict(event.data.get("states"))
     useless = sum(len(each) for name, each in entries.items() if name not in remains)
@@ -136,10 +152,6 @@ def _take(event: _Event, remains: Mapping[str, Remains], forgotten: Forgotten) -
             each.forget(forgotten)
         useless += each.find(states.get(name), entries.get(name, ()))
     return useless
-
-
-def _tombstones(event: _Event) -> set[str]:
-    return set(texts(event.data.get("ids"))) if event.op == FORGET else set()
 
 
 def _dormant(name: str, stored: object) -> SectionSpec | None:
@@ -163,6 +175,6 @@ def _dict(value: object) -> dict[str, Any]:
 
 
 def _useless(count: int, event: _Event) -> CorruptionError:
-    what = f"record {event.seq}" if event.op != OPEN else "a snapshot"
+    what = f"record {event.seq}" if event.op != Describe.op else "a snapshot"
     where = f" of section {shown_name(event.section)}" if event.section else ""
     return CorruptionError(f"{what}{where} holds {count} things that cannot be made sense of", seq=event.seq or None)

@@ -11,14 +11,15 @@ from typing import Any
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.memos import clear_memos
-from kaosmem.persistence import Change, Record, Recovered, SessionLog
+from kaosmem.persistence import Change, Recovered, SessionLog
+from kaosmem.persistence.commit import News
 from kaosmem.sections import Archived, Moment, Section, derived_from
+from kaosmem.sections.operations import Add, Describe, Forget, Operation, SectionOperation, Turn, Use
 from kaosmem.session.checkpoints import Checkpoints
-from kaosmem.session.hydration import FORGET, OPEN, Frozen, Hydrated, describe, drain, freeze, merged, release
+from kaosmem.session.hydration import Frozen, Hydrated, describe, drain, freeze, merged, operation_of, release
 from kaosmem.session.past import check_version, find_past, let_go
 from kaosmem.session.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.turns import OneLoop, in_line
-from kaosmem.session.windows import WINDOW
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue, StoredItem, decoded
 
@@ -66,8 +67,8 @@ class Saver:
         self._log, self._place, self._counter, self._rehydrate = log, place, counter, rehydrate
         self._sections, self.windows = hydrated.sections, hydrated.windows
         self._description: Mapping[str, JSONValue] = hydrated.description
-        self._unsaved: list[Change] = []  # of sections that have no journal of it any more
-        self._batch: list[Change] = []  # being committed, or failed and to be tried again as it is
+        self._unsaved: list[Operation] = []  # of sections that have no journal of it any more
+        self._batch: list[Operation] = []  # being committed, or failed and to be tried again as it is
         self._to_forget: set[str] = set()  # until the log says so
         self._told: set[str] = set()  # of these, what the batch says
         self._to_purge = hydrated.unpurged  # until no file holds them
@@ -169,7 +170,7 @@ class Saver:
             while self._batch:
                 self._count_try()
                 try:
-                    await asyncio.to_thread(self._log.commit, self._batch)
+                    await asyncio.to_thread(_commit, self._log, self._batch)
                 except ConflictError:
                     await self._rebase()
                     self._batch = self._batch or self._drained()
@@ -183,17 +184,18 @@ class Saver:
                 f"others changed the session during each of {MAX_TRIES:,} tries to save it; save again when fewer write"
             )
 
-    def _drained(self) -> list[Change]:
+    def _drained(self) -> list[Operation]:
         """Return all that is unsaved, after a description of the session where the log has another."""
-        changes = self._unsaved + drain(self._sections.values()) + self.windows.drain()
+        unsaved = [*self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
         self._unsaved = []
         description = describe(self._sections.values(), self._counter)
-        return [Change("", OPEN, description), *changes] if changes and description != self._description else changes
+        return [Describe("", description), *unsaved] if unsaved and description != self._description else unsaved
 
     def _settle(self) -> None:
         """Note that the batch is committed."""
-        self._description = next((each.data for each in self._batch if each.op == OPEN), self._description)
-        if any(change.op == FORGET for change in self._batch):
+        described = (each.data for each in self._batch if isinstance(each, Describe))
+        self._description = next(described, self._description)
+        if any(isinstance(each, Forget) for each in self._batch):
             self._to_forget -= self._told  # others may have been asked for meanwhile
         self._batch = []
 
@@ -209,19 +211,20 @@ class Saver:
         if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
             return False
         stored = await asyncio.to_thread(self._rehydrate, recovered)
+        theirs = [] if news.is_whole else await asyncio.to_thread(_operations, news)
         ours = [*self._batch, *self._unsaved, *drain(self._sections.values())]
         self._batch, self._unsaved = [], []
         for name, section in stored.sections.items():
             if name not in self._sections:
                 self._sections[name] = section
             elif section.spec.persistence != "none":
-                dropped = [change.op for change in ours if change.section == name]
+                dropped = [type(each) for each in ours if each.section == name]
                 # What both know alike stays indexed; what is dropped may have touched it.
-                is_known = not news.is_whole and not news.is_settled and {*dropped} <= {"add", "use"}
-                shared = max(0, self._sections[name].taken - dropped.count("add")) if is_known else 0
+                is_known = not news.is_whole and not news.is_settled and {*dropped} <= {Add, Use}
+                shared = max(0, self._sections[name].taken - dropped.count(Add)) if is_known else 0
                 self._sections[name].take_over(section, shared=shared)
         self.windows.go_back(stored.windows)
-        self._take_in([] if news.is_whole else news.recovery.recovered.records, stored)
+        self._take_in(theirs, stored)
         self._log.adopt(news)
         return True
 
@@ -231,7 +234,7 @@ class Saver:
         Return False if the log must be read again.
         """
         news = await asyncio.to_thread(self._log.catch_up)
-        theirs = [] if news.is_whole else news.recovery.recovered.records
+        theirs = [] if news.is_whole else await asyncio.to_thread(_operations, news)
         touched = None if news.is_whole else await asyncio.to_thread(touched_by, theirs)
         # Others may also have derived more from what is forgotten here, but not yet in the log.
         is_all_read = news.is_whole or bool(self._to_forget) or self._is_foreign(theirs) or len(theirs) > _MANY_RECORDS
@@ -248,38 +251,39 @@ class Saver:
         self._batch, self._unsaved = [], ours
         self._unsaved = rebase(
             self._sections,
-            [change for change in ours if change.op != WINDOW],
+            [each for each in ours if isinstance(each, SectionOperation)],
             theirs,
             {name: section for name, section in read.items() if is_all_read or name in changed},
             forgotten=_forgotten(theirs) if stored is None else stored.forgotten,
             touched=touched,
         )
         histories = {name for name, section in self._sections.items() if section.spec.placement == "history"}
+        changed_by_others = {each.section for each in theirs if not isinstance(each, Use)}
         self.windows.follow(
-            [change.data for change in ours if change.op == WINDOW],
-            [record.data for record in theirs if record.op == WINDOW],
+            [each.data for each in ours if isinstance(each, Turn)],
+            [each.data for each in theirs if isinstance(each, Turn)],
             None if stored is None else stored.windows,
-            is_history_changed=news.is_whole or any(each.section in histories and each.op != "use" for each in theirs),
-            has_replies=any(change.section in histories and is_reply(change) for change in ours),
+            is_history_changed=news.is_whole or not histories.isdisjoint(changed_by_others),
+            has_replies=any(each.section in histories and is_reply(each) for each in ours),
         )
         self._take_in(theirs, stored)
         self._log.adopt(news)
         return True
 
-    def _is_foreign(self, theirs: Iterable[Record]) -> bool:
+    def _is_foreign(self, theirs: Iterable[Operation]) -> bool:
         """Return whether others open the session with other settings, or may count tokens in another way."""
         counter = self._description.get("counter", self._counter.name)
         return counter != self._counter.name or is_foreign(theirs, self._sections, self._counter)
 
-    def _changed_by(self, theirs: Iterable[Record]) -> set[str]:
+    def _changed_by(self, theirs: Iterable[Operation]) -> set[str]:
         """Return the names of sections that others have changed and that have unsaved changes here."""
-        unsaved = {change.section for change in (*self._batch, *self._unsaved)}
+        unsaved = {each.section for each in (*self._batch, *self._unsaved)}
         unsaved |= {name for name, section in self._sections.items() if section.journal}
-        return unsaved & {record.section for record in theirs if record.op != OPEN}
+        return unsaved & {each.section for each in theirs if not isinstance(each, Describe)}
 
-    def _take_in(self, theirs: Iterable[Record], stored: Hydrated | None) -> None:
-        """Note the records of others about the session as a whole."""
-        described = [record.data for record in theirs if record.op == OPEN]
+    def _take_in(self, theirs: Iterable[Operation], stored: Hydrated | None) -> None:
+        """Note the operations of others on the session as a whole."""
+        described = [each.data for each in theirs if isinstance(each, Describe)]
         if stored is not None:
             self._description = stored.description
             self.forgotten.update(stored.forgotten)
@@ -310,9 +314,9 @@ class Saver:
             return
         self._told = told
         for name, section in self._sections.items():
-            data = section.forget(forgotten, stored=archived.get(name, ()))
-            if data["ids"] and section.spec.persistence != "none":
-                self._batch.append(Change(name, FORGET, data))
+            operation = section.forget(forgotten, stored=archived.get(name, ()))
+            if operation.ids and section.spec.persistence != "none":
+                self._batch.append(operation)
         self.forgotten.add(forgotten)
         self._to_purge |= forgotten
         self._erased.derived |= forgotten - told
@@ -394,8 +398,16 @@ def _purge_indexes(sections: Iterable[Section]) -> None:
         section.purge_index()
 
 
-def _forgotten(records: Iterable[Record]) -> set[str]:
-    return {item_id for record in records if record.op == FORGET for item_id in record.data["ids"]}
+def _commit(log: SessionLog, batch: Iterable[Operation]) -> None:
+    log.commit([Change(each.section, each.op, each.data) for each in batch])
+
+
+def _operations(news: News) -> list[Operation]:
+    return list(map(operation_of, news.recovery.recovered.records))
+
+
+def _forgotten(operations: Iterable[Operation]) -> set[str]:
+    return {item_id for each in operations if isinstance(each, Forget) for item_id in each.ids}
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:

@@ -14,13 +14,10 @@ from kaosmem.assembly.thinking import without_thinking
 from kaosmem.assembly.windows import Rebased, Window, default_block, digest, history_limit, thrashes
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_name, shown
-from kaosmem.persistence import Change
 from kaosmem.sections import Proposal, Section, SectionSpec
+from kaosmem.sections.operations import Turn
 from kaosmem.tokens import preserves_thinking
 from kaosmem.types import Item, JSONValue, check_text
-
-WINDOW = "window"
-"""The op of a record that continues or ends a window. It belongs to no section."""
 
 _CHANGES_IN_PLACE = "graph"
 """The section whose items change by updates in the normal course: a window shows them again, marked as newer."""
@@ -95,10 +92,10 @@ class Windows:
         """Go on from the windows that the log holds, without the unsaved turns."""
         self.held, self.journal = dict(stored.held), []
 
-    def drain(self) -> list[Change]:
+    def drain(self) -> list[Turn]:
         """Return the turns since the last drain."""
         turns, self.journal = self.journal, []
-        return [Change("", WINDOW, turn) for turn in turns]
+        return [Turn("", turn) for turn in turns]
 
     def to_list(self, sections: Mapping[str, Section]) -> list[JSONValue]:
         """Return the windows as JSON values. A window that shows a removed item ends: only the section knows that."""

@@ -671,7 +671,7 @@ def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
     assert again.expand([], versions[:1])
     assert again.unloaded == 1
     again.drain_journal()
-    assert again.forget(["x"], stored=versions[:1])["archived"] == 1
+    assert again.forget(["x"], stored=versions[:1]).archived == 1
     assert again.unloaded == 1
     again.load(versions[1:])
     assert [unit.items[0].id for unit in again.propose(Query(""), cap=100).earlier] == ["y"]

@@ -23,6 +23,7 @@ from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError, 
 from kaosmem.retrieval import Query
 from kaosmem.sections import Archived, Section, SectionSpec, Substitution
 from kaosmem.sections.eviction import POLICIES
+from kaosmem.sections.operations import Evict, SectionOperation, parse_operation
 from kaosmem.sections.substitution import COMPACTED, Replaced
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
@@ -275,7 +276,7 @@ class SectionMachine(RuleBasedStateMachine):
         )
         self.section, self.plain = Section(self.spec), PlainSection()
         self.flushed: list[Archived] = []
-        self.journal: list[tuple[str, dict[str, object]]] = []
+        self.journal: list[SectionOperation] = []
         self.made = self.accepted = 0
         self.outranked: str | None = None
         self.compactions: list[tuple[list[Item], list[Row], list[int]]] = []  # what was made, of what, in which units
@@ -304,8 +305,8 @@ class SectionMachine(RuleBasedStateMachine):
             victims = self.whatever_goes(change, item)
         elif victims is None and not too_large and self.plain.is_outranked(self.spec, item):
             change(item)
-            assert self.section.journal[-1] == ("evict", {"ids": [item.id]})
-            assert self.section.journal[-2][1]["evicted"] == []
+            assert self.section.journal[-1] == Evict("s", (item.id,))
+            assert self.section.journal[-2].evicted == []
             self.outranked = item.id
             return True
         elif victims is None:
@@ -315,9 +316,9 @@ class SectionMachine(RuleBasedStateMachine):
             assert self.seen() == before
         else:
             change(item)
-            assert sorted(self.section.journal[-1][1]["evicted"]) == sorted(row.item.id for row in victims)
+            assert sorted(self.section.journal[-1].evicted) == sorted(row.item.id for row in victims)
         if victims is not None:
-            self.plain.drop(sorted(victims, key=lambda row: self.section.journal[-1][1]["evicted"].index(row.item.id)))
+            self.plain.drop(sorted(victims, key=lambda row: self.section.journal[-1].evicted.index(row.item.id)))
         return victims is not None
 
     def settle(self, item: Item) -> None:
@@ -335,7 +336,7 @@ class SectionMachine(RuleBasedStateMachine):
         except SectionFullError:
             assert self.seen() == before
             return None
-        evicted = self.section.journal[-1][1]["evicted"]
+        evicted = self.section.journal[-1].evicted
         rows = [row for row in self.plain.rows if row.item.id in evicted]
         superseded = self.plain.superseded(item)
         assert all(row in rows for row in superseded)
@@ -466,8 +467,8 @@ class SectionMachine(RuleBasedStateMachine):
         item_ids = data.draw(st.lists(st.sampled_from([*known, "nowhere"]), max_size=3))
         self.journal += self.section.drain_journal()
         tombstone = self.section.forget(item_ids, stored=self.flushed)
-        assert tombstone["ids"] == sorted(set(item_ids) & known.keys())
-        self.journal.append(("forget", tombstone))
+        assert tombstone.ids == sorted(set(item_ids) & known.keys())
+        self.journal.append(tombstone)
         self.flushed = [version for version in self.flushed if version.item.id not in item_ids]
         self.accepted -= self.plain.forget(item_ids)
         assert self.section.journal == []
@@ -566,8 +567,10 @@ class SectionMachine(RuleBasedStateMachine):
         if not hasattr(self, "section"):
             return
         again = Section(self.spec)
-        for op, data in json.loads(json.dumps(self.journal + self.section.journal)):
-            again.apply(op, data)
+        for each in self.journal + self.section.journal:
+            stored = parse_operation(each.section, each.op, json.loads(json.dumps(each.data)))
+            assert stored.data == each.data and stored.touched.keys() == each.touched.keys()
+            again.apply(stored)
         assert again.state() == self.section.state()
         assert list(again.entries()) == list(self.section.entries())
         assert [version.item for version in again.archive.in_memory()] == self.plain.archived

@@ -18,7 +18,8 @@ from kaosmem.errors import (
     UnsupportedVersionError,
 )
 from kaosmem.retrieval import Query
-from kaosmem.sections import DEFAULT_SECTIONS, Candidate, Proposal, Section, SectionSpec, check_specs
+from kaosmem.sections import DEFAULT_SECTIONS, Archived, Candidate, Proposal, Section, SectionSpec, check_specs
+from kaosmem.sections.operations import Expand, parse_operation
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.units import Link, cut_points
 
@@ -224,7 +225,7 @@ def test_uses_are_journaled_only_where_eviction_looks_at_them() -> None:
         section = section_of(item("a"), eviction=policy)
         section.get("a")
         section.use(["gone"])
-        assert [op for op, _ in section.drain_journal()] == ops
+        assert [each.op for each in section.drain_journal()] == ops
         assert section.journal == []
     assert section_of(item("a"), persistence="none").journal == []
 
@@ -233,11 +234,11 @@ def test_a_change_from_the_future_is_not_guessed_at() -> None:
     """A journal with an unknown op is refused by name, as is a compaction of another version, or to no free place."""
     section = section_of(item("a"))
     with pytest.raises(UnsupportedVersionError, match="'fold'"):
-        section.apply("fold", {})
+        parse_operation("s", "fold", {})
     with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
-        section.apply("compact", {"version": 2, "replaced": [], "items": []})
+        parse_operation("s", "compact", {"version": 2, "replaced": [], "items": []})
     with pytest.raises(InvalidArgumentError, match="not free"):
-        section.apply("expand", {"ids": [], "versions": [{**item("b").to_dict(), "replaced_at": [5, 5]}]})
+        section.apply(Expand("s", [], [Archived(item("b"), replaced_at=(5, 5))]))
 
 
 def test_the_newest_user_item_is_one_that_says_something() -> None:

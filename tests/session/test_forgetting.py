@@ -429,13 +429,13 @@ def test_places_of_others_do_not_move_and_counts_are_right() -> None:
     before = {entry["id"]: entry["position"] for entry in section.entries()}
     taken = section.state()["taken"]
     tombstone = section.forget(["a", "e", "nowhere"])
-    assert tombstone == {"ids": ["a", "e"], "archived": 1, "evicted": 1}
+    assert tombstone.data == {"ids": ["a", "e"], "archived": 1, "evicted": 1}
     assert {entry["id"]: entry["position"] for entry in section.entries()} == {
         each: position for each, position in before.items() if each != "e"
     }
     assert section.state()["taken"] == taken
     assert (section.used, len(section), len(section.archive)) == (30, 3, 2)
-    assert section.forget(["a", "e"]) == {"ids": [], "archived": 0, "evicted": 0}
+    assert section.forget(["a", "e"]).data == {"ids": [], "archived": 0, "evicted": 0}
 
 
 def test_a_tombstone_gives_every_process_the_same_state() -> None:
@@ -446,12 +446,12 @@ def test_a_tombstone_gives_every_process_the_same_state() -> None:
     state, entries = json.loads(json.dumps([first.state(), list(first.entries())]))
     restarted, loaded = (Section.restore(first.spec, state, entries) for _ in range(2))
     loaded.load(stored)
-    tombstone = json.loads(json.dumps(loaded.forget({"first", "a", "e"}, stored=stored)))
+    tombstone = loaded.forget({"first", "a", "e"}, stored=stored)
     for other in (first, restarted):
-        other.apply("forget", tombstone)
+        other.apply(tombstone)
     assert first.state() == restarted.state() == loaded.state()
     assert list(first.entries()) == list(restarted.entries()) == list(loaded.entries())
-    restarted.load([each for each in stored if each.item.id not in tombstone["ids"]])
+    restarted.load([each for each in stored if each.item.id not in tombstone.ids])
     assert earlier(first) == earlier(restarted) == earlier(loaded)
     assert first.state() == restarted.state()
 

@@ -1,0 +1,300 @@
+"""The operations of a session's log. Each is a frozen class with its effect, the items that it touches and its JSON.
+
+A section enters each of its changes in its journal as an operation, and a commit stores the journals. Whoever reads the
+log applies the operations again: at open, after the commits of other writers, and to the remains of a damaged session.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cache
+from typing import Any, ClassVar, Self
+
+from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
+from kaosmem.names import shown_name
+from kaosmem.sections.archive import Archived, check_time
+from kaosmem.sections.ledger import Ledger
+from kaosmem.sections.substitution import Substitution
+from kaosmem.types import Item, JSONValue
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(ABC):
+    """One operation of a log.
+
+    op: the name of its class in the log. section: the name of its section, "" for the session itself.
+    data: its other fields as JSON values, from which `parse` makes it again.
+    """
+
+    op: ClassVar[str]
+    section: str
+
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        values = ((name, getattr(self, name)) for name, _ in _fields_of(type(self)))
+        return {name: _stored(value) for name, value in values if value is not None and value is not False}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        """Return the operation with this data. Raises as `parse_operation`."""
+        return cls(section, **{name: parse(data[name], section) for name, parse in _fields_of(cls) if name in data})
+
+
+@dataclass(frozen=True, slots=True)
+class Describe(Operation):
+    """The session has these sections and this counter. This operation comes before the operations that rely on it."""
+
+    op = "open"
+    data: Mapping[str, JSONValue]
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Operation):
+    """A window goes on by a turn, or ends. data: the turn, as `Window.after` reads it."""
+
+    op = "window"
+    data: Mapping[str, JSONValue]
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, data)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionOperation(Operation):
+    """A change of one section.
+
+    touched: the items that the change leaves, by id; None for an item that it takes out.
+    """
+
+    @abstractmethod
+    def apply(self, ledger: Ledger) -> None:
+        """Carry the change out. Raises InvalidArgumentError and NotFoundError if it does not fit the section."""
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Add(SectionOperation):
+    """A new item comes, after others were evicted."""
+
+    op = "add"
+    item: Item
+    evicted: Sequence[str]
+
+    def apply(self, ledger: Ledger) -> None:
+        if self.item.id in ledger.held:
+            raise InvalidArgumentError("an item is added that is live already")
+        ledger.add(self.item, self.evicted)
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched(self.evicted, [self.item])
+
+
+@dataclass(frozen=True, slots=True)
+class Update(SectionOperation):
+    """An item takes the place of the live item with its id, after others were evicted.
+
+    at: when the session was told, None if that is not known.
+    """
+
+    op = "update"
+    item: Item
+    evicted: Sequence[str]
+    at: datetime | None = None
+
+    def apply(self, ledger: Ledger) -> None:
+        ledger.update(self.item, self.evicted, self.at)
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched(self.evicted, [self.item])
+
+
+@dataclass(frozen=True, slots=True)
+class Remove(SectionOperation):
+    """An item leaves and is not recalled.
+
+    at: when the session was told, None if that is not known. expired: its time to live was over.
+    """
+
+    op = "remove"
+    id: str
+    at: datetime | None = None
+    expired: bool = False
+
+    def apply(self, ledger: Ledger) -> None:
+        ledger.remove(self.id, self.at)
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return {self.id: None}
+
+
+@dataclass(frozen=True, slots=True)
+class Use(SectionOperation):
+    """Items are used, all at one tick of the section's clock."""
+
+    op = "use"
+    ids: Sequence[str]
+
+    def apply(self, ledger: Ledger) -> None:
+        ledger.use(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(SectionOperation):
+    """Whole units leave for room and may be recalled."""
+
+    op = "evict"
+    ids: Sequence[str]
+
+    def apply(self, ledger: Ledger) -> None:
+        ledger.evict(self.ids)
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Compact(SectionOperation):
+    """Derived items take the places of others.
+
+    change: the items that leave, and the derived ones. at: the ordinals of the places that these take, by the ids of
+    the items there. They give the order if other records are lost.
+    """
+
+    op = "compact"
+    change: Substitution
+    at: Mapping[str, int]
+
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {**self.change.to_dict(), "at": self.at}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, Substitution.from_dict(data, section), data["at"])
+
+    def apply(self, ledger: Ledger) -> None:
+        ledger.compact(self.change)
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched(self.change.replaced, [item for _, item in self.change.items])
+
+
+@dataclass(frozen=True, slots=True)
+class Expand(SectionOperation):
+    """Archived versions come back to their places, after the items with these ids have left."""
+
+    op = "expand"
+    ids: Sequence[str]
+    versions: Sequence[Archived]
+
+    def apply(self, ledger: Ledger) -> None:
+        if not ledger.has_places(self.ids, self.versions):
+            raise InvalidArgumentError("an item comes back to a place that is not free")
+        ledger.expand(self.ids, self.versions)
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched(self.ids, [version.item for version in self.versions])
+
+
+@dataclass(frozen=True, slots=True)
+class Forget(SectionOperation):
+    """All versions of items are erased.
+
+    archived: how many of these versions were archived. evicted: how many of the archived ones might be recalled.
+    """
+
+    op = "forget"
+    ids: Sequence[str]
+    archived: int
+    evicted: int
+
+    def apply(self, ledger: Ledger) -> None:
+        ledger.forget({*self.ids}, archived=self.archived, evicted=self.evicted)
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace(SectionOperation):
+    """A section that is stored as a whole has this state now.
+
+    state, entries: as `Section.restore` takes them. archived: the versions that have left since the last such state.
+    """
+
+    op = "replace"
+    state: Mapping[str, JSONValue]
+    entries: Sequence[Mapping[str, JSONValue]]
+    archived: Sequence[Archived]
+
+    def apply(self, ledger: Ledger) -> None:
+        ledger.start_again(self.state, self.entries, self.archived)
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched((), [Item.from_dict(entry, self.section) for entry in self.entries])
+
+
+_OPERATIONS = {
+    each.op: each for each in (Describe, Turn, Add, Update, Remove, Use, Evict, Compact, Expand, Forget, Replace)
+}
+
+
+def parse_operation(section: str, op: str, data: Mapping[str, JSONValue]) -> Operation:
+    """Return the operation of a record.
+
+    Raises UnsupportedVersionError for an unknown name; InvalidArgumentError, LookupError, TypeError and ValueError for
+    data that no operation has.
+
+    >>> parse_operation("findings", "evict", {"ids": ["a", "b"]})
+    Evict(section='findings', ids=['a', 'b'])
+    """
+    if (known := _OPERATIONS.get(op)) is None:
+        raise UnsupportedVersionError(
+            f"section {section!r} cannot repeat the change {shown_name(op)}; open it with a newer kaosmem"
+        )
+    return known.parse(section, data)
+
+
+def _touched(gone: Iterable[str], left: Iterable[Item] = ()) -> dict[str, Item | None]:
+    return {**dict.fromkeys(gone), **{item.id: item for item in left}}
+
+
+_PARSERS: Mapping[Any, Callable[[Any, str], Any]] = {
+    "Item": Item.from_dict,
+    "Sequence[Archived]": lambda stored, section: [Archived.from_dict(each, section) for each in stored],
+    "datetime | None": lambda stored, _: check_time(stored),
+}
+"""By the type of a field, how its JSON values are read. Fields of other types are JSON values."""
+
+
+@cache
+def _fields_of(operation: type[Operation]) -> list[tuple[str, Callable[[Any, str], Any]]]:
+    own = (field for field in fields(operation) if field.name != "section")
+    return [(field.name, _PARSERS.get(field.type, lambda stored, _: stored)) for field in own]
+
+
+def _stored(value: Any) -> JSONValue:
+    if isinstance(value, Item | Archived):
+        return value.to_dict()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return [_stored(each) for each in value] if isinstance(value, tuple | list) else value
