@@ -86,7 +86,7 @@ class Asker:
         passing = {"$not": {"id": {"$in": sorted(hidden)}}} if hidden else None
         context = asyncio.run(self._memory.assemble_context(query, budget=budget, filter=passing))
         shown = {item.id for item in context.items}
-        with self._memory[SECTION].index() as index:
+        with self._memory[SECTION].index.asked() as index:
             frequencies = index.frequencies(terms_of(query))
         stock = Stock(len(self._memory[SECTION]), self._memory.used, frequencies)
         found = figures(query, context.items, stock) if shown else None

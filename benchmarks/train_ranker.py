@@ -172,7 +172,7 @@ def costs(ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], *, ques
     """
     profiler, asked, spec = Profile(), 0, replace(SPEC, ranker=ranker)
     for corpus in corpora:
-        with SessionAssembler(spec=spec).session(corpus.items)[spec.name].index() as index:
+        with SessionAssembler(spec=spec).session(corpus.items)[spec.name].index.asked() as index:
             for question in corpus.questions[:questions]:
                 profiler.runcall(index.rank, question.query, 50)
                 asked += 1

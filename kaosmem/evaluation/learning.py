@@ -109,7 +109,7 @@ def learn_weights(
 def _lessons_of(corpus: Corpus, spec: SectionSpec) -> Iterator[Lesson]:
     for existing, questions in corpus.moments():
         section = SessionAssembler(spec=spec).session(existing)[spec.name]
-        with section.index() as index:
+        with section.index.asked() as index:
             assert isinstance(index, LinearIndex)
             place_of = {item.id: place for place, item in enumerate(existing)}
             for question in questions:

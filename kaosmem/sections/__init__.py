@@ -1,7 +1,9 @@
 """Sections: specs, items, archive and proposals; and the Source protocol."""
 
 from kaosmem.sections.archive import Archive, Archived, check_time
-from kaosmem.sections.lazy_index import IndexDump, Moment, StoredIndex
+from kaosmem.sections.holdings import Moment
+from kaosmem.sections.lazy_index import IndexDump, StoredIndex
+from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.lineage import Forgotten, derived_from
 from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposal import Candidate, Proposal, Stock
@@ -21,6 +23,7 @@ __all__ = [
     "ForgettingSource",
     "Forgotten",
     "IndexDump",
+    "Ledger",
     "Moment",
     "NamedSource",
     "Proposal",

@@ -1,42 +1,41 @@
-"""Held items by the values of the metadata fields that filters ask for."""
+"""Items by the values of the metadata fields that filters ask for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kaosmem.filters import MetadataFilter
-from kaosmem.sections.holdings import Holdings
-from kaosmem.types import JSONValue, json_text
+from kaosmem.types import Item, JSONValue, json_text
 
 
 class Facets:
-    """Groups held items by their values of some fields: a filter is asked once a group, not once an item.
+    """Groups items by their values of some fields: a filter is asked once a group, not once an item.
 
     A grouping is made when a filter first asks for its fields, then told of every change.
     """
 
-    def __init__(self, held: Holdings) -> None:
-        self._held = held
+    def __init__(self) -> None:
         self._groupings: dict[frozenset[str], _Grouping] = {}
 
-    def passing(self, wanted: MetadataFilter) -> set[int] | None:
-        """Return the ordinals of the items that pass a filter; None where no item has any of its fields."""
+    def passing(self, wanted: MetadataFilter, items: Iterable[tuple[int, Item]]) -> set[int] | None:
+        """Return the ordinals of the items that pass a filter; None where no item has any of its fields.
+
+        items: all of them, by ordinal.
+        """
         grouping = self._groupings.get(wanted.fields)
         if grouping is None:
             grouping = self._groupings[wanted.fields] = _Grouping(wanted.fields)
-            for ordinal in self._held:
-                grouping.add(ordinal, self._held[ordinal].metadata)
+            for ordinal, item in items:
+                grouping.add(ordinal, item.metadata)
         return grouping.passing(wanted)
 
-    def added(self, ordinal: int) -> None:
-        """Note a new item."""
+    def put(self, ordinal: int, item: Item) -> None:
+        """Note an item that is new or takes the place of another."""
         for grouping in self._groupings.values():
-            grouping.add(ordinal, self._held[ordinal].metadata)
+            grouping.remove(ordinal)
+            grouping.add(ordinal, item.metadata)
 
-    def changed(self, ordinal: int) -> None:
-        """Note an item's new version."""
-        self.removed(ordinal)
-        self.added(ordinal)
-
-    def removed(self, ordinal: int) -> None:
+    def remove(self, ordinal: int) -> None:
         """Note that an item is gone."""
         for grouping in self._groupings.values():
             grouping.remove(ordinal)
@@ -61,7 +60,8 @@ class _Grouping:
         self._group_of[ordinal] = group
 
     def remove(self, ordinal: int) -> None:
-        group = self._group_of.pop(ordinal)
+        if (group := self._group_of.pop(ordinal, None)) is None:
+            return
         self._members[group].discard(ordinal)
         if not self._members[group]:
             del self._members[group], self._values[group]

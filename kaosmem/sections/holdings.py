@@ -7,14 +7,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
+from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, check_updated
-from kaosmem.sections.eviction import EvictionPolicy, EvictionQueue, Standing, combined
+from kaosmem.sections.eviction import EvictionQueue, Standing, combined
+from kaosmem.sections.facets import Facets
 from kaosmem.sections.past import EvictedItem, Past
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item, JSONValue, StoredItem, Version, in_order
 from kaosmem.units import Link, Units
+
+
+class Moment(NamedTuple):
+    """How far a section had come at some moment: how many items it had taken, and how many updates there were."""
+
+    taken: int
+    updates: int
 
 
 class Holdings:
@@ -24,18 +35,23 @@ class Holdings:
     clock: ticks of use so far. An item is as fresh when it comes as if it had been used at the last tick.
     updates: how many updates there were so far.
     past: evicted units that may still be recalled; methods that take a unit's first ordinal know them too.
+    needed: ordinals of the items that must be shown for their own sake.
     """
 
-    def __init__(self, policy: EvictionPolicy) -> None:
+    def __init__(self, spec: SectionSpec) -> None:
+        self._spec = spec
         self.used = self.taken = self.updates = self.clock = 0
         self.past = Past()
         self.units = Units()
-        self.queue = EvictionQueue(policy)
+        self.queue = EvictionQueue(spec.policy)
         # Linked, not hashed order: walking from either end never steps over removed items.
         self._held: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
         self._ordinals: dict[str, int] = {}
         self._ends: dict[int, datetime] = {}  # of the items that expire
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
+        self.needed: set[int] = set()
+        self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: users' messages, ascending
+        self._facets = Facets()
         self._versions: dict[str, tuple[tuple[object, ...], list[Version[int]]]] = {}  # by key, with their state then
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a dict of numbers, and
         # ranking reads those of hundreds of items scattered over all.
@@ -75,9 +91,28 @@ class Holdings:
         """Return an item, live or evicted, as `known` does, without decoding it."""
         return self._held[ordinal] if ordinal in self._held else self.past[ordinal]
 
-    def read(self) -> Iterator[int]:
-        """Yield the ordinals of the items that have been decoded."""
-        return (ordinal for ordinal, item in self._held.items() if not isinstance(item, StoredItem))
+    def items(self) -> Iterator[tuple[int, Item]]:
+        """Yield the live items by ordinal, in order."""
+        return ((ordinal, self[ordinal]) for ordinal in self._held)
+
+    @property
+    def stored(self) -> list[Item | StoredItem]:
+        """Return the live items in order, decoded or not: another thread may decode them by `types.decoded`."""
+        return [*self._held.values()]
+
+    @property
+    def moment(self) -> Moment:
+        """Return how far the section has come."""
+        return Moment(self.taken, self.updates)
+
+    @property
+    def newest_question(self) -> int | None:
+        """Return the ordinal of a history's newest item of role user with more than tool results."""
+        return next(reversed(self._questions), None)
+
+    def passing(self, wanted: MetadataFilter) -> set[int] | None:
+        """Return the ordinals of the items that pass a filter; None where no item has any of its fields."""
+        return self._facets.passing(wanted, self.items())
 
     @property
     def all_alone(self) -> bool:
@@ -89,9 +124,9 @@ class Holdings:
         """Whether any item has a time to live."""
         return bool(self._ends)
 
-    def expired(self, now: datetime) -> list[int]:
-        """Return the ordinals of the items whose time to live is over."""
-        return [ordinal for ordinal, end in self._ends.items() if end <= now]
+    def expired(self, now: datetime) -> list[str]:
+        """Return the ids of the items whose time to live is over."""
+        return [self[ordinal].id for ordinal, end in self._ends.items() if end <= now]
 
     def holds(self, ordinal: int) -> bool:
         """Return whether the item of an ordinal is live."""
@@ -122,8 +157,9 @@ class Holdings:
         return known[1]
 
     def purge(self) -> None:
-        """Keep nothing of the keys of items that are gone."""
+        """Keep nothing of the keys and the metadata of items that are gone."""
         self._versions = {}
+        self._facets.purge()
 
     def _created_at(self, ordinal: int) -> datetime:
         created_at = self.known(ordinal).created_at
@@ -259,8 +295,7 @@ class Holdings:
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
         self._drop_key(before, ordinal)
-        self._enter_key(item, ordinal)
-        self._enter_end(item, ordinal)
+        self._register(ordinal, item)
         del self._ordinals[before.id]
         self._ordinals[item.id] = ordinal
         self._held[ordinal] = item
@@ -296,6 +331,9 @@ class Holdings:
             del self._ordinals[item.id]
             self._ends.pop(ordinal, None)
             self._drop_key(item, ordinal)
+            self.needed.discard(ordinal)
+            self._questions.pop(ordinal, None)
+            self._facets.remove(ordinal)
         for first in dict.fromkeys(map(self.units.first, left)):
             self._reckon(first)
         return items
@@ -308,19 +346,29 @@ class Holdings:
             self._uses[ordinal] = uses
         if last_use:
             self._last_uses[ordinal] = last_use
-        self._enter_key(item, ordinal)
-        self._enter_end(item, ordinal)
+        self._register(ordinal, item)
 
-    def _enter_end(self, item: Item, ordinal: int) -> None:
-        self._ends.pop(ordinal, None)
-        if item.expires_at is not None:
-            self._ends[ordinal] = item.expires_at
-
-    def _enter_key(self, item: Item, ordinal: int) -> None:
+    def _register(self, ordinal: int, item: Item) -> None:
+        """Note the key, the end, the need and the metadata of an item that is new or takes another's place."""
         if item.key is not None:
             other = self._keyed.get(item.key)
             if other is None or not is_older(item, self[other]):
                 self._keyed[item.key] = ordinal
+        self._ends.pop(ordinal, None)
+        if item.expires_at is not None:
+            self._ends[ordinal] = item.expires_at
+        (self.needed.add if self._spec.requires(item) else self.needed.discard)(ordinal)
+        self._note_question(ordinal, item)
+        self._facets.put(ordinal, item)
+
+    def _note_question(self, ordinal: int, item: Item | StoredItem) -> None:
+        if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:
+            self._questions.pop(ordinal, None)
+        elif ordinal not in self._questions:
+            is_newest = ordinal > next(reversed(self._questions), -1)
+            self._questions[ordinal] = None
+            if not is_newest:
+                self._questions = OrderedDict.fromkeys(sorted(self._questions))
 
     def _drop_key(self, item: Item | StoredItem, ordinal: int) -> None:
         if item.key is not None and self._keyed.get(item.key) == ordinal:
@@ -435,13 +483,12 @@ class Holdings:
     @classmethod
     def restore(
         cls,
-        policy: EvictionPolicy,
+        spec: SectionSpec,
         state: Mapping[str, JSONValue],
         entries: Iterable[Mapping[str, JSONValue] | StoredItem],
-        section: str,
     ) -> Holdings:
         """Return holdings as they were stored."""
-        holdings = cls(policy)
+        holdings = cls(spec)
         holdings.taken, holdings.clock = state["taken"], state["clock"]
         holdings.updates = state.get("updates", 0)
         held, ordinals, tokens = holdings._held, holdings._ordinals, holdings._tokens
@@ -456,8 +503,12 @@ class Holdings:
                 held[ordinal] = entry
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
+                if spec.placement != "query":  # where an item that is not decoded need not be shown
+                    if spec.requires(entry):
+                        holdings.needed.add(ordinal)
+                    holdings._note_question(ordinal, entry)
                 continue
-            item, ordinal = Item.from_dict(entry, section), entry["position"]
+            item, ordinal = Item.from_dict(entry, spec.name), entry["position"]
             if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
                 raise InvalidArgumentError("a stored item is out of its place")
             last = ordinal

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain, islice
-from threading import RLock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kaosmem.language.dates import day_of
 from kaosmem.retrieval.ranker import CountingIndex, StorableRanker
-from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.holdings import Holdings, Moment
 from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.scores import Found, preferring
 from kaosmem.types import decoded
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval import Index, Period, Ranker
+    from kaosmem.retrieval import Index, Period, Query, Ranker
     from kaosmem.retrieval.ranker import StorableIndex
     from kaosmem.types import Item, StoredItem
 
@@ -33,13 +35,6 @@ _BATCH_TOKENS = 16_384
 _WARM_UP_CHARS = 200
 _LOOKED_AT = 4_096
 """Entries looked through for a batch, as evicted items that only files hold are passed over."""
-
-
-class Moment(NamedTuple):
-    """How far a section had come at some moment: how many items it had taken, and how many updates there were."""
-
-    taken: int
-    updates: int
 
 
 class StoredIndex(NamedTuple):
@@ -60,14 +55,17 @@ class IndexDump(NamedTuple):
 class LazyIndex:
     """A ranker's index over holdings, which catches up with their changes in batches before it ranks.
 
-    `catch_up` may run in another thread while the holdings change. The caller lets one thread at a time use the index,
-    and every change of the holdings is made and noted here under `lock`, so that a batch is chosen between two changes.
+    Public methods may run in another thread while the holdings change. Every change of the holdings is made and noted
+    here under `lock`, so that a batch is chosen between two changes.
+    asking: held by the thread that asks or changes the index. `find`, `unread`, `synced` and `frequencies` expect it.
     """
 
     def __init__(self, ranker: Ranker | None, held: Holdings, lock: RLock) -> None:
         self._ranker = ranker
         self._held = held
-        self._lock = lock
+        self.lock = lock
+        self.asking = Lock()
+        self._read_stored: Callable[[str], StoredIndex | None] | None = None
         self._index: Index | None = None
         self._stored: StoredIndex | None = None
         self._updates: int | None = None  # of which the index knows, None where it is another's and has not caught up
@@ -80,19 +78,18 @@ class LazyIndex:
         self._days = array("i")  # of the entry of each ordinal, as `date.toordinal` counts; 0 of one that is not there
         self._ranked: tuple[str, int, list[tuple[int, float]]] | None = None  # as the index is, since it last changed
 
-    @property
-    def ranker_name(self) -> str:
-        """Return the name of the ranker, which says of an index that was kept whether it is of use here."""
-        return self._ranker_used.name
+    def keep_in(self, read: Callable[[str], StoredIndex | None]) -> None:
+        """Say how to read the index that was kept for a ranker, by its name; it is done once at most."""
+        self._read_stored = read
 
-    @property
-    def is_wanted(self) -> bool:
-        """Return whether it would help to be offered one that was kept."""
-        return self._index is None and self._stored is None and len(self._held) + len(self._held.past) >= MIN_STORED
+    def read_stored(self) -> None:
+        """Read back the index that was kept. This is I/O, and may be done in another thread."""
+        with self.asking:
+            self._offer_stored()
 
-    def offer(self, stored: StoredIndex) -> None:
-        """Give an index that was kept: of these holdings, as they were at some time."""
-        if self._index is None:
+    def _offer_stored(self) -> None:
+        read, self._read_stored = self._read_stored, None
+        if read is not None and (stored := read(self._ranker_used.name)) is not None and self._index is None:
             self._stored = stored
 
     def added(self, ordinals: Iterable[int]) -> None:
@@ -105,10 +102,11 @@ class LazyIndex:
         if self._index is not None:
             self._stale.setdefault(ordinal, True)
 
-    def removed(self, ordinal: int) -> None:
-        """Note that an item is gone."""
-        if self._index is not None and self._stale.pop(ordinal, self._unread.pop(ordinal, True)):
-            self._gone[ordinal] = None
+    def removed(self, ordinals: Iterable[int]) -> None:
+        """Note that items are gone."""
+        for ordinal in ordinals if self._index is not None else ():
+            if self._stale.pop(ordinal, self._unread.pop(ordinal, True)):
+                self._gone[ordinal] = None
 
     def unread(self, limit: int) -> list[EvictedItem]:
         """Return some of the items that the index lacks until they are read: `read` says when."""
@@ -121,7 +119,13 @@ class LazyIndex:
         self._stale |= {ordinal: self._unread.pop(ordinal) for ordinal in ordinals if ordinal in self._unread}
 
     def inherit(self, other: LazyIndex, shared: int) -> None:
-        """Take another's index. Note the differences: any of the first `shared` items may differ, later ones do."""
+        """Take another's index. Note the differences: any of the first `shared` items may differ, later ones do.
+
+        The other one lets go of it. The caller holds its `asking`.
+        """
+        self._read_stored = other._read_stored
+        if not shared:
+            return
         self._stored = other._stored
         if other._index is None:
             return
@@ -138,21 +142,29 @@ class LazyIndex:
         self._stale = dict.fromkeys(now - kept, False)
         self._stale |= dict.fromkeys(kept & self._held.differing(other._held), True)
         self._stale |= {at: True for each in (other._stale, other._unread) for at in each if at in kept}
+        other._index = None
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score), best first, of all items or of those `among` these ordinals."""
+    def find(self, query: Query, limit: int, among: set[int] | None = None) -> Found:
+        """Return at most `limit` ranked items of all or of those `among` these ordinals, and as many newest ones."""
         index = self.synced()
         if among is not None:
-            return index.rank(query, limit, among=among)
-        if self._ranked is None or self._ranked[:2] != (query, limit):
-            self._ranked = query, limit, index.rank(query, limit)
-        return self._ranked[2]
+            ranked = index.rank(query.text, limit, among=among)
+        else:
+            if self._ranked is None or self._ranked[:2] != (query.text, limit):
+                self._ranked = query.text, limit, index.rank(query.text, limit)
+            ranked = self._ranked[2]
+        meant = self._of_periods(query.periods) if query.periods else set()
+        if among is not None:
+            meant &= among
+        if not meant:
+            return Found(ranked)
+        within = index.rank(query.topic, max(limit, len(meant)), among=meant)
+        return preferring(meant, ranked, within, limit)
 
-    def of_periods(self, periods: Iterable[Period]) -> set[int]:
+    def _of_periods(self, periods: Iterable[Period]) -> set[int]:
         """Return the ordinals of all items that are of one of these periods."""
         import numpy as np
 
-        self.synced()
         days = np.frombuffer(self._days, np.int32)
         meant = np.zeros(len(days), np.bool_)
         for first, last in periods:
@@ -167,7 +179,7 @@ class LazyIndex:
     @property
     def behind(self) -> int:
         """Return how many changes the index lacks; evicted items that have to be read first are not counted."""
-        with self._lock:
+        with self.lock:
             if self._index is None:
                 return len(self._held) + len(self._held.past)
             return len(self._gone) + len(self._stale)
@@ -175,10 +187,28 @@ class LazyIndex:
     def synced(self) -> Index:
         """Return the index, which has all changes but for evicted items that have to be read first."""
         while self._index is None or self._gone or self._stale:
-            self.catch_up()
+            self._catch_up()
         return self._index
 
+    @contextmanager
+    def asked(self) -> Iterator[Index]:
+        """Give the ranker's index, which has all changes, to be asked while nobody else does."""
+        with self.asking:
+            yield self.synced()
+
     def catch_up(self) -> None:
+        """Read back the index that was kept, or index one batch of changes.
+
+        This is meant for another thread: the section may change meanwhile. If it raises, the changes stay to be made.
+        """
+        with self.asking:
+            is_lacking = self._index is None and self._stored is None
+            if is_lacking and self._read_stored and len(self._held) + len(self._held.past) >= MIN_STORED:
+                self._offer_stored()
+            if self.behind:
+                self._catch_up()
+
+    def _catch_up(self) -> None:
         """Make the index or read it back, or take one batch of changes in. Where this fails, they stay noted."""
         if self._index is None:
             self._begin()
@@ -186,22 +216,26 @@ class LazyIndex:
             self._take_out(_BATCH)
         else:
             self._take_in(self._index)
-        with self._lock:
+        with self.lock:
             if self._gone or self._stale:
                 return
             if not any(self._unread.values()):
                 self._updates = self._held.updates
-                self._seen = Moment(self._held.taken, self._held.updates)
+                self._seen = self._held.moment
         self._warm_up()
 
-    def purge(self) -> bool:
-        """Take out one batch of entries that are gone, without waiting for a ranking; return whether more is left.
+    def purge(self) -> None:
+        """Keep nothing of items that are gone: no entry, no index that was kept, no last query.
 
-        The index that was kept goes, too, and the last query.
+        This may be done in another thread. After items are forgotten, their words stay in the index until this call or
+        the next ranking.
         """
-        self._stored = None
-        self._take_out(_BATCH)
-        return bool(self._gone)
+        is_left = True
+        while is_left:
+            with self.asking:
+                self._stored = None
+                self._take_out(_BATCH)
+                is_left = bool(self._gone)
 
     @property
     def to_store(self) -> Moment | None:
@@ -211,11 +245,18 @@ class LazyIndex:
             return None
         if self._unstored < max(MIN_STORED, len(index) // _UNSTORED_SHARE):
             return None
-        return Moment(self._held.taken, self._held.updates) if isinstance(self._ranker_used, StorableRanker) else None
+        return self._held.moment if isinstance(self._ranker_used, StorableRanker) else None
 
     def dump(self, moment: Moment) -> IndexDump | None:
-        """Return the index to be kept; None if it has anything from after that moment, or lacks an earlier change."""
-        with self._lock:
+        """Return the index, which counts as kept from now on. This may be done in another thread.
+
+        Return None if it has anything from after that moment, or lacks an earlier change.
+        """
+        with self.asking:
+            return self._dump(moment)
+
+    def _dump(self, moment: Moment) -> IndexDump | None:
+        with self.lock:
             index, updates, seen = self._index, self._updates, self._seen
             if index is None or updates is None or seen.taken > moment.taken or seen.updates > moment.updates:
                 return None
@@ -224,7 +265,7 @@ class LazyIndex:
         if chunks is None:
             self._unstored += unstored
             return None
-        return IndexDump(self.ranker_name, updates, chain((_dump_days(self._days),), chunks))
+        return IndexDump(self._ranker_used.name, updates, chain((_dump_days(self._days),), chunks))
 
     def not_stored(self) -> None:
         """Note that nothing is kept of the index."""
@@ -240,10 +281,10 @@ class LazyIndex:
 
     def _begin(self) -> None:
         """Have the index that was kept, with a note of the differences, or an empty one."""
-        with self._lock:
+        with self.lock:
             stored, self._stored = self._stored, None
         index = None if stored is None else self._loaded(stored)
-        with self._lock:
+        with self.lock:
             if index is None or stored is None or not self._takes(index, stored.updates):
                 self._gone, self._stale = {}, dict.fromkeys(chain(self._held.past, self._held), False)
                 self._index, self._updates, self._seen = self._made(), self._held.updates, Moment(0, 0)
@@ -253,7 +294,7 @@ class LazyIndex:
         """Rank once, by the text of an item: that makes the tables that every ranking uses, here beside the loop."""
         if not self._is_warm and self._index is not None and len(self._held) >= MIN_STORED:
             self._is_warm = True
-            with self._lock:
+            with self.lock:
                 newest = self._held.as_stored(next(reversed(self._held)))
             self._index.rank(decoded(newest).text[:_WARM_UP_CHARS], 1)
 
@@ -291,7 +332,7 @@ class LazyIndex:
         """Remove some entries that are gone."""
         self._ranked = None
         for _ in range(limit):
-            with self._lock:
+            with self.lock:
                 if self._index is None or not self._gone:
                     return
                 ordinal = next(iter(self._gone))
@@ -302,10 +343,10 @@ class LazyIndex:
 
     def _take_in(self, index: Index) -> None:
         """Add and update one batch of entries, chosen between two changes of the holdings."""
-        with self._lock:
+        with self.lock:
             batch = self._batch()
             changed = [ordinal for ordinal in batch if self._stale.pop(ordinal)]
-            self._seen = Moment(self._held.taken, self._held.updates)
+            self._seen = self._held.moment
         self._ranked = None
         before = len(index)
         try:
@@ -319,7 +360,7 @@ class LazyIndex:
                 self._note_day(ordinal, item)
             self._unstored += len(batch)
         except BaseException:
-            with self._lock:
+            with self.lock:
                 self._put_back(batch, changed, is_sound=len(index) == before)
             raise
 

@@ -14,7 +14,6 @@ from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
-from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Replaced, Substitution
 from kaosmem.types import Item, JSONValue, StoredItem
@@ -42,9 +41,11 @@ def _under_lock(method: Callable[Concatenate[Ledger, P], T]) -> Callable[Concate
 
 
 class Ledger:
-    """Holdings, the archive of versions that have left them and the proposer: a change is carried out in all three.
+    """Holdings, the archive of versions that have left them and the index: a change is carried out in all three.
 
     A change was decided before, just now or when it was entered in a journal.
+    removed: ids of the items that were removed, not evicted, since the section was read.
+    lost: the reasons why evicted items cannot be recalled any more.
     """
 
     def __init__(
@@ -55,14 +56,13 @@ class Ledger:
         archive: Archive | None = None,
         ranker: Ranker | None = None,
     ) -> None:
-        self.spec, self._ranker = spec, ranker
-        self.held = Holdings(spec.policy) if held is None else held
+        self.spec, self.ranker = spec, ranker
+        self.held = Holdings(spec) if held is None else held
         self.archive = Archive() if archive is None else archive
         self.removed: set[str] = set()
-        """Ids of items that were removed, not evicted, since the section was read."""
+        self.lost: list[CorruptionError] = []
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
-        self.proposer = Proposer(spec, self.held, self.index)
 
     @classmethod
     def restore(
@@ -71,16 +71,20 @@ class Ledger:
         state: Mapping[str, JSONValue],
         entries: Iterable[Mapping[str, JSONValue] | StoredItem],
         *,
-        archive: Archive | None,
-        ranker: Ranker | None,
+        archive: Archive | None = None,
+        ranker: Ranker | None = None,
     ) -> Ledger:
-        """Return a ledger that goes on from a state and the entries of its holdings, as `Section.restore` does."""
+        """Return a ledger that goes on where another one was when it gave its state and its holdings' entries.
+
+        archive: versions that have left it and are still in memory; without it, archive files hold all.
+        Raises InvalidArgumentError, KeyError, TypeError for a state that no ledger gave.
+        """
         state = {"updates": 0, "returned": [], **state}  # which were not kept at first
         counts = *(state[name] for name in _COUNTS), *state["returned"]
         if not all(type(count) is int and count >= 0 for count in counts):
             raise InvalidArgumentError("a section's state has a count that is none")
         archive = Archive(on_disk=state["archived"]) if archive is None else archive
-        held = Holdings.restore(spec.policy, state, entries, spec.name)
+        held = Holdings.restore(spec, state, entries)
         held.past.returned = {*state["returned"]}
         if spec.recalls:
             held.recall(archive.in_memory())
@@ -95,9 +99,10 @@ class Ledger:
 
     def inherit(self, other: Ledger, shared: int) -> None:
         """Take the loaded texts and the index of another ledger with the same first `shared` items."""
-        if self.spec.recalls and self.held.past.unloaded:
-            self.held.inherit(other.held, shared)
-        self.index.inherit(other.index, shared)
+        with other.index.asking:
+            if shared and self.spec.recalls and self.held.past.unloaded:
+                self.held.inherit(other.held, shared)
+            self.index.inherit(other.index, shared)
 
     @_under_lock
     def start_again(
@@ -106,9 +111,9 @@ class Ledger:
         """Take a state and entries in place of all that is held, and versions into the archive."""
         for version in archived:
             self.archive.put(version)
-        other = Ledger.restore(self.spec, state, entries, archive=self.archive, ranker=self._ranker)
-        self.held, self.removed = other.held, other.removed
-        self.lock, self.index, self.proposer = other.lock, other.index, other.proposer
+        other = Ledger.restore(self.spec, state, entries, archive=self.archive, ranker=self.ranker)
+        other.index.inherit(self.index, 0)
+        self.held, self.removed, self.lock, self.index = other.held, other.removed, other.lock, other.index
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these live items."""
@@ -120,7 +125,7 @@ class Ledger:
         self.removed.discard(item.id)
         if evicted != []:
             self.evict(evicted, successor=item)
-        self.proposer.added(self.held.put(item))
+        self.index.added((self.held.put(item),))
 
     @_under_lock
     def update(self, item: Item, evicted: Iterable[str], at: datetime | None) -> None:
@@ -131,7 +136,7 @@ class Ledger:
         self.evict(evicted, successor=item)
         ordinal = self.held.ordinal(item.id)
         self.archive.put(Archived(self.held[ordinal], ordinal=ordinal, corrected=at))
-        self.proposer.changed(self.held.replace(item))
+        self.index.changed(self.held.replace(item))
 
     @_under_lock
     def evict(self, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
@@ -146,18 +151,17 @@ class Ledger:
             for ordinal, first, item in zip(ordinals, firsts, self.held.evict(ordinals), strict=True):
                 updated, ended = self.held.updated(ordinal), ends.get(ordinal)
                 self.archive.put(Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended))
-                self.proposer.evicted(ordinal)
             self.held.past.ended |= {ordinal: valid_until for ordinal, (valid_until, _) in ends.items()}
         else:
             for ordinal, item in zip(ordinals, self.held.take(ordinals), strict=True):
                 self.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
-                self.proposer.removed(ordinal)
+            self.index.removed(ordinals)
 
     @_under_lock
     def restored(self, item: Item, valid_until: datetime | None) -> None:
         """Take an item in as it once was: live, or evicted if it has stopped to hold by now."""
         ordinal = self.held.put(item)
-        self.proposer.added(ordinal)
+        self.index.added((ordinal,))
         if valid_until is not None:
             if self.spec.recalls and not self.held.units.ties(ordinal):
                 self.evict((item.id,))
@@ -184,7 +188,7 @@ class Ledger:
         ordinal = self.held.ordinal(item_id)
         (item,) = self.held.take((ordinal,))
         self.archive.put(Archived(item, ordinal=ordinal, ended=(at, at) if at else None))
-        self.proposer.removed(ordinal)
+        self.index.removed((ordinal,))
 
     @_under_lock
     def compact(self, change: Substitution) -> None:
@@ -207,10 +211,9 @@ class Ledger:
         self.evict(replaced[ordinal].id for ordinal in sorted(recallable))
         rest = sorted(leaving - recallable)
         held.take(rest)
-        for ordinal in rest:
-            self.proposer.removed(ordinal)
+        self.index.removed(rest)
         for ordinal, item in taken_over.items():
-            self.proposer.changed(held.replace(item, ordinal))
+            self.index.changed(held.replace(item, ordinal))
 
     def has_places(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> bool:
         """Return whether versions can come back to their places once these items have left."""
@@ -229,10 +232,9 @@ class Ledger:
         for item_id in item_ids:
             self.remove(item_id)
         evicted = sum(version.position is not None for version in versions)
-        self.proposer.lost(held.past.give_back(items, evicted))
+        self.index.removed(held.past.give_back(items, evicted))
         held.bring_back(items)
-        for ordinal in items:
-            self.proposer.added(ordinal)
+        self.index.added(items)
 
     def forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
         """Erase all versions of items. Archive files hold the versions beyond those in memory."""
@@ -242,7 +244,7 @@ class Ledger:
             self.held.take(held)
             self.held.past.forget(past, evicted)
             self.held.purge()
-            self.proposer.forgotten(held, past)
+            self.index.removed((*held, *past))
             self.archive.forget(item_ids, archived)
             self.removed -= {*item_ids}
         clear_memos()
@@ -262,8 +264,11 @@ class Ledger:
 
     @_under_lock
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
-        """Take in all that archive files hold, so that evicted items can be recalled. Raises InvalidArgumentError."""
-        self.proposer.loaded(self.held.recall(versions))
+        """Take in all that archive files hold, so that evicted items can be recalled.
+
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
+        """
+        self.index.added(self.held.recall(versions))
         self.held.past.unloaded = 0
 
     @_under_lock
@@ -273,17 +278,18 @@ class Ledger:
             self.held.past.place(each)
 
     @_under_lock
-    def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> list[CorruptionError]:
-        """Take in the texts that a proposal needs; return the errors of those that can't be recalled any more."""
+    def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
+        """Take in the texts that a proposal needs; a unit whose text could not be read can't be recalled any more."""
         past = self.held.past
         past.texts |= {evicted: item for evicted, item in read.items() if isinstance(item, Item)}
-        self.proposer.read(evicted.position for evicted in read)
+        self.index.read(evicted.position for evicted in read)
         failed = {each: error for each, error in read.items() if isinstance(error, CorruptionError)}
         lost = {at for each in failed for at in past.members(past.first(each.position))}
         if lost:
             past.forget(lost)
-            self.proposer.lost(lost)
-        return list(failed.values())
+            self.index.removed(lost)
+        said = {*map(str, self.lost)}
+        self.lost += {str(error): error for error in failed.values() if str(error) not in said}.values()
 
     @_under_lock
     def recount(self, count: Callable[[Item], int]) -> None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.duplicates import Told
 from kaosmem.retrieval import Query, analyze
-from kaosmem.sections.facets import Facets
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
-from kaosmem.sections.newer import Newer
 from kaosmem.sections.past import EvictedItem
-from kaosmem.sections.periods import find
 from kaosmem.sections.proposal import Candidate, Proposal, Stock
-from kaosmem.sections.recall import recallable
-from kaosmem.sections.required import Required
-from kaosmem.sections.scores import Scores, unit_scores
+from kaosmem.sections.scores import UNRANKED, Scores, recallable
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.versions import ShownVersions
+from kaosmem.sections.versions import Corrections, ShownVersions, tied
 from kaosmem.types import Item, StoredItem, ThinkingBlock, block_text
 
 _RANK_SLACK = 256
@@ -39,88 +34,77 @@ _READ_AT_ONCE = 4_096
 
 
 class Proposer:
-    """Orders the units of one section by want. It is told of every change, and changes nothing itself."""
+    """Orders the units of one section by want, and changes nothing.
+
+    Its public methods wait while another thread asks or changes the index.
+    """
 
     def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
         self._spec = spec
         self._held = held
         self._index = index
-        self._facets = Facets(held)
-        self._newer = Newer(spec, held, index)
-        self._required = Required(spec, held)
-        self._scored: tuple[object, Scores] = None, Scores()  # of the last ranking
+        self._corrections = Corrections(spec, held, index)
+        self._scored: tuple[object, Scores] = None, UNRANKED  # of the last ranking
+
+    def required_with(self, item: Item) -> list[Item]:
+        """Return the items that a static section must show whole once it has this one, in order.
+
+        None in other sections, whose items a context may shorten, and none for an item that need not be shown.
+        """
+        if self._spec.placement != "static" or not self._spec.requires(item):
+            return []
+        required = [each for first in sorted(self._required()) for each in self._held.unit(first)[0]]
+        kept = [each for each in required if each.id == item.id or each.key is None or each.key != item.key]
+        if not any(each.id == item.id for each in kept):
+            return [*kept, item]
+        return [item if each.id == item.id else each for each in kept]
+
+    def _required(self) -> set[int]:
+        """Return the first ordinals of the units that must be shown.
+
+        These hold an item that must be shown for its own sake, and a history's newest question and newest unit.
+        """
+        held, units = self._held, self._held.units
+        must = {units.first(ordinal) for ordinal in held.needed}
+        if self._spec.placement == "history":
+            if held.newest_question is not None:
+                must.add(units.first(held.newest_question))
+            must |= {*islice((first for first in held.newest_first() if not units.is_orphan(first)), 1)}
+        return {first for first in must if not units.is_orphan(first)}
 
     @property
-    def newest_question(self) -> Item | None:
-        """Return the newest item of role user with more than tool results, in a history."""
-        return self._required.newest_question
+    def unindexed(self) -> int:
+        """Return how many changes the index lacks, 0 in a section that is never ranked."""
+        return self._index.behind if self._spec.recalls or self._spec.placement == "query" else 0
 
-    @property
-    def required(self) -> list[Item]:
-        """Return the items that must be shown, in order."""
-        return [item for first in sorted(self._required.units()) for item in self._held.unit(first)[0]]
+    def lag(self, *, cap: int, is_crowded: bool = True) -> int:
+        """Return how many changes the index lacks, 0 if a proposal with these arguments does not rank."""
+        return self._index.behind if self._ranks(cap, is_crowded=is_crowded) else 0
 
-    def added(self, ordinal: int) -> None:
-        """Note a new item."""
-        self._required.note(ordinal)
-        self._index.added((ordinal,))
-        self._facets.added(ordinal)
-
-    def changed(self, ordinal: int) -> None:
-        """Note an item's new version."""
-        self._required.note(ordinal)
-        self._index.changed(ordinal)
-        self._facets.changed(ordinal)
-
-    def removed(self, ordinal: int) -> None:
-        """Note that an item is gone."""
-        self.evicted(ordinal)
-        self._index.removed(ordinal)
-
-    def evicted(self, ordinal: int) -> None:
-        """Note that an item is held no more, but may be recalled."""
-        self._required.drop(ordinal)
-        self._facets.removed(ordinal)
-
-    def forgotten(self, held: Iterable[int], past: Iterable[int]) -> None:
-        """Note that items held so far, and evicted ones, are forgotten: nothing of them is kept."""
-        for ordinal in held:
-            self.removed(ordinal)
-        for ordinal in past:
-            self._index.removed(ordinal)
-        self._facets.purge()
-
-    def loaded(self, ordinals: Iterable[int]) -> None:
-        """Note that items evicted earlier may be recalled from now on."""
-        self._index.added(ordinals)
-
-    def read(self, ordinals: Iterable[int]) -> None:
-        """Note that the texts of evicted items are at hand."""
-        self._index.read(ordinals)
-
-    def lost(self, ordinals: Iterable[int]) -> None:
-        """Note that evicted items can't be recalled any more."""
-        for ordinal in ordinals:
-            self._index.removed(ordinal)
-
-    def rank(self, query: Query, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score) of held items that pass a filter, best first for a query.
+    def rank(self, query: Query, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[Item, float]]:
+        """Return at most `limit` live items that pass a filter with their scores for a query, best first.
 
         Items of the query's periods without any of its words come last, or first if no item of the periods has one.
         """
-        passing = self.passing(wanted)
-        if passing is None and self._held.past:
-            passing = set(self._held)
-        return find(self._index, query, limit, passing).scored(limit)
+        with self._index.asking:
+            passing = self._passing(wanted)
+            if passing is None and self._held.past:
+                passing = set(self._held)
+            found = self._index.find(query, limit, passing).scored(limit)
+        return [(self._held[ordinal], score) for ordinal, score in found]
 
     def unindexed_evicted(self) -> list[EvictedItem]:
-        """Return evicted items that have to be read before the index can have them, some at a time."""
+        """Return evicted items that are to be read, and taken in, before the index can have them, some at a time."""
+        with self._index.asking:
+            return self._unindexed_evicted() if self._spec.recalls else []
+
+    def _unindexed_evicted(self) -> list[EvictedItem]:
         unread = self._index.unread(_READ_AT_ONCE)
         if unread:
             self._held.past.texts = {}  # of those read before: the index keeps none
         return unread
 
-    def ranks(self, cap: int, *, is_crowded: bool) -> bool:
+    def _ranks(self, cap: int, *, is_crowded: bool) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
         held, past = self._held, self._held.past
         if self._spec.placement == "history":
@@ -140,40 +124,42 @@ class Proposer:
         wanted: of a `query` section, propose only units with an item that passes.
         is_crowded: whether something may be left out of the window, so that the order of the units matters.
         """
-        past = self._held.past
-        is_ranked = self.ranks(cap, is_crowded=is_crowded) or self._asks_for_versions(query)
-        if past and is_ranked and (unread := self.unindexed_evicted()):
-            return Proposal((), unread=tuple(unread))
-        is_history = self._spec.placement == "history"
-        proposal = (
-            self._propose_history(query, cap, is_ranked) if is_history else self._propose(query, cap, wanted, is_ranked)
-        )
-        if past and not proposal.unread:
-            past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
-        return proposal
-
-    def _asks_for_versions(self, query: Query) -> bool:
-        """Return whether the query may bring replaced versions back, to those facts alone that match it."""
-        return query.past is not None and self._held.past.has_keys and self._spec.placement == "query"
+        past, is_history = self._held.past, self._spec.placement == "history"
+        # Replaced versions come back to those facts alone that match the query.
+        asks_for_versions = query.past is not None and past.has_keys and self._spec.placement == "query"
+        with self._index.asking:
+            is_ranked = asks_for_versions or self._ranks(cap, is_crowded=is_crowded)
+            if past and is_ranked and (unread := self._unindexed_evicted()):
+                return Proposal((), unread=tuple(unread))
+            if is_history:
+                proposal = self._propose_history(query, cap, is_ranked)
+            else:
+                proposal = self._propose(query, cap, wanted, is_ranked)
+            if past and not proposal.unread:
+                past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
+            return proposal
 
     def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
-        must = self._required.units()
-        passing = self.passing(wanted)
+        must = self._required()
+        passing = self._passing(wanted)
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
-        scores = self._scores(query, cap, passing) if is_ranked else Scores()
+        scores = self._scores(query, cap, passing) if is_ranked else UNRANKED
         first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
         told, room = Told(), int(self._spec.recall * cap)
         left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), _TO_READ * room
-        versions = ShownVersions(self._held, query.past, scores)
+        versions = ShownVersions(self._held, query.past, scores.of)
         ordered = versions.order(chain(scores.by_worth, self._newest_first(passing)))
         for first in recallable(self._held, ordered, wanted=None if passing is None else wanted):
             if left <= 0:
                 break
-            if first in first_wanted or not self._passes(first, passing):
+            is_evicted = first in self._held.past
+            # Evicted units were looked at where they are recalled.
+            is_passed = passing is None or is_evicted or not passing.isdisjoint(self._held.units.members(first))
+            if first in first_wanted or not is_passed:
                 continue
-            if first in self._held.past:
+            if is_evicted:
                 if left_to_recall <= 0:
                     continue
                 left_to_recall -= self._share(first, room, told)
@@ -182,10 +168,10 @@ class Proposer:
             first_wanted[first] = None
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
-        newer = self._newer.find(first_wanted, scores, among=passing)
-        first_wanted |= dict.fromkeys(newer.units)
-        candidates = versions.labelled(self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores))
-        candidates = newer.tied(candidates)
+        corrected = self._corrections.find(first_wanted, scores.of, among=passing)
+        first_wanted |= dict.fromkeys(chain.from_iterable(corrected.values()))
+        candidates = versions.labelled(self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores.of))
+        candidates = tied(candidates, corrected)
         live = sum(len(unit.items) for unit in candidates if not unit.recalled)
         return Proposal(
             candidates,
@@ -197,16 +183,18 @@ class Proposer:
             signals=scores.signals,
         )
 
-    def passing(self, wanted: MetadataFilter | None) -> set[int] | None:
+    def is_passed(self, item_id: str, wanted: MetadataFilter | None) -> bool:
+        """Return whether a filter lets a live item through."""
+        with self._index.lock:
+            passing = self._passing(wanted)
+        return passing is None or self._held.ordinal(item_id) in passing
+
+    def _passing(self, wanted: MetadataFilter | None) -> set[int] | None:
         """Return the ordinals of the items that pass a filter; None where it does not narrow the section.
 
         It narrows `query` sections in which some item has one of its fields.
         """
-        return None if wanted is None or self._spec.placement != "query" else self._facets.passing(wanted)
-
-    def _passes(self, first: int, passing: set[int] | None) -> bool:
-        """Return whether a unit passes a filter; evicted units are looked at where they are recalled."""
-        return passing is None or first in self._held.past or not passing.isdisjoint(self._held.units.members(first))
+        return None if wanted is None or self._spec.placement != "query" else self._held.passing(wanted)
 
     def _newest_first(self, passing: set[int] | None) -> Iterator[int]:
         if passing is None:
@@ -215,58 +203,54 @@ class Proposer:
             yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
 
     def _propose_history(self, query: Query, cap: int, is_ranked: bool) -> Proposal:
-        must = self._required.units()
+        must = self._required()
         walked, cuts, is_all = self._walk_back(must, 2 * cap)
         wanted = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
-        near, weight = set(), 0
-        for first in walked:
-            weight += self._weight(first)
-            if weight > cap:
-                break
-            near.add(first)
-        scores, stock = Scores(), self._stock(None)
-        versions = ShownVersions(self._held, query.past, {})
-        earlier: dict[int, None] = {}
-        if is_ranked:
-            scores, stock = self._scores(query, cap), self._stock(query)
-            versions = ShownVersions(self._held, query.past, scores)
-            room = int(self._spec.recall * cap)
-            left: float = 2 * room
-            told = Told()
-            newest_first = chain(self._held.newest_first(), self._held.past.newest_first())
-            by_worth = versions.order(scores.best_first(near) if scores else newest_first)
-            for first in recallable(self._held, by_worth):
-                if left <= 0:
-                    break
-                if first not in must and not self._is_orphan(first):
-                    earlier[first] = None
-                    share = 0 if first in near else self._share(first, room, told)
-                    left -= share * 2 / _TO_READ if first in self._held.past else share
+        scores = self._scores(query, cap) if is_ranked else UNRANKED
+        versions = ShownVersions(self._held, query.past, scores.of)
+        earlier = self._earlier(walked, must, cap, scores, versions) if is_ranked else {}
         if unread := self._held.past.unread(earlier):
             return Proposal((), unread=unread)
-        newer = self._newer.find(earlier, scores)
-        earlier |= dict.fromkeys(newer.units)
-        before = versions.labelled(self._candidates(earlier, must=must, cuts=cuts, scores=scores))
-        before = newer.tied(before)
+        corrected = self._corrections.find(earlier, scores.of)
+        earlier |= dict.fromkeys(chain.from_iterable(corrected.values()))
+        before = versions.labelled(self._candidates(earlier, must=must, cuts=cuts, scores=scores.of))
+        before = tied(before, corrected)
         return Proposal(
             self._candidates(wanted, must=must, cuts=cuts, scores={}),
             tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),
             taken=self._held.taken,
             evicted=len(self._held.past),
-            stock=stock,
+            stock=self._stock(query if is_ranked else None),
             is_all=is_all,
             signals=scores.signals,
         )
+
+    def _earlier(
+        self, walked: Sequence[int], must: set[int], cap: int, scores: Scores, versions: ShownVersions
+    ) -> dict[int, None]:
+        """Return the units of a history that may be recalled, in order of worth. walked: its newest units."""
+        held, past, room, told = self._held, self._held.past, int(self._spec.recall * cap), Told()
+        weights = accumulate(map(self._weight, walked))
+        near = {first for first, weight in zip(walked, weights, strict=True) if weight <= cap}
+        newest_first = chain(held.newest_first(), past.newest_first())
+        by_worth = versions.order(scores.best_first(near) if scores.of else newest_first)
+        earlier: dict[int, None] = {}
+        left: float = 2 * room
+        for first in recallable(held, by_worth):
+            if left <= 0:
+                break
+            is_evicted = first in past
+            if first not in must and not (past if is_evicted else held.units).is_orphan(first):
+                earlier[first] = None
+                share = 0 if first in near else self._share(first, room, told)
+                left -= share * 2 / _TO_READ if is_evicted else share
+        return earlier
 
     def _stock(self, query: Query | None) -> Stock:
         """Return all that the section could propose. query: one that was just ranked by, so that the index is there."""
         held, past = self._held, self._held.past
         frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
         return Stock(len(held) + len(past), held.used + past.used, frequencies)
-
-    def _is_orphan(self, first: int) -> bool:
-        past = self._held.past
-        return past.is_orphan(first) if first in past else self._held.units.is_orphan(first)
 
     def _walk_back(self, must: set[int], weight: int) -> tuple[list[int], set[int], bool]:
         """Return the newest units until they weigh so much, those with a legal cut before them, and whether it is all.
@@ -294,25 +278,17 @@ class Proposer:
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
         limit = _RANK_SLACK + 2 * cap // mean
-        found = find(self._index, query, limit, among)
-        if query.past is None and self._are_crowded_out(found.ranked, limit):
-            found = find(self._index, query, limit, self._current(among))
+        found = self._index.find(query, limit, among)
+        if query.past is None and self._held.past.has_keys and len(found.ranked) == limit:
+            is_replaced = ShownVersions(self._held, None, {}).is_replaced
+            # If replaced versions take that much of a ranking, current items may be missing.
+            if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked) > limit:
+                every = {*self._held, *self._held.past} if among is None else among
+                current = {ordinal for ordinal in every if not is_replaced(ordinal)}
+                found = self._index.find(query, limit, current)
         if found.ranked is not self._scored[0]:  # as after the reading of the proposed texts
-            self._scored = found.ranked, unit_scores(self._held, found)
+            self._scored = found.ranked, Scores.of_units(self._held, found)
         return self._scored[1]
-
-    def _are_crowded_out(self, ranked: Sequence[tuple[int, float]], limit: int) -> bool:
-        """Return whether replaced versions take so much of a ranking that current items may be missing."""
-        if not self._held.past.has_keys or len(ranked) < limit:
-            return False
-        versions = ShownVersions(self._held, None, {})
-        return 2 * sum(versions.is_replaced(ordinal) for ordinal, _ in ranked) > limit
-
-    def _current(self, among: set[int] | None) -> set[int]:
-        """Return the ordinals of all items that may be recalled or are live, without replaced versions."""
-        versions = ShownVersions(self._held, None, {})
-        every = {*self._held, *self._held.past} if among is None else among
-        return {ordinal for ordinal in every if not versions.is_replaced(ordinal)}
 
     def _share(self, first: int, cap: int, told: Told) -> int:
         """Return a unit's part of the twice `cap` tokens that are proposed.

@@ -24,6 +24,15 @@ def choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int
     """
     if _is_older(held, item):
         return None
+    budget = spec.budget if spec.policy.bounded else None
+    if budget is not None and item.tokens > budget:
+        raise SectionFullError(
+            f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
+            f"{spec.name!r}; split it, or raise the section's budget",
+            section=spec.name,
+            need=item.tokens,
+            budget=budget,
+        )
     first = _superseded(held, item)
     if first is None:
         try:
@@ -84,14 +93,6 @@ def _choose_victims(
     leaving: first ordinals of units that go anyway.
     """
     budget = spec.budget if spec.policy.bounded else None
-    if budget is not None and item.tokens > budget:
-        raise SectionFullError(
-            f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
-            f"{spec.name!r}; split it, or raise the section's budget",
-            section=spec.name,
-            need=item.tokens,
-            budget=budget,
-        )
     if spec.compaction is not None:  # which comes before any eviction
         return []
     excess = 0 if budget is None or tokens <= 0 else held.used + tokens - budget

@@ -72,17 +72,17 @@ class AttachedSection:
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
         while True:
-            while self.section.lag(cap=cap):
-                await asyncio.to_thread(self.section.catch_up)
+            while self.section.proposer.lag(cap=cap):
+                await asyncio.to_thread(self.section.index.catch_up)
             proposal = await self._propose(query, cap, wanted)
             if not proposal.unread:
                 return proposal
-            self.section.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
+            self.section.ledger.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
 
     async def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None) -> Proposal:
         if self.section.is_frozen:
-            return await asyncio.to_thread(self.section.propose, query, cap=cap, wanted=wanted)
-        return self.section.propose(query, cap=cap, wanted=wanted)
+            return await asyncio.to_thread(self.section.proposer.propose, query, cap=cap, wanted=wanted)
+        return self.section.proposer.propose(query, cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a live item, or an archived version in memory under that id."""

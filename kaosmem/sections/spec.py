@@ -18,7 +18,7 @@ from kaosmem.types import MAX_INTEGER, is_integer
 
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
-    from kaosmem.types import JSONValue
+    from kaosmem.types import Item, JSONValue, StoredItem
 
 PLACEMENTS = ("static", "history", "query")
 PERSISTENCE = ("stream", "snapshot", "none")
@@ -162,6 +162,10 @@ class SectionSpec:
     def labels(self) -> LabelStyle:
         """Return the style of its items' labels."""
         return LabelStyle(self.dates, self.provenance, self.is_verbatim)
+
+    def requires(self, item: Item | StoredItem) -> bool:
+        """Return whether an item must be shown for its own sake: it is pinned, or a static section's of role system."""
+        return item.pinned or (self.placement == "static" and item.role == "system")
 
     @property
     def recalls(self) -> bool:

@@ -35,7 +35,11 @@ class Checkpoints:
         if self._log.seq == 0:
             return
         before = None if self._writing is None or self._writing.done() else self._writing
-        moments = {name: moment for name, each in sections.items() if (moment := each.index_to_store) is not None}
+        moments = {
+            name: moment
+            for name, each in sections.items()
+            if each.spec.persistence != "none" and not each.held.past.unloaded and (moment := each.index.to_store)
+        }
         frozen = None
         if before is None and self._log.snapshot_due:
             frozen = freeze(sections.values(), self._counter, forgotten, windows)
@@ -58,7 +62,7 @@ class Checkpoints:
         if before is not None:
             await before
         for name, moment in moments.items():  # before the snapshot, which says of which commits there are indexes
-            dump = await asyncio.to_thread(sections[name].dump_index, moment)
+            dump = await asyncio.to_thread(sections[name].index.dump, moment)
             if dump is not None:
                 await self._store_index(name, dump, seq)
         if frozen is not None:
@@ -92,7 +96,7 @@ class Checkpoints:
 def keep_indexes(log: SessionLog, sections: Mapping[str, Section]) -> None:
     """Tell sections of a log where their indexes are stored."""
     for name, section in sections.items():
-        section.keep_index_in(partial(_stored_index, log, name))
+        section.index.keep_in(partial(_stored_index, log, name))
 
 
 def _stored_index(log: SessionLog, section: str, ranker: str) -> StoredIndex | None:

@@ -86,7 +86,7 @@ class SectionCompaction:
     @property
     def _size(self) -> int:
         """Return the tokens of the section as a history, with a mark for the items that left it."""
-        mark = Mark(self._section.taken)
+        mark = Mark(self._section.held.taken)
         left = message_tokens(mark, self._counter) if len(self._section.archive) else 0
         return left + self._weight(self._section)
 
@@ -141,7 +141,7 @@ class SectionCompaction:
         several: the next compaction can take it in, and its originals would leave all contexts with it.
         """
         summaries = [item for item in self._section if (replaced := Replaced.by(item)) and replaced.items > 1]
-        kept = (*summaries[-1:], self._section.newest_user_item)
+        kept = (*summaries[-1:], self._section.newest_question)
         return [item.id for item in kept if item is not None]
 
     def _shortened(self, before: Sequence[Item], after: Sequence[ChatMessage]) -> Substitution | None:

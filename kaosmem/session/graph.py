@@ -209,7 +209,7 @@ class Graph:
         """Return the items of the entities and of the relationships around one."""
         from kaosmem.retrieval.graph_index import GraphIndex
 
-        with self._section.index() as index:
+        with self._section.index.asked() as index:
             assert isinstance(index, GraphIndex)  # the ranker is a GraphRanker
             return index.neighbourhood(entity_id, depth)
 

@@ -10,7 +10,7 @@ from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
 from kaosmem.persistence import FORMAT_VERSION, Record, Recovered
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import MAX_SECTIONS, Archived, Forgotten, Section, SectionSpec
+from kaosmem.sections import MAX_SECTIONS, Archived, Forgotten, Ledger, Section, SectionSpec
 from kaosmem.sections.operations import (
     Describe,
     Forget,
@@ -87,9 +87,11 @@ def _hydrate(
         entries.setdefault(name, []).append(entry)
     states = header.get("states", {})
     sections = {
-        name: Section.restore(spec, states[name], entries.get(name, ()), ranker=ranker)
-        if name in states
-        else Section(spec, ranker=ranker)
+        name: Section(
+            spec,
+            ranker=ranker,
+            ledger=Ledger.restore(spec, states[name], entries.get(name, ()), ranker=ranker) if name in states else None,
+        )
         for name, spec in (known | unknown).items()
     }
     windows = Windows(header.get("windows", ()))
@@ -136,7 +138,7 @@ def notices_of(sections: Mapping[str, Section], unknown: Iterable[str]) -> list[
 def recount(sections: Iterable[Section], counter: TokenCounter) -> None:
     """Count all items anew."""
     for section in sections:
-        section.recount(lambda item: count_content(item.content, counter))
+        section.ledger.recount(lambda item: count_content(item.content, counter))
 
 
 def operation_of(record: Record) -> Operation:
@@ -158,7 +160,9 @@ def drain(sections: Iterable[Section]) -> list[Operation]:
         if section.spec.persistence == "stream":
             operations += journal
         elif section.spec.persistence == "snapshot" and journal:
-            operations.append(Replace(section.spec.name, section.state(), list(section.entries()), versions))
+            operations.append(
+                Replace(section.spec.name, section.ledger.state(), list(section.held.entries()), versions)
+            )
     return operations
 
 
@@ -186,8 +190,8 @@ def freeze(
     sections = list(sections)
     kept_windows = windows.to_list({section.spec.name: section for section in sections}) if windows else []
     kept = [section for section in sections if section.spec.persistence != "none"]
-    states = {section.spec.name: section.state() for section in kept}
-    entries = [(section.spec.name, section.entries()) for section in kept]
+    states = {section.spec.name: section.ledger.state() for section in kept}
+    entries = [(section.spec.name, section.held.entries()) for section in kept]
     return Frozen(
         header={
             **describe(sections, counter),

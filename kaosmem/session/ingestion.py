@@ -91,7 +91,7 @@ class Ingestion:
     async def _held(self) -> dict[str, list[Item]]:
         """Return the live items of this place by source."""
         held: dict[str, list[Item]] = {}
-        for stored in self._section.stored:
+        for stored in self._section.held.stored:
             await self._step()
             if stored.id in self._section and (item := decoded(stored)).metadata.get("corpus") == self._label:
                 held.setdefault(item.metadata["source"], []).append(item)

@@ -301,7 +301,7 @@ class SessionMemory:
     @property
     def notices(self) -> tuple[str, ...]:
         """Return the notices of opening and saving: damage, sections without a spec, another counter."""
-        lost = (error for section in self._sections.values() for error in section.lost)
+        lost = (error for section in self._sections.values() for error in section.ledger.lost)
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
         not_compacted = (each.notice for each in self._compactions if each.notice)
         windows = self._saver.windows.notices.values()
@@ -318,7 +318,7 @@ class SessionMemory:
         session.
         """
         said = {*map(str, self._log.damage)}
-        lost = (error for section in self._sections.values() for error in section.lost)
+        lost = (error for section in self._sections.values() for error in section.ledger.lost)
         return (*self._log.damage, *(error for error in lost if error.byte is not None and str(error) not in said))
 
     @property
@@ -693,7 +693,7 @@ class SessionMemory:
 
     def _check_required(self, section: Section, item: Item) -> None:
         """Refuse an item that no context could show though it must be shown."""
-        if section.spec.in_context and (required := section.required_with(item)):
+        if section.spec.in_context and (required := section.proposer.required_with(item)):
             check_required(section.spec, required, item, self.counter)
 
     def _live(self, item_id: str) -> Section:
@@ -900,30 +900,30 @@ class SessionMemory:
         sections = [section for section in self._sections.values() if section.spec.in_context]
         await self._read_back(sections)
         done = 0
-        while lacking := [section for section in sections if section.unindexed]:
-            before = sum(section.unindexed for section in lacking)
-            await asyncio.gather(*(asyncio.to_thread(section.catch_up) for section in lacking))
-            left = sum(section.unindexed for section in sections)
+        while lacking := [section for section in sections if section.proposer.unindexed]:
+            before = sum(section.proposer.unindexed for section in lacking)
+            await asyncio.gather(*(asyncio.to_thread(section.index.catch_up) for section in lacking))
+            left = sum(section.proposer.unindexed for section in sections)
             done += max(0, before - left)
             if progress and before != left:
                 progress(done, done + left)
             for section in sections if not left else ():
-                if unread := section.unindexed_evicted():
-                    section.take_in(await asyncio.to_thread(read_evicted, unread))
+                if unread := section.proposer.unindexed_evicted():
+                    section.ledger.take_in(await asyncio.to_thread(read_evicted, unread))
 
     async def _expire(self) -> None:
         """Move the items whose time to live is over to the archive. Summaries of them give way to their originals."""
-        own = [section for section in self._sections.values() if section.may_expire and not section.is_frozen]
+        own = [section for section in self._sections.values() if section.held.may_expire and not section.is_frozen]
         if not own:
             return
         now = self._clock()
-        if not (due := [item_id for section in own for item_id in section.expired(now)]):
+        if not (due := [item_id for section in own for item_id in section.held.expired(now)]):
             return
         with suppress(CorruptionError):  # what is archived can't come back; the summaries expire as well
             for compaction in self._compactions:
                 await compaction.undo(due)
         for section in own:
-            section.expire(section.expired(now))
+            section.expire(section.held.expired(now))
 
     async def _read_back(self, sections: Sequence[Section]) -> None:
         """Read the parts of sections that a question needs. Opening skips this, as many callers never ask."""

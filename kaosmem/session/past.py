@@ -16,7 +16,7 @@ _READ_AT_ONCE = 4_096
 
 async def load_past(sections: Iterable[Section], log: SessionLog, counter: TokenCounter) -> KaosmemError | None:
     """Let sections recall items evicted in earlier processes. Return the reason if they cannot, else None."""
-    unloaded = [section for section in sections if section.unloaded]
+    unloaded = [section for section in sections if section.held.past.unloaded]
     if not unloaded:
         return None
     try:
@@ -26,10 +26,10 @@ async def load_past(sections: Iterable[Section], log: SessionLog, counter: Token
         except CorruptionError:
             found = await asyncio.to_thread(salvage_past, log, counter)
         for section in unloaded:
-            section.load(version for version in found if version.item.section == section.spec.name)
+            section.ledger.load(version for version in found if version.item.section == section.spec.name)
     except (CorruptionError, InvalidArgumentError) as error:
         for section in unloaded:
-            section.load(())
+            section.ledger.load(())
         return error
     return None
 
@@ -72,7 +72,7 @@ def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> N
         by_section.setdefault(each.section, []).append(each)
     for name, own in by_section.items():
         if name in sections:
-            sections[name].let_go(own)
+            sections[name].ledger.let_go(own)
 
 
 def _recount(evicted: Sequence[EvictedItem], counter: TokenCounter) -> None:

@@ -73,7 +73,7 @@ def rebase(
         elif name not in replaced and section.spec.persistence != "none":
             added = sum(change.section == name and isinstance(change, Add) for change in ours)
             is_forgotten = any(each.section == name and isinstance(each, Forget) for each in theirs)
-            shared = sections[name].taken - added if touched is not None and not is_forgotten else 0
+            shared = sections[name].held.taken - added if touched is not None and not is_forgotten else 0
             sections[name].take_over(section, shared=shared)
     return kept
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import Archive, Archived, Section, SectionSpec
+from kaosmem.sections import Archive, Archived, Ledger, Section, SectionSpec
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -33,7 +33,7 @@ _KEPT = ("position", "uses", "last_use")
 class Remains:
     """The items of a section in a log that has lost some of its changes.
 
-    entries: live items by id, as in `Section.entries`. archived: items that left since the newest snapshot.
+    entries: live items by id, as `Holdings.entries` gives them. archived: items that left since the newest snapshot.
     taken, clock: as Holdings has them, at least. stored, evicted: how many versions archive files hold, and how
     many of them were evicted. returned: places of what was evicted and came back.
     """
@@ -118,7 +118,8 @@ class Remains:
         asking = self._group(entries)
         state: dict[str, JSONValue] = {"taken": self.taken, "clock": self.clock, "asking": asking}
         state |= {"archived": len(archive), "evicted": self.evicted + placed, "returned": sorted(self.returned)}
-        return Section.restore(self.spec, state, entries, archive=archive, ranker=ranker)
+        ledger = Ledger.restore(self.spec, state, entries, archive=archive, ranker=ranker)
+        return Section(self.spec, ranker=ranker, ledger=ledger)
 
     def _item(self, stored: Any) -> Item | None:
         try:

@@ -148,7 +148,7 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescue
 def _usable(archive: Sequence[Entry], hydrated: Hydrated, damage: list[CorruptionError]) -> list[Entry]:
     """Return archived versions that are items, not to be forgotten, and stand where they can have stood."""
     sections = hydrated.sections.items()
-    held = {name: {entry["position"] for entry in section.entries()} for name, section in sections}
+    held = {name: {entry["position"] for entry in section.held.entries()} for name, section in sections}
     usable: list[Entry] = []
     for name, data in archive:
         try:

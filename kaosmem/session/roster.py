@@ -18,6 +18,7 @@ from kaosmem.retrieval import Query
 from kaosmem.sections import (
     AttachedSection,
     Candidate,
+    EvictedItem,
     NamedSource,
     Proposal,
     Section,
@@ -90,7 +91,7 @@ class Roster:
 
     def newest_question(self) -> str:
         """Return the text of the newest user message in all histories, without tool results; "" if there is none."""
-        newest = [item for section in self.sections.values() if (item := section.newest_user_item)]
+        newest = [item for section in self.sections.values() if (item := section.newest_question)]
         if not newest:
             return ""
         blocks = max(newest, key=lambda item: item.created_at).message.blocks
@@ -123,7 +124,14 @@ class Roster:
         )
         sections = {name: section for name, section in self.sections.items() if name in specs}
         is_crowded = bool(asked) or _may_be_crowded(sections, block)
-        own = await _proposals(sections, query, caps, wanted, is_crowded=is_crowded)
+        own: dict[str, Proposal] = {}
+        while True:
+            unread = {name: proposal.unread for name, proposal in own.items() if proposal.unread}
+            if len(own) == len(sections) and not unread:
+                break
+            await _caught_up(sections, caps, unread, is_crowded=is_crowded)
+            for name, section in sections.items():  # all at one moment
+                own[name] = section.proposer.propose(query, cap=caps[name], wanted=wanted, is_crowded=is_crowded)
         known = _KnownItems(sections.values())
         proposals: dict[str, Proposal] = {}
         for name, proposal in own.items():
@@ -151,7 +159,7 @@ class Roster:
         for name, section in self._all_sections():
             if item_id in section:
                 reason = Reason.OUTRANKED if name in shown_names else Reason.NOT_SHOWN
-                if reason is Reason.OUTRANKED and not section.is_passed_by(item_id, wanted):
+                if reason is Reason.OUTRANKED and not section.proposer.is_passed(item_id, wanted):
                     reason = Reason.FILTERED
                 item = section.peek(item_id)
                 return Decision(item_id, name, False, reason, None, None, item.tokens, item=item)
@@ -177,7 +185,7 @@ class Roster:
             match
             for name, each in self._all_sections()
             if name in names
-            for match in each.rank(query, limit, wanted=wanted)
+            for match in each.proposer.rank(query, limit, wanted=wanted)
         ]
         found.sort(key=lambda match: (-match[1], -match[0].created_at.timestamp(), match[0].id))
         return found[:limit]
@@ -277,26 +285,21 @@ class Roster:
         return item if item.tokens == tokens else replace(item, tokens=tokens)
 
 
-async def _proposals(
+async def _caught_up(
     sections: Mapping[str, Section],
-    query: Query,
     caps: Mapping[str, int],
-    wanted: MetadataFilter | None,
+    unread: Mapping[str, Sequence[EvictedItem]],
     *,
     is_crowded: bool,
-) -> dict[str, Proposal]:
-    """Return the proposals of sections at one moment: indexed, and with the needed evicted items read."""
+) -> None:
+    """Read evicted items, and index the sections that are to be ranked, in other threads."""
+    for name, evicted in unread.items():
+        sections[name].ledger.take_in(await asyncio.to_thread(read_evicted, evicted))
     while True:
-        while lagging := [each for name, each in sections.items() if each.lag(cap=caps[name], is_crowded=is_crowded)]:
-            await asyncio.gather(*(asyncio.to_thread(each.catch_up) for each in lagging))
-        own = {
-            name: each.propose(query, cap=caps[name], wanted=wanted, is_crowded=is_crowded)
-            for name, each in sections.items()
-        }
-        if not (unread := {name: proposal.unread for name, proposal in own.items() if proposal.unread}):
-            return own
-        for name, evicted in unread.items():
-            sections[name].take_in(await asyncio.to_thread(read_evicted, evicted))
+        lagging = [each for name, each in sections.items() if each.proposer.lag(cap=caps[name], is_crowded=is_crowded)]
+        if not lagging:
+            return
+        await asyncio.gather(*(asyncio.to_thread(each.index.catch_up) for each in lagging))
 
 
 def _may_be_crowded(sections: Mapping[str, Section], window: int) -> bool:

@@ -221,7 +221,7 @@ class Saver:
                 dropped = [type(each) for each in ours if each.section == name]
                 # What both know alike stays indexed; what is dropped may have touched it.
                 is_known = not news.is_whole and not news.is_settled and {*dropped} <= {Add, Use}
-                shared = max(0, self._sections[name].taken - dropped.count(Add)) if is_known else 0
+                shared = max(0, self._sections[name].held.taken - dropped.count(Add)) if is_known else 0
                 self._sections[name].take_over(section, shared=shared)
         self.windows.go_back(stored.windows)
         self._take_in(theirs, stored)
@@ -305,7 +305,7 @@ class Saver:
         """Record in the log which items are forgotten. If changes come in meanwhile, leave it for later."""
         await self._commit()
         archived = await self._archived()
-        items = [item for section in self._sections.values() for item in section.stored]
+        items = [item for section in self._sections.values() for item in section.held.stored]
         items += (version.item for section in self._sections.values() for version in section.archive.in_memory())
         items += (version.item for versions in archived.values() for version in versions)
         told, moments = {*self._to_forget}, self._moments()
@@ -370,7 +370,7 @@ class Saver:
     def _note_no_indexes(self) -> None:
         """Note that no index is stored any more, as each may have held words of forgotten items."""
         for section in self._sections.values():
-            section.index_not_stored()
+            section.index.not_stored()
 
     async def _archived(self) -> dict[str, list[Archived]]:
         """Return the archived items of all files, by section. Raises CorruptionError."""
@@ -384,7 +384,7 @@ class Saver:
         return await asyncio.to_thread(read)
 
     def _moments(self) -> list[Moment]:
-        return [section.moment for section in self._sections.values()]
+        return [section.held.moment for section in self._sections.values()]
 
 
 def _derived(item_ids: set[str], items: Sequence[Item | StoredItem]) -> tuple[set[str], datetime | None]:
@@ -395,7 +395,7 @@ def _derived(item_ids: set[str], items: Sequence[Item | StoredItem]) -> tuple[se
 
 def _purge_indexes(sections: Iterable[Section]) -> None:
     for section in sections:
-        section.purge_index()
+        section.index.purge()
 
 
 def _commit(log: SessionLog, batch: Iterable[Operation]) -> None:

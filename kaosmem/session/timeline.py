@@ -57,7 +57,7 @@ def told(section: Section, archived: Iterable[Archived]) -> list[Told]:
         if not Replaced.by(version.item):
             of = version.item.id if version.ordinal is None else version.ordinal
             contents.setdefault(of, {})[version.corrected] = version  # files may hold it, too
-    for ordinal, item in section.placed():
+    for ordinal, item in section.held.items():
         if not Replaced.by(item):
             contents.setdefault(ordinal, {})[None] = Archived(item, ordinal=ordinal)
     return sorted((each for versions in contents.values() for each in _told_of(versions)), key=lambda each: each.order)
@@ -105,7 +105,10 @@ def section_at(
     chosen.sort(key=lambda version: version.item.order)
     newest = {version.item.item.id: version for version in chosen}  # an id may have been given again
     unique = [version for version in chosen if newest[version.item.item.id] is version]
-    return section.copied((version.item.item, version.valid_until) for version in unique)
+    then = Section(section.spec, ranker=section.ledger.ranker)
+    for version in unique:
+        then.ledger.restored(version.item.item, version.valid_until)
+    return then
 
 
 def _held_at(time: datetime, versions: Iterable[Version[Told]]) -> list[Version[Told]]:

@@ -252,7 +252,7 @@ def _is_changed(window: Window, sections: Mapping[str, Section]) -> bool:
     for item_id, visible in window.shown.items():
         if (section := sections.get(visible.section)) is None:
             continue
-        if item_id in section.removed:
+        if item_id in section.ledger.removed:
             return True
         if section.spec.name != _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
             return True

@@ -147,7 +147,7 @@ def test_among_many_items_of_a_period_the_match_comes_first(period: str, seed: i
     items = {n: memory.add("log", texts[n], metadata={"timestamp": stamps[n]}) for n in order}
 
     def first(question: str) -> list[str]:
-        proposal = memory["log"].propose(Query.read(question, lambda: NOW), cap=2_000)
+        proposal = memory["log"].proposer.propose(Query.read(question, lambda: NOW), cap=2_000)
         found = [candidate.items[0].id for candidate in proposal.candidates]
         searched = [item.id for item, _ in memory.search(question, limit=40)]
         assert set(found[:40]) == set(searched)

@@ -155,7 +155,7 @@ def test_an_embedder_that_fails_leaves_the_index_as_it_was() -> None:
     embedder.fails = False
     assert memory.search("deposit", "notes")[0][0].id == first.id
     embedder.fails = True
-    with memory["notes"].index() as index, pytest.raises(OSError, match="no answer"):
+    with memory["notes"].index.asked() as index, pytest.raises(OSError, match="no answer"):
         index.update(0, text_item("other"))
     embedder.fails = False
     assert [item.text for item, _ in memory.search("rent", "notes")] == ["the rent"]

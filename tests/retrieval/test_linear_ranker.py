@@ -387,5 +387,5 @@ def test_the_default_ranker_is_the_linear_one() -> None:
     """A section without a ranker of its own is ranked by signals."""
     memory = SessionMemory.test_mode(sections=DEFAULT_SECTIONS)
     memory.add("documents", "rent")
-    with memory["documents"].index() as index:
+    with memory["documents"].index.asked() as index:
         assert isinstance(index, LinearIndex)

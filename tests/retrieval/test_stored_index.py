@@ -282,6 +282,6 @@ async def test_a_session_ranks_as_before() -> None:
     for text in seeded_texts(60, words=20):
         memory.add("documents", text)
     query = seeded_queries(1)[0]
-    with memory["documents"].index() as index:
+    with memory["documents"].index.asked() as index:
         assert isinstance(index, bm25_index.BM25Index)
         assert LinearRanker().load(bytes_of(index)).rank(query, 9) == index.rank(query, 9) != []

@@ -45,7 +45,7 @@ from kaosmem.filters import parse_filter
 from kaosmem.formats import count_messages
 from kaosmem.persistence import log as session_log
 from kaosmem.retrieval import Query
-from kaosmem.sections import Section, lazy_index
+from kaosmem.sections import Ledger, Section, lazy_index
 from kaosmem.session import originals
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.contexts import before_block
@@ -524,7 +524,7 @@ async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(name
         assert {item_id for item_id in ids(again) if item_id not in held} == originals - {*held}
         everything = [f"{kind}{turn}" for turn in range(25) for kind in ("q", "call", "found", "a")]
         assert ids(again) == [item_id for item_id in everything if item_id in again["messages"]]
-        for unit in again["messages"].propose(Query(""), cap=10**6).candidates:
+        for unit in again["messages"].proposer.propose(Query(""), cap=10**6).candidates:
             kinds = {item.id.rstrip("0123456789") for item in unit.items}
             assert kinds in ({"call", "found"}, {"q"}, {"a"})
         before = before_block(context)
@@ -632,11 +632,13 @@ def test_what_comes_back_is_found_by_its_metadata_again() -> None:
     for item_id in "xyz":
         metadata = {"source": item_id}
         section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC), metadata=metadata))
-    section.propose(Query(""), cap=100, wanted=wanted)
+    section.proposer.propose(Query(""), cap=100, wanted=wanted)
     section.evict(["x", "y"])
-    section.propose(Query(""), cap=100, wanted=wanted)
+    section.proposer.propose(Query(""), cap=100, wanted=wanted)
     assert section.expand([], section.archive.in_memory()[:1])
-    assert [unit.items[0].id for unit in section.propose(Query(""), cap=100, wanted=wanted).candidates] == ["x"]
+    assert [unit.items[0].id for unit in section.proposer.propose(Query(""), cap=100, wanted=wanted).candidates] == [
+        "x"
+    ]
 
 
 def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
@@ -647,11 +649,13 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
         section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
     section.evict(["x", "y"])
     section.archive.release(section.archive.in_memory())
-    stored = Section.restore(spec, section.state(), section.entries())
-    assert stored.unloaded == 2
+    stored = Section(spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries()))
+    assert stored.held.past.unloaded == 2
     section.take_over(stored, shared=3)
-    assert section.unloaded == 0
-    assert [unit.items[0].id for unit in section.propose(Query(""), cap=100).earlier if unit.items[0].id != "z"] == [
+    assert section.held.past.unloaded == 0
+    assert [
+        unit.items[0].id for unit in section.proposer.propose(Query(""), cap=100).earlier if unit.items[0].id != "z"
+    ] == [
         "y",
         "x",
     ]
@@ -666,15 +670,15 @@ def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
     section.evict(["x", "y"])
     versions = section.archive.in_memory()
     section.archive.release(versions)
-    again = Section.restore(spec, section.state(), section.entries())
-    assert again.unloaded == 2
+    again = Section(spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries()))
+    assert again.held.past.unloaded == 2
     assert again.expand([], versions[:1])
-    assert again.unloaded == 1
+    assert again.held.past.unloaded == 1
     again.drain_journal()
     assert again.forget(["x"], stored=versions[:1]).archived == 1
-    assert again.unloaded == 1
-    again.load(versions[1:])
-    assert [unit.items[0].id for unit in again.propose(Query(""), cap=100).earlier] == ["y"]
+    assert again.held.past.unloaded == 1
+    again.ledger.load(versions[1:])
+    assert [unit.items[0].id for unit in again.proposer.propose(Query(""), cap=100).earlier] == ["y"]
 
 
 @pytest.mark.usefixtures("early_snapshots")

@@ -204,7 +204,7 @@ async def test_preparing_indexes_ahead_and_says_how_far_it_is() -> None:
     assert told[-1] == (201, 201)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert {total for _, total in told} == {201}
-    assert not memory["documents"].unindexed and not memory["lessons"].unindexed
+    assert not memory["documents"].proposer.unindexed and not memory["lessons"].proposer.unindexed
     await memory.prepare(progress=lambda *_: pytest.fail("nothing is left"))
 
 
@@ -250,7 +250,7 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> No
     osprey = memory.add("documents", "osprey")
     context = await memory.assemble_context("osprey", budget=40)
     assert context.decision(osprey.id).rank == 1
-    assert memory["documents"].unindexed == 0
+    assert memory["documents"].proposer.unindexed == 0
 
 
 def test_an_index_takes_changes_in_after_a_query_that_failed() -> None:
@@ -290,7 +290,7 @@ async def test_an_item_may_go_while_its_index_is_warmed_up(monkeypatch: pytest.M
 
 @contextmanager
 def index_of(section: Any) -> Iterator[Any]:
-    with section.index() as index:
+    with section.index.asked() as index:
         yield index
 
 
@@ -298,7 +298,7 @@ def check_index(memory: SessionMemory) -> None:
     """Check that each section ranks as one would that has the same items and was indexed at once."""
     for spec in memory.sections:
         section = memory[spec.name]
-        held = section._ledger.held
+        held = section.held
         items = {at: held.known(at) for at in (*held.past, *held)}
         read = read_evicted(each for each in items.values() if isinstance(each, EvictedItem))
         ranker = spec.ranker or LinearRanker()
@@ -455,5 +455,5 @@ def test_batches_in_any_order_come_to_the_index_of_all(ops: list[tuple[str, int]
         elif op == "remove" and live:
             memory.remove(live[number % len(live)])
         elif op == "index":
-            section.catch_up()
+            section.index.catch_up()
     check_index(memory)

@@ -66,7 +66,7 @@ def shown(context: Context) -> set[str]:
 
 def unread(memory: SessionMemory) -> list[EvictedItem]:
     """Return what of the section's past is known without its text."""
-    items = (item for unit in memory["messages"]._ledger.held.past.units() for item in unit.values())
+    items = (item for unit in memory["messages"].held.past.units() for item in unit.values())
     return [item for item in items if isinstance(item, EvictedItem)]
 
 
@@ -106,7 +106,7 @@ async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: li
         assert (await memory.assemble_context(QUESTION, budget=1_000)).text == context.text
         assert reads == []
         await memory.assemble_context("zzyzx", budget=1_000)
-        assert memory["messages"]._ledger.held.past.texts.keys() <= {*unread(memory)}
+        assert memory["messages"].held.past.texts.keys() <= {*unread(memory)}
 
 
 async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
@@ -119,7 +119,7 @@ async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
     async with SessionMemory.open(place, "s", sections=(spec,)) as memory:
         assert "fact" not in memory["messages"]
         await memory.assemble_context(QUESTION, budget=60_000)
-        assert text in {item.text for item in memory["messages"]._ledger.held.past.texts.values()}
+        assert text in {item.text for item in memory["messages"].held.past.texts.values()}
 
 
 async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:
@@ -132,7 +132,7 @@ async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:
         assert unread(memory) == []
         await memory.save()
         await memory._saver._checkpoints.finished()
-        assert len(unread(memory)) == len(memory["messages"]._ledger.held.past) > TURNS / 2
+        assert len(unread(memory)) == len(memory["messages"].held.past) > TURNS / 2
         after = await memory.assemble_context(QUESTION, budget=1_000)
         assert "fact" in shown(after)
         assert after.text == before.text
@@ -283,7 +283,7 @@ async def test_an_index_that_is_lost_is_made_from_the_archive(place: Any) -> Non
     async with opened(place) as memory:
         context = await memory.assemble_context(QUESTION, budget=1_000)
         assert context.text == expected.text
-        assert len(memory["messages"]._ledger.held.past.texts) < TURNS / 4
+        assert len(memory["messages"].held.past.texts) < TURNS / 4
 
 
 STEPS = st.lists(

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError, SectionFullError
 from kaosmem.retrieval import Query
-from kaosmem.sections import Archived, Section, SectionSpec, Substitution
+from kaosmem.sections import Archived, Ledger, Section, SectionSpec, Substitution
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.operations import Evict, SectionOperation, parse_operation
 from kaosmem.sections.substitution import COMPACTED, Replaced
@@ -351,8 +351,8 @@ class SectionMachine(RuleBasedStateMachine):
     def seen(self) -> object:
         section = self.section
         return (
-            section.state(),
-            list(section.entries()),
+            section.ledger.state(),
+            list(section.held.entries()),
             len(section.archive),
             len(section.journal),
             section.used,
@@ -519,13 +519,13 @@ class SectionMachine(RuleBasedStateMachine):
         self.section.archive.release(on_disk)
         self.flushed += on_disk
         self.journal += self.section.drain_journal()
-        stored = json.loads(json.dumps([self.section.state(), list(self.section.entries())]))
-        self.section = Section.restore(self.spec, *stored)
+        stored = json.loads(json.dumps([self.section.ledger.state(), list(self.section.held.entries())]))
+        self.section = Section(self.spec, ledger=Ledger.restore(self.spec, *stored))
 
-    @precondition(lambda self: self.section.unloaded)
+    @precondition(lambda self: self.section.held.past.unloaded)
     @rule()
     def load_what_was_evicted_before_a_restart(self) -> None:
-        self.section.load(self.flushed)
+        self.section.ledger.load(self.flushed)
 
     @invariant()
     def holds_what_the_plain_account_holds(self) -> None:
@@ -533,7 +533,7 @@ class SectionMachine(RuleBasedStateMachine):
         assert list(section) == [row.item for row in plain.rows]
         assert list(reversed(section)) == [row.item for row in reversed(plain.rows)]
         assert section.used == plain.used
-        for entry, row in zip(section.entries(), plain.rows, strict=True):
+        for entry, row in zip(section.held.entries(), plain.rows, strict=True):
             first = plain.unit(row.group)[0].position
             assert entry["position"] == row.position
             assert entry.get("unit", row.position) == first
@@ -548,7 +548,9 @@ class SectionMachine(RuleBasedStateMachine):
 
     @invariant()
     def proposes_whole_units(self) -> None:
-        proposed = [[item.id for item in each.items] for each in self.section.propose(Query(""), cap=10**6).candidates]
+        proposed = [
+            [item.id for item in each.items] for each in self.section.proposer.propose(Query(""), cap=10**6).candidates
+        ]
         units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows}]
         assert sorted(proposed) == sorted([row.item.id for row in unit] for unit in units)
 
@@ -571,11 +573,14 @@ class SectionMachine(RuleBasedStateMachine):
             stored = parse_operation(each.section, each.op, json.loads(json.dumps(each.data)))
             assert stored.data == each.data and stored.touched.keys() == each.touched.keys()
             again.apply(stored)
-        assert again.state() == self.section.state()
-        assert list(again.entries()) == list(self.section.entries())
+        assert again.ledger.state() == self.section.ledger.state()
+        assert list(again.held.entries()) == list(self.section.held.entries())
         assert [version.item for version in again.archive.in_memory()] == self.plain.archived
-        self.section.load(self.flushed)
-        assert again.propose(Query(""), cap=10**6).earlier == self.section.propose(Query(""), cap=10**6).earlier
+        self.section.ledger.load(self.flushed)
+        assert (
+            again.proposer.propose(Query(""), cap=10**6).earlier
+            == self.section.proposer.propose(Query(""), cap=10**6).earlier
+        )
         assert again.journal == []
 
 

@@ -18,7 +18,7 @@ from kaosmem.errors import (
     UnsupportedVersionError,
 )
 from kaosmem.retrieval import Query
-from kaosmem.sections import DEFAULT_SECTIONS, Archived, Candidate, Proposal, Section, SectionSpec, check_specs
+from kaosmem.sections import DEFAULT_SECTIONS, Archived, Candidate, Ledger, Proposal, Section, SectionSpec, check_specs
 from kaosmem.sections.operations import Expand, parse_operation
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.units import Link, cut_points
@@ -184,13 +184,14 @@ def test_an_update_keeps_its_place_and_archives_the_old_content() -> None:
     section.update(item("b", "changed", 15))
     assert [(each.id, each.tokens) for each in section] == [("b", 15), ("c", 10)]
     assert [each.item.id for each in section.archive.in_memory()] == ["a", "b"]
-    assert [entry["position"] for entry in section.entries()] == [1, 2]
+    assert [entry["position"] for entry in section.held.entries()] == [1, 2]
 
 
 def test_an_update_that_shrinks_never_needs_room() -> None:
     """A section that came to hold too much, by a smaller budget or another counter, can always be shrunk."""
     wide = section_of(item("a"), item("b"), eviction="refuse")
-    section = Section.restore(SectionSpec("s", 12, eviction="refuse"), wide.state(), wide.entries())
+    spec = SectionSpec("s", 12, eviction="refuse")
+    section = Section(spec, ledger=Ledger.restore(spec, wide.ledger.state(), wide.held.entries()))
     section.update(item("a", "less", 5))
     assert section.used == 15
 
@@ -198,7 +199,7 @@ def test_an_update_that_shrinks_never_needs_room() -> None:
 def test_entries_are_those_of_the_moment_they_were_asked_for() -> None:
     """A snapshot may be written while the section goes on."""
     section = section_of(item("a"), item("b"))
-    entries = section.entries()
+    entries = section.held.entries()
     section.remove("a")
     section.update(item("b", "changed"))
     assert [(entry["id"], entry["content"]) for entry in entries] == [
@@ -245,14 +246,14 @@ def test_the_newest_user_item_is_one_that_says_something() -> None:
     """Tool results in user role are no question; an update may make or unmake one."""
     section = section_of(item("q1"), item("q2"), item("a", role="assistant"), placement="history")
     section.add(replace(result("r", "1"), role="user"))
-    assert section.newest_user_item == section.peek("q2")
+    assert section.newest_question == section.peek("q2")
     section.update(replace(section.peek("q2"), role="assistant"))
-    assert section.newest_user_item == section.peek("q1")
+    assert section.newest_question == section.peek("q1")
     section.update(replace(section.peek("a"), role="user"))
     section.update(replace(section.peek("q2"), role="user"))
-    assert section.newest_user_item == section.peek("a")
+    assert section.newest_question == section.peek("a")
     section.remove("a")
-    assert section.newest_user_item == section.peek("q2")
+    assert section.newest_question == section.peek("q2")
 
 
 # proposing
@@ -261,7 +262,7 @@ def test_the_newest_user_item_is_one_that_says_something() -> None:
 def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query() -> None:
     """Up to its threshold a section is not searched if all fits: must, then recent, then newest, to twice the cap."""
     section = section_of(*(item(f"i{n}", f"plain {n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9)
-    proposal = section.propose(Query("plain"), cap=25, is_crowded=False)
+    proposal = section.proposer.propose(Query("plain"), cap=25, is_crowded=False)
     assert ids(proposal.candidates) == ["i1", "i8", "i7", "i6", "i5"]
     assert [each.rank for each in proposal.candidates] == [1, 2, 3, 4, 5]
     assert {each.score for each in proposal.candidates} == {None}
@@ -271,8 +272,8 @@ def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query() ->
 def test_a_small_section_that_may_not_fit_is_ranked() -> None:
     """However few its items are; a query without a known word gives the newest first."""
     section = section_of(*(item(f"i{n}", "osprey" if n == 2 else f"plain {n}") for n in range(9)))
-    assert ids(section.propose(Query("osprey"), cap=25).candidates) == ["i2", "i8", "i7", "i6", "i5"]
-    assert ids(section.propose(Query("heron"), cap=25).candidates) == ["i8", "i7", "i6", "i5", "i4"]
+    assert ids(section.proposer.propose(Query("osprey"), cap=25).candidates) == ["i2", "i8", "i7", "i6", "i5"]
+    assert ids(section.proposer.propose(Query("heron"), cap=25).candidates) == ["i8", "i7", "i6", "i5", "i4"]
 
 
 def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit() -> None:
@@ -282,9 +283,9 @@ def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit() -> None:
         *(item(f"i{n}", "the merger clause " * 3, 150) for n in range(30)),
         retrieval_threshold=5,
     )
-    assert "small" in ids(section.propose(Query("merger"), cap=100).candidates)
+    assert "small" in ids(section.proposer.propose(Query("merger"), cap=100).candidates)
     many = section_of(*(item(f"i{n}", "the merger clause", 150) for n in range(2_000)), retrieval_threshold=5)
-    assert len(many.propose(Query("merger"), cap=100).candidates) < 400
+    assert len(many.proposer.propose(Query("merger"), cap=100).candidates) < 400
 
 
 def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
@@ -297,9 +298,9 @@ def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
         retrieval_threshold=5,
         recent=1,
     )
-    proposal = section.propose(Query("merger"), cap=100)
+    proposal = section.proposer.propose(Query("merger"), cap=100)
     assert ids(proposal.candidates)[:5] == ["pin", "i5", "short", "long", "i4"]
-    scores = {each.id: score for each, score in section.rank(Query("merger"), 5)}
+    scores = {each.id: score for each, score in section.proposer.rank(Query("merger"), 5)}
     assert [each.score for each in proposal.candidates][:4] == [None, None, scores["short"], scores["long"]]
     assert proposal.candidates[-1].score is None
 
@@ -307,8 +308,8 @@ def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
 def test_a_query_without_a_known_word_gives_the_newest() -> None:
     """Retrieval that finds nothing never starves the section."""
     section = section_of(*(item(f"i{n}", f"plain {n}") for n in range(9)), retrieval_threshold=2)
-    assert ids(section.propose(Query("zebra"), cap=15).candidates) == ["i8", "i7", "i6"]
-    assert ids(section.propose(Query(""), cap=15).candidates) == ["i8", "i7", "i6"]
+    assert ids(section.proposer.propose(Query("zebra"), cap=15).candidates) == ["i8", "i7", "i6"]
+    assert ids(section.proposer.propose(Query(""), cap=15).candidates) == ["i8", "i7", "i6"]
 
 
 def test_static_sections_never_see_the_query_and_must_show_system_items() -> None:
@@ -318,7 +319,7 @@ def test_static_sections_never_see_the_query_and_must_show_system_items() -> Non
         *(item(f"i{n}", "merger" * (n % 2)) for n in range(5)),
     ]
     section = section_of(*items, placement="static", retrieval_threshold=2)
-    proposals = [section.propose(Query(query), cap=20) for query in ("merger", "")]
+    proposals = [section.proposer.propose(Query(query), cap=20) for query in ("merger", "")]
     assert proposals[0] == proposals[1]
     assert ids(proposals[0].candidates) == ["rule", "i4", "i3", "i2"]
     assert [each.must for each in proposals[0].candidates] == [True, False, False, False]
@@ -329,15 +330,15 @@ def test_the_index_follows_adds_updates_and_removals_between_queries() -> None:
     section = section_of(
         *(item(f"i{n}", word) for n, word in enumerate(["zero", "merger", "lease", "clause", "party"]))
     )
-    assert [each.id for each, _ in section.rank(Query("merger"), 5)] == ["i1"]
+    assert [each.id for each, _ in section.proposer.rank(Query("merger"), 5)] == ["i1"]
     section.update(item("i1", "tenant"))
     section.remove("i2")
     section.add(item("i8", "tenant lease"))
     section.add(item("gone", "lease"))
     section.remove("gone")
-    assert section.rank(Query("merger"), 5) == []
-    assert {each.id for each, _ in section.rank(Query("tenant"), 5)} == {"i1", "i8"}
-    assert [each.id for each, _ in section.rank(Query("lease"), 5)] == ["i8"]
+    assert section.proposer.rank(Query("merger"), 5) == []
+    assert {each.id for each, _ in section.proposer.rank(Query("tenant"), 5)} == {"i1", "i8"}
+    assert [each.id for each, _ in section.proposer.rank(Query("lease"), 5)] == ["i8"]
 
 
 def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut() -> None:
@@ -353,7 +354,7 @@ def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut()
         item("done", role="assistant"),
         placement="history",
     )
-    candidates = section.propose(Query(""), cap=30).candidates
+    candidates = section.proposer.propose(Query(""), cap=30).candidates
     assert ids(candidates) == ["done", "ask", "pin", "lost", "c1 r1", "aside"]
     assert [each.must for each in candidates] == [True, True, True, False, False, False]
     assert [each.orphan for each in candidates] == [False, False, False, True, False, False]
@@ -373,12 +374,13 @@ def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
         *(item(f"i{n}", f"merger terms {n}" if n in (3, 7) else f"small talk {n}") for n in range(30)),
         placement="history",
     )
-    assert ids(section.propose(Query("merger"), cap=100).earlier) == ["i7", "i3"]
-    unranked = section.propose(Query("zebra"), cap=40).earlier
+    assert ids(section.proposer.propose(Query("merger"), cap=100).earlier) == ["i7", "i3"]
+    unranked = section.proposer.propose(Query("zebra"), cap=40).earlier
     assert ids(unranked) == ["i28", "i27", "i26", "i25", "i24"]
     assert all(each.score is None for each in unranked)
-    assert section.propose(Query("merger"), cap=300, is_crowded=False).earlier != ()  # with labels they may not fit
-    assert section.propose(Query("merger"), cap=1_300, is_crowded=False).earlier == ()
+    # With labels they may not fit.
+    assert section.proposer.propose(Query("merger"), cap=300, is_crowded=False).earlier != ()
+    assert section.proposer.propose(Query("merger"), cap=1_300, is_crowded=False).earlier == ()
 
 
 ROLES = st.sampled_from(["user", "assistant", "system"])
@@ -414,7 +416,7 @@ def test_a_proposal_is_whole_units_in_order_of_want(
 ) -> None:
     """Every must is there and first, no item is proposed twice, and it ends at twice the cap or with the section."""
     section = filled(spec, made)
-    proposal = section.propose(Query(query), cap=cap)
+    proposal = section.proposer.propose(Query(query), cap=cap)
     candidates = proposal.candidates
     proposed = [each.id for candidate in candidates for each in candidate.items]
     assert len(set(proposed)) == len(proposed)
@@ -451,10 +453,10 @@ def test_a_history_may_be_cut_where_units_allow_it(
 ) -> None:
     """Walking back finds the cut points of the whole history, but for units that are shown anyway."""
     section = filled(SectionSpec("s", placement="history"), made)
-    candidates = section.propose(Query(query), cap=cap).candidates
+    candidates = section.proposer.propose(Query(query), cap=cap).candidates
     shown_anyway = {each.id for candidate in candidates if candidate.must for each in candidate.items}
     links = [Link(role="system") if each.id in shown_anyway else Link.of(each) for each in section]
-    whole = filled(SectionSpec("s", placement="history"), made).propose(Query(""), cap=10_000).candidates
+    whole = filled(SectionSpec("s", placement="history"), made).proposer.propose(Query(""), cap=10_000).candidates
     spans = [
         (candidate.position, max(int(each.id[1:]) for each in candidate.items))
         for candidate in whole
@@ -479,14 +481,16 @@ def test_the_same_section_proposes_the_same_whatever_led_to_it(
     section, other = filled(spec, made), Section(spec)
     for each in section:
         other.add(replace(each, content="a detour" if isinstance(each.content, str) else each.content))
-        other.propose(Query("merger detour"), cap=cap)
+        other.proposer.propose(Query("merger detour"), cap=cap)
         other.update(each)
-    before = section.state(), pickle.dumps(list(section.entries()))
+    before = section.ledger.state(), pickle.dumps(list(section.held.entries()))
     proposals: list[Proposal] = [
-        section.propose(Query(query), cap=cap),
-        section.propose(Query(query), cap=cap),
-        other.propose(Query(query), cap=cap),
-        Section.restore(spec, section.state(), section.entries()).propose(Query(query), cap=cap),
+        section.proposer.propose(Query(query), cap=cap),
+        section.proposer.propose(Query(query), cap=cap),
+        other.proposer.propose(Query(query), cap=cap),
+        Section(spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries())).proposer.propose(
+            Query(query), cap=cap
+        ),
     ]
     assert all(proposal == proposals[0] for proposal in proposals)
-    assert (section.state(), pickle.dumps(list(section.entries()))) == before
+    assert (section.ledger.state(), pickle.dumps(list(section.held.entries()))) == before

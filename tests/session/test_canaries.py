@@ -234,7 +234,7 @@ async def test_reprs_hold_no_content() -> None:
         memory, *(memory[spec.name] for spec in SPECS), graph.graph, *graph.graph, graph.graph.neighbors("a"),
         context, context.rendered, chat, chat.rendered, *context.decisions, context.by_section, context.items,
         log, recovered, *recovered.records, hydrate(recovered, SPECS, COUNTER, None),
-        memory["findings"].propose(Query(CONTENT), cap=100), memory.search(CONTENT), vars(memory),
+        memory["findings"].proposer.propose(Query(CONTENT), cap=100), memory.search(CONTENT), vars(memory),
         Change("", "add", {"a": CONTENT}),
     ]  # fmt: skip
     for each in held:

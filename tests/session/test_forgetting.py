@@ -33,7 +33,7 @@ from kaosmem import (
 )
 from kaosmem.errors import ReadOnlyError, SourceError
 from kaosmem.retrieval import GraphRanker, Query, RankBM25Ranker
-from kaosmem.sections import Archived, ForgettingSource, derived_from
+from kaosmem.sections import Archived, ForgettingSource, Ledger, derived_from
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.session.roster import Roster
 from kaosmem.testing import paths_holding
@@ -251,7 +251,7 @@ def forget(memory: SessionMemory, item_ids: Iterable[str]) -> set[str]:
     for spec in memory.sections:
         memory[spec.name].drain_journal()
         memory[spec.name].forget(doomed)
-        memory[spec.name].purge_index()
+        memory[spec.name].index.purge()
     return doomed
 
 
@@ -336,7 +336,9 @@ async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:
         for each in section:
             fresh.add(each)
         for query in ("notice period", "Acme supplies", CANARY):
-            assert sorted(section.rank(Query(query), 50), key=repr) == sorted(fresh.rank(Query(query), 50), key=repr)
+            assert sorted(section.proposer.rank(Query(query), 50), key=repr) == sorted(
+                fresh.proposer.rank(Query(query), 50), key=repr
+            )
 
 
 def test_what_is_derived_is_found_in_any_number_of_steps() -> None:
@@ -387,7 +389,7 @@ def test_what_is_left_of_a_unit_stays_together_and_orphans_are_not_shown() -> No
     """As after a removal: the results of a call that is forgotten are one unit, which nobody is shown."""
     section = history(CALL, *RESULTS, item("next"))
     section.forget({"call"})
-    [orphans] = [each for each in section.propose(Query(""), cap=100).candidates if each.orphan]
+    [orphans] = [each for each in section.proposer.propose(Query(""), cap=100).candidates if each.orphan]
     assert [each.id for each in orphans.items] == ["first", "second"]
     assert section.used == 30
 
@@ -398,9 +400,9 @@ def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> Non
     section = history(CALL, *RESULTS, item("next"), *map(item, "abc"))
     archived = section.archive.in_memory()
     if restarted:
-        state, entries = section.state(), list(section.entries())
-        section = Section.restore(section.spec, state, entries)
-        section.load(archived)
+        state, entries = section.ledger.state(), list(section.held.entries())
+        section = Section(section.spec, ledger=Ledger.restore(section.spec, state, entries))
+        section.ledger.load(archived)
     assert ["call", "first", "second"] in earlier(section)
     section.forget({"first"}, stored=archived if restarted else ())
     assert ["call", "second"] in earlier(section)
@@ -409,7 +411,7 @@ def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> Non
 
 
 def earlier(section: Section) -> list[list[str]]:
-    return [[each.id for each in unit.items] for unit in section.propose(Query(""), cap=100).earlier]
+    return [[each.id for each in unit.items] for unit in section.proposer.propose(Query(""), cap=100).earlier]
 
 
 def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive() -> None:
@@ -417,23 +419,25 @@ def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive
     section = history(item("a"), CALL, *RESULTS, *map(item, "bcde"))
     kept = [version for version in section.archive.in_memory() if version.item.id != "call"]
     section.forget({"call"})
-    again = Section.restore(section.spec, section.state(), list(section.entries()))
-    again.load(kept)
-    assert again.state() == section.state()
+    again = Section(
+        section.spec, ledger=Ledger.restore(section.spec, section.ledger.state(), list(section.held.entries()))
+    )
+    again.ledger.load(kept)
+    assert again.ledger.state() == section.ledger.state()
     assert earlier(again) == earlier(section)
 
 
 def test_places_of_others_do_not_move_and_counts_are_right() -> None:
     """What was taken stays taken; what is held and archived is less."""
     section = history(*map(item, "abcdefg"))
-    before = {entry["id"]: entry["position"] for entry in section.entries()}
-    taken = section.state()["taken"]
+    before = {entry["id"]: entry["position"] for entry in section.held.entries()}
+    taken = section.ledger.state()["taken"]
     tombstone = section.forget(["a", "e", "nowhere"])
     assert tombstone.data == {"ids": ["a", "e"], "archived": 1, "evicted": 1}
-    assert {entry["id"]: entry["position"] for entry in section.entries()} == {
+    assert {entry["id"]: entry["position"] for entry in section.held.entries()} == {
         each: position for each, position in before.items() if each != "e"
     }
-    assert section.state()["taken"] == taken
+    assert section.ledger.state()["taken"] == taken
     assert (section.used, len(section), len(section.archive)) == (30, 3, 2)
     assert section.forget(["a", "e"]).data == {"ids": [], "archived": 0, "evicted": 0}
 
@@ -443,17 +447,17 @@ def test_a_tombstone_gives_every_process_the_same_state() -> None:
     items = [CALL, *RESULTS, *map(item, "abcdefg")]
     first = history(*items)
     stored: list[Archived] = first.archive.in_memory()
-    state, entries = json.loads(json.dumps([first.state(), list(first.entries())]))
-    restarted, loaded = (Section.restore(first.spec, state, entries) for _ in range(2))
-    loaded.load(stored)
+    state, entries = json.loads(json.dumps([first.ledger.state(), list(first.held.entries())]))
+    restarted, loaded = (Section(first.spec, ledger=Ledger.restore(first.spec, state, entries)) for _ in range(2))
+    loaded.ledger.load(stored)
     tombstone = loaded.forget({"first", "a", "e"}, stored=stored)
     for other in (first, restarted):
         other.apply(tombstone)
-    assert first.state() == restarted.state() == loaded.state()
-    assert list(first.entries()) == list(restarted.entries()) == list(loaded.entries())
-    restarted.load([each for each in stored if each.item.id not in tombstone.ids])
+    assert first.ledger.state() == restarted.ledger.state() == loaded.ledger.state()
+    assert list(first.held.entries()) == list(restarted.held.entries()) == list(loaded.held.entries())
+    restarted.ledger.load([each for each in stored if each.item.id not in tombstone.ids])
     assert earlier(first) == earlier(restarted) == earlier(loaded)
-    assert first.state() == restarted.state()
+    assert first.ledger.state() == restarted.ledger.state()
 
 
 def test_what_is_still_to_be_stored_of_an_archive_lacks_what_is_forgotten() -> None:
@@ -557,7 +561,7 @@ async def test_versions_with_other_tokens_are_forgotten_too() -> None:
     memory, item_ids = filled()
     crowd(memory)
     for spec in memory.sections:
-        memory[spec.name].recount(lambda each: each.tokens + 1)
-        memory[spec.name].load(())
+        memory[spec.name].ledger.recount(lambda each: each.tokens + 1)
+        memory[spec.name].ledger.load(())
     forget(memory, item_ids)
     assert traces(NEEDLES, [memory, *modules_of()]) == []

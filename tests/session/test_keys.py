@@ -214,7 +214,7 @@ async def test_a_damaged_session_keeps_the_newest_of_a_key() -> None:
     memory = SessionMemory.test_mode(sections=SPECS)
     for each in "abc":
         item = memory.add("findings", each, key="k", id=each)
-        made.append((memory["findings"].state(), list(memory["findings"].entries()), item))
+        made.append((memory["findings"].ledger.state(), list(memory["findings"].held.entries()), item))
     remains = Remains(memory["findings"].spec)
     for state, entries, _ in made:
         remains.find(state, entries)

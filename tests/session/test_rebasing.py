@@ -236,12 +236,12 @@ async def test_what_both_changed_is_not_indexed_again(place: Any) -> None:
     """The index goes on: it learns of what the other added, and of where one's own stands now."""
     async with writers(place) as (one, other):
         other.add("documents", "mine schedule")
-        with other["documents"].index() as before:
+        with other["documents"].index.asked() as before:
             assert len(before.rank("schedule", 5)) == 1
         one.add("documents", "their annex")
         await one.save()
         await other.save()
-        with other["documents"].index() as after:
+        with other["documents"].index.asked() as after:
             assert after is before
         assert {item.text for item, _ in other.search("annex schedule")} == {"mine schedule", "their annex"}
 

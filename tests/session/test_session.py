@@ -42,7 +42,7 @@ from tests.worlds import World, worlds
 def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
     """Return all that a memory keeps on disk of itself."""
     return {
-        spec.name: (list(memory[spec.name]), len(memory[spec.name].archive), memory[spec.name].state())
+        spec.name: (list(memory[spec.name]), len(memory[spec.name].archive), memory[spec.name].ledger.state())
         for spec in memory.sections
         if spec.persistence != "none"
     }

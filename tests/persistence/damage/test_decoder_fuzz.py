@@ -111,18 +111,18 @@ def use(log: SessionLog, hydrated: Hydrated) -> None:
         log.archived("ma0")
         versions = list(log.archive())
         for name, section in sections.items():
-            section.load((Archived.from_dict(data, other) for other, data in versions if other == name))
+            section.ledger.load((Archived.from_dict(data, other) for other, data in versions if other == name))
             show(section)
     except KaosmemError:
         pass
 
 
 def show(section: Section) -> None:
-    section.propose(Query("terminate notice"), cap=100)
+    section.proposer.propose(Query("terminate notice"), cap=100)
     for item in section:
         json.dumps(item.to_dict())
         repr(item)
-    json.dumps([section.state(), *section.entries()])
+    json.dumps([section.ledger.state(), *section.held.entries()])
 
 
 def tokens_of(item: Any) -> int:

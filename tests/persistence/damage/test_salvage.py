@@ -261,7 +261,7 @@ def test_places_that_clash_are_told_apart() -> None:
         assert remains.find({"taken": 2}, [{**item, "id": f"i{number}", **place}]) == 0
     section = remains.section(None)
     assert [item.id for item in section] == ["i0", "i1", "i2"]
-    entries = list(section.entries())
+    entries = list(section.held.entries())
     assert [entry["position"] for entry in entries] == [3, 4, 5]
 
 
@@ -349,7 +349,7 @@ async def test_positions_go_on_after_what_is_lost() -> None:
     """Items keep their order and their places, whatever is lost between."""
     files = stored(await turns(*(added(f"m{number}", section="messages") for number in range(8))))
     async with opened(place_of(lost(files, 3, 4, 7)), read_only=True) as memory:
-        entries = list(memory["messages"].entries())
+        entries = list(memory["messages"].held.entries())
         assert [entry["id"] for entry in entries] == ["m0", "m3", "m4", "m6", "m7"]
         assert [entry["position"] for entry in entries] == [0, 3, 4, 6, 7]
 
