@@ -277,7 +277,7 @@ def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, fo
     alone = {
         unit.items[0].id
         for name in context.by_section
-        for proposal in [world.memory[name].propose(Query(context.query), cap=context.budget)]
+        for proposal in [world.memory[name].proposer.propose(Query(context.query), cap=context.budget)]
         for unit in (*proposal.candidates, *proposal.earlier)
         if len(unit.items) == 1 and world.memory[name].spec.placement != "static"
     }

@@ -124,7 +124,7 @@ def test_p4_calls_and_results_come_together(world, query, budget, format):
         return
     included = {item.id for item in context.items}
     for spec in world.memory.sections:
-        proposal = world.memory[spec.name].propose(Query(context.query), cap=context.budget)
+        proposal = world.memory[spec.name].proposer.propose(Query(context.query), cap=context.budget)
         for unit in (*proposal.candidates, *proposal.earlier):
             assert len({item.id in included for item in unit.items}) == 1
     if format == "openai":
@@ -148,7 +148,7 @@ def test_p5_every_candidate_has_a_decision(world, query, budget, format, least):
     for name in context.by_section:
         spec = world.memory[name].spec
         cap = context.budget if spec.budget is None else min(spec.budget, context.budget)
-        proposal = world.memory[name].propose(Query(context.query), cap=cap)
+        proposal = world.memory[name].proposer.propose(Query(context.query), cap=cap)
         for unit in (*proposal.candidates, *proposal.earlier):
             assert {item.id for item in unit.items} <= decided.keys()
     for item_id in world.accepted:
@@ -187,7 +187,7 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
             counter=count,
         )
         cap = context.budget if spec.budget is None else min(spec.budget, context.budget)
-        units = world.memory[name].propose(Query(context.query), cap=cap).candidates
+        units = world.memory[name].proposer.propose(Query(context.query), cap=cap).candidates
         shown_units = [unit for unit in units if context.decision(unit.items[0].id).included]
         assert use.used == tokens_of_section(spec, shown_units, count)
         for unit in units:
@@ -273,7 +273,7 @@ def test_p7_a_query_without_a_known_word_gives_the_newest(world, budget, format)
     for name, use in context.by_section.items():
         spec = world.memory[name].spec
         if spec.placement == "query" and use.items:
-            candidates = world.memory[name].propose(Query("zzyzx"), cap=budget).candidates
+            candidates = world.memory[name].proposer.propose(Query("zzyzx"), cap=budget).candidates
             places = {item.id: place for place, item in enumerate(world.memory[name])}
             rest = [places[unit.items[-1].id] for unit in candidates if not unit.must]
             assert rest[spec.recent :] == sorted(rest[spec.recent :], reverse=True)

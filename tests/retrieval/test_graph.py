@@ -699,7 +699,7 @@ async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
     async with SessionMemory.open(memory.fs, memory.session_id) as again:
         assert list(again.graph) == memory_before
         assert list(again["graph"]) == list(memory["graph"])
-        assert again["graph"].rank(Query(query), 99) == memory["graph"].proposer.rank(Query(query), 99)
+        assert again["graph"].proposer.rank(Query(query), 99) == memory["graph"].proposer.rank(Query(query), 99)
         ours, theirs = [await each.assemble_context(query, budget=300) for each in (memory, again)]
         assert ours.text == theirs.text
         assert again.graph.neighbors("e3", depth=2) == memory.graph.neighbors("e3", depth=2)
