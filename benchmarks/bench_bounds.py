@@ -34,9 +34,9 @@ from kaosmem.ingest.files import UnreadableError
 from kaosmem.ingest.kinds import KINDS as FILE_KINDS
 from kaosmem.ingest.kinds import Kind
 from kaosmem.ingest.pieces import Part, Syntax
+from kaosmem.language.query import Query
 from kaosmem.memos import clear_memos
 from kaosmem.retrieval import LinearRanker
-from kaosmem.retrieval.query import Query
 from kaosmem.types import TextBlock
 
 LIMIT = 1.35

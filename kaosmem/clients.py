@@ -14,7 +14,6 @@ class EmbeddingClient(Protocol):
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return an embedding for each text, in their order, all of the same number of dimensions."""
-        ...
 
 
 @runtime_checkable
@@ -30,4 +29,3 @@ class LLMClient(Protocol):
             of several tools, it may call any or none.
         Raises the provider's errors. A refusal, and an answer without text and calls, are errors too.
         """
-        ...

@@ -24,7 +24,7 @@ from itertools import pairwise
 from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import without_periods
-from kaosmem.retrieval.query import excerpt
+from kaosmem.language.query import excerpt
 from kaosmem.sections import Proposal, Stock
 from kaosmem.types import Item
 

@@ -5,13 +5,10 @@
     print(report.figures("kaosmem", 512).recall)
 
 evidence      files of items and questions, read and checked
-assemblers    the assemblers to compare: the Protocol, and kaosmem
-baselines     recency and BM25, packed as it is done elsewhere
-comparison    all of these, and your own, by name
+assemblers    the assemblers to compare: kaosmem, recency and BM25 as they are used elsewhere, and your own
 measurement   every question of every assembler at every budget
-report        outcomes and their figures
+report        outcomes, their figures, a table and a picture
 learning      the weights of the default ranker's signals, from questions whose answers are known
-table, plot   a report to look at
 """
 
 from kaosmem.evaluation.assemblers import (
@@ -19,12 +16,9 @@ from kaosmem.evaluation.assemblers import (
     DENSE,
     STANDARD,
     Assembler,
-    BM25SAssembler,
     ItemLines,
-    OldestOutAssembler,
+    OrderAssembler,
     Packer,
-    RankBM25Assembler,
-    RecencyAssembler,
     Selection,
     SessionAssembler,
     get_assembler,
@@ -50,18 +44,15 @@ __all__ = [
     "STANDARD",
     "UNSCORED",
     "Assembler",
-    "BM25SAssembler",
     "Corpus",
     "EvidenceItem",
     "Figures",
     "ItemLines",
     "Lesson",
-    "OldestOutAssembler",
+    "OrderAssembler",
     "Outcome",
     "Packer",
     "Question",
-    "RankBM25Assembler",
-    "RecencyAssembler",
     "Report",
     "Selection",
     "SessionAssembler",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
 from types import MappingProxyType
@@ -57,7 +57,6 @@ class Packer(Protocol):
 
     async def __call__(self, query: str, budget: int) -> Selection:
         """Return a context of at most `budget` tokens."""
-        ...
 
 
 @runtime_checkable
@@ -67,11 +66,9 @@ class Assembler(Protocol):
     @property
     def name(self) -> str:
         """Return the assembler's name in reports."""
-        ...
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
         """Take in the items of a corpus, oldest first, whatever will be asked about them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -131,8 +128,8 @@ def faults(context: Context, memory: SessionMemory) -> Iterable[str]:
 
 _WORD = re.compile(r"\w+")
 
-Order: TypeAlias = Callable[[str], list[int]]
-"""Says in which order a query wants the items, by place."""
+Order: TypeAlias = Callable[[str], Sequence[int]]
+"""Returns the places of items for a query, the first to be taken first."""
 
 
 class ItemLines:
@@ -172,98 +169,41 @@ class ItemLines:
 
 
 @dataclass(frozen=True)
-class RecencyAssembler:
-    """The newest items until the next does not fit, without retrieval."""
+class OrderAssembler:
+    """Takes items in an order: each that fits the rest of the budget.
 
-    name: str = "recency"
-    _: KW_ONLY
-    counter: TokenCounter | str | None = None
+    order: takes the items of a corpus, oldest first, and returns the function that orders them for a query.
+    skips: whether an item that does not fit is passed over. If not, it is the end.
 
-    def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        """Count the items."""
-        lines = ItemLines(items, self.counter)
-        newest_first = range(len(items) - 1, -1, -1)
-
-        async def pack(query: str, budget: int) -> Selection:
-            return lines.until_full(newest_first, budget)
-
-        return pack
-
-
-@dataclass(frozen=True)
-class RankBM25Assembler:
-    """Items in order of their score by `rank_bm25.BM25Okapi` over lower-case words, each that still fits."""
-
-    name: str = "rank-bm25"
-    _: KW_ONLY
-    counter: TokenCounter | str | None = None
-
-    def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        """Count the items and build the model."""
-        lines, order = ItemLines(items, self.counter), _okapi(items)
-
-        async def pack(query: str, budget: int) -> Selection:
-            return lines.each_that_fits(order(query), budget)
-
-        return pack
-
-
-@dataclass(frozen=True)
-class OldestOutAssembler:
-    """The best items by rank-bm25's score, of which the oldest are dropped until the rest fits.
-
-    best: how many are retrieved.
+    >>> shortest = lambda items: lambda query: sorted(range(len(items)), key=lambda place: len(items[place].text))
+    >>> assembler = OrderAssembler("shortest", shortest)
     """
 
-    name: str = "oldest-out"
+    name: str
+    order: Callable[[Sequence[EvidenceItem]], Order]
     _: KW_ONLY
-    best: int = 50
+    skips: bool = True
     counter: TokenCounter | str | None = None
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        """Count the items and build the model."""
-        lines, order = ItemLines(items, self.counter), _okapi(items)
+        """Count the items, and make what orders them. Raises MissingExtraError."""
+        lines, order = ItemLines(items, self.counter), self.order(items)
+        take = lines.each_that_fits if self.skips else lines.until_full
 
         async def pack(query: str, budget: int) -> Selection:
-            newest_first = sorted(order(query)[: self.best], reverse=True)
-            return lines.until_full(newest_first, budget)
+            return take(order(query), budget)
 
         return pack
 
 
-@dataclass(frozen=True)
-class BM25SAssembler:
-    """Items in order of their score by `bm25s.BM25` with its own tokenizer, each that still fits."""
-
-    name: str = "bm25s"
-    _: KW_ONLY
-    counter: TokenCounter | str | None = None
-
-    def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        """Count the items and build the index. Raises MissingExtraError."""
-        try:
-            import bm25s
-        except ModuleNotFoundError:
-            raise MissingExtraError("bm25s is compared by the extra 'bench': pip install 'kaosmem[bench]'") from None
-
-        def terms(texts: list[str]) -> list[list[str]]:
-            found: list[list[str]] = bm25s.tokenize(texts, return_ids=False, show_progress=False)
-            return found
-
-        lines, of_items = ItemLines(items, self.counter), terms([item.text for item in items])
-        model = bm25s.BM25()
-        if any(of_items):
-            model.index(of_items, show_progress=False)
-
-        async def pack(query: str, budget: int) -> Selection:
-            (asked,) = terms([query])
-            scores = model.get_scores(asked) if any(of_items) and asked else np.zeros(len(items))
-            return lines.each_that_fits(_best_first(scores), budget)
-
-        return pack
+def newest(items: Sequence[EvidenceItem]) -> Order:
+    """Return the order of the newest items first, without retrieval."""
+    places = range(len(items) - 1, -1, -1)
+    return lambda query: places
 
 
-def _okapi(items: Sequence[EvidenceItem]) -> Order:
+def by_rank_bm25(items: Sequence[EvidenceItem]) -> Order:
+    """Return the order of scores by `rank_bm25.BM25Okapi` over lower-case words."""
     from rank_bm25 import BM25Okapi
 
     terms = [_WORD.findall(item.text.lower()) for item in items]
@@ -276,20 +216,47 @@ def _okapi(items: Sequence[EvidenceItem]) -> Order:
     return order
 
 
+def newest_of_best(items: Sequence[EvidenceItem], *, best: int = 50) -> Order:
+    """Return the order of the newest first, of as many items as rank-bm25 finds best. So the oldest drop out."""
+    order = by_rank_bm25(items)
+    return lambda query: sorted(order(query)[:best], reverse=True)
+
+
+def by_bm25s(items: Sequence[EvidenceItem]) -> Order:
+    """Return the order of scores by `bm25s.BM25` with its own tokenizer. Raises MissingExtraError."""
+    try:
+        import bm25s
+    except ModuleNotFoundError:
+        raise MissingExtraError("bm25s is compared by the extra 'bench': pip install 'kaosmem[bench]'") from None
+
+    def terms(texts: list[str]) -> list[list[str]]:
+        found: list[list[str]] = bm25s.tokenize(texts, return_ids=False, show_progress=False)
+        return found
+
+    of_items, model = terms([item.text for item in items]), bm25s.BM25()
+    if any(of_items):
+        model.index(of_items, show_progress=False)
+
+    def order(query: str) -> list[int]:
+        (asked,) = terms([query])
+        return _best_first(model.get_scores(asked) if any(of_items) and asked else np.zeros(len(items)))
+
+    return order
+
+
 def _best_first(scores: NDArray[np.floating]) -> list[int]:
     """Return the places of scores in descending order, the newest first of equals."""
     places: list[int] = (len(scores) - 1 - np.argsort(-scores[::-1], kind="stable")).tolist()
     return places
 
 
-BASELINES: MappingProxyType[str, Callable[..., Assembler]] = MappingProxyType(
-    {
-        "recency": RecencyAssembler,
-        "rank-bm25": RankBM25Assembler,
-        "oldest-out": OldestOutAssembler,
-        "bm25s": BM25SAssembler,
-    }
+_BASELINES = (
+    OrderAssembler("recency", newest, skips=False),
+    OrderAssembler("rank-bm25", by_rank_bm25),
+    OrderAssembler("oldest-out", newest_of_best, skips=False),
+    OrderAssembler("bm25s", by_bm25s),
 )
+BASELINES: Mapping[str, OrderAssembler] = MappingProxyType({each.name: each for each in _BASELINES})
 ASSEMBLERS = ("kaosmem", *BASELINES)
 DENSE = "kaosmem-dense"
 STANDARD = ("kaosmem", "recency", "rank-bm25")
@@ -312,7 +279,7 @@ def get_assembler(
     if name == DENSE:
         return SessionAssembler(DENSE, spec=replace(SECTION, ranker=DenseRanker()), format=format, counter=counter)
     if name in BASELINES:
-        return BASELINES[name](counter=counter)
+        return replace(BASELINES[name], counter=counter)
     module_name, separator, attribute = name.partition(":")
     if not (separator and module_name and attribute):
         known = ", ".join(map(repr, (*ASSEMBLERS, DENSE)))

@@ -74,18 +74,15 @@ class Format(Protocol):
     @property
     def name(self) -> str:
         """Return the name, by which windows and contexts know the format."""
-        ...
 
     def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
         """Return the tokens of one entry of a history.
 
         known: the tokens of its text alone, where they are known and the text is all that it holds.
         """
-        ...
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         """Return the tokens of a history section's header."""
-        ...
 
     def frame_tokens(
         self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
@@ -95,26 +92,21 @@ class Format(Protocol):
         first: the entry that the histories begin with, None where there is none. One of the assistant's is the
         dearest in every format.
         """
-        ...
 
     def takes_block(self, entry: HistoryEntry) -> bool:
         """Say whether the block goes into this entry when it is the last of the history."""
-        ...
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         """Return a layout as it is handed over.
 
         after: messages of the same request that stand before the layout. They are not returned.
         """
-        ...
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         """Count a rendered context again from scratch, framing included."""
-        ...
 
     def parse(self, message: object) -> ChatMessage:
         """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
 
         Raises InvalidArgumentError if the format has no messages.
         """
-        ...

@@ -3,7 +3,7 @@
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import Period
 from kaosmem.language.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
-from kaosmem.retrieval.query import Query
+from kaosmem.language.query import Query
 from kaosmem.retrieval.ranker import Index, Ranker, Ranking, StorableIndex, StorableRanker
 from kaosmem.retrieval.rankers import (
     BM25Ranker,

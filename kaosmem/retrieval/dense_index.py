@@ -16,8 +16,8 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
 from kaosmem.retrieval.columns import Columns, StoredColumns
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.query_scores import Chosen, QueryScores, QueryTerms
 from kaosmem.retrieval.ranker import check_new
+from kaosmem.retrieval.scores import Chosen, QueryScores, QueryTerms
 from kaosmem.retrieval.signals import place_in_source
 from kaosmem.retrieval.source_matcher import NONE
 

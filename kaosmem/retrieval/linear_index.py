@@ -15,9 +15,8 @@ from kaosmem.language.analysis import analyze
 from kaosmem.language.rules import rules_in
 from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
-from kaosmem.retrieval.query_scores import Chosen, QueryScores, QueryTerms
 from kaosmem.retrieval.ranker import Ranking
-from kaosmem.retrieval.scores import EntryScores, best, by_chunks, is_tied, scaled
+from kaosmem.retrieval.scores import Chosen, EntryScores, QueryScores, QueryTerms, best, by_chunks, is_tied, scaled
 from kaosmem.retrieval.signals import (
     ENOUGH_TEXTS,
     MAX_TERMS,

@@ -33,19 +33,15 @@ class Index(Protocol):
 
     def __len__(self) -> int:
         """Return the number of entries."""
-        ...
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
         """Add entries of (ordinal, item). Raises ValueError for an ordinal that is negative or taken."""
-        ...
 
     def update(self, ordinal: int, item: Item) -> None:
         """Put another item, or version of it, in an entry's place. Raises KeyError for an unknown ordinal."""
-        ...
 
     def remove(self, ordinal: int) -> None:
         """Remove an entry, and every word that it alone has. Raises KeyError for an unknown ordinal."""
-        ...
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first; none if no entry has a word of the query.
@@ -55,7 +51,6 @@ class Index(Protocol):
         Scores are above 0 and have at most 12 decimals; of equal ones the newest comes first. The same entries and
         query give the same answer, whatever changes led to the entries.
         """
-        ...
 
 
 @runtime_checkable
@@ -64,7 +59,6 @@ class CountingIndex(Index, Protocol):
 
     def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
         """Return the number of entries with each term of `analyze`; None if the index analyses otherwise."""
-        ...
 
 
 TokensOf = Callable[[list[int]], Sequence[int]]
@@ -82,7 +76,6 @@ class StorableIndex(Index, Protocol):
     @property
     def ordinals(self) -> NDArray[np.int64]:
         """Return the ordinals of the entries, ascending: shape (n,)."""
-        ...
 
     def dump(self) -> Iterator[bytes] | None:
         """Return the index as it is now, in bytes that may be asked for later and in another thread.
@@ -90,7 +83,6 @@ class StorableIndex(Index, Protocol):
         The same entries give the same bytes, whatever changes led to them. None where it can't be told whether a
         reader would have the same terms: the ranker has an analysis of the caller's.
         """
-        ...
 
 
 @runtime_checkable
@@ -100,11 +92,9 @@ class Ranker(Protocol):
     @property
     def name(self) -> str:
         """Return the name of the method and its parameters, such as `bm25-lucene`."""
-        ...
 
     def index(self) -> Index:
         """Return a new, empty index."""
-        ...
 
 
 @runtime_checkable
@@ -113,7 +103,6 @@ class StorableRanker(Ranker, Protocol):
 
     def index(self, *, tokens_of: TokensOf | None = None) -> StorableIndex:
         """Return a new, empty index."""
-        ...
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> StorableIndex:
         """Return the index that `dump` gave these bytes of, which may be kept as they are until the index is changed.
@@ -122,7 +111,6 @@ class StorableRanker(Ranker, Protocol):
         kind of index, another version or analysis, and for damage that would make it fail later; other damage gives
         wrong scores, so the bytes should be checked before.
         """
-        ...
 
 
 def check_new(entries: Iterable[tuple[int, Item]], taken: Container[int]) -> list[tuple[int, Item]]:

@@ -71,28 +71,23 @@ class Embedder(Protocol):
 
     def __hash__(self) -> int:
         """Return a name that no other embedder of this process has."""
-        ...
 
     @property
     def name(self) -> str:
         """Return a name that differs for each embedder and version."""
-        ...
 
     @property
     def dimensions(self) -> int:
         """Return the size of a vector, at most 1,024."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts to rank: shape (len(texts), dimensions).
 
         Each has length 1, or 0 for a text without meaning.
         """
-        ...
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of questions, in the same shape. Some models embed questions differently."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,9 @@ class BlobStore(Protocol):
 
     async def connect(self) -> None:
         """Open the store's connections. Without this call, the first use opens them."""
-        ...
 
     async def disconnect(self) -> None:
         """Close the store's connections. The stored bytes stay, and the store can be used again."""
-        ...
 
     async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
         """Store bytes, in place of earlier bytes under this key.
@@ -37,30 +35,24 @@ class BlobStore(Protocol):
         ttl: seconds until the bytes expire. None: never.
         Raises InvalidArgumentError if the data are no bytes, and InvalidArgumentError for the ttl.
         """
-        ...
 
     async def download(self, key: str) -> bytes:
         """Return the bytes. Raises MissingFileError."""
-        ...
 
     async def delete(self, key: str) -> None:
         """Delete the bytes, if they exist."""
-        ...
 
     async def list_keys(self) -> list[str]:
         """Return the keys whose bytes are not expired, sorted."""
-        ...
 
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
-        ...
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         """Return a URL that gives the bytes to anybody who has it, for this number of seconds.
 
         Raises MissingFileError, and InvalidArgumentError for the seconds.
         """
-        ...
 
 
 def check_bytes(data: object) -> bytes:

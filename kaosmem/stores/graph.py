@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
@@ -32,7 +32,6 @@ class GraphStore(Protocol):
 
         Entities and relationships may be mappings of their fields. Raises InvalidNameError and InvalidArgumentError.
         """
-        ...
 
     async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
         """Add relationships, or replace those with the same ids. If the call raises, nothing is added.
@@ -40,7 +39,6 @@ class GraphStore(Protocol):
         Of several with one id the last counts. A missing end becomes an entity with only an id. Raises as
         `add_entities`.
         """
-        ...
 
     async def get_neighbors(
         self,
@@ -60,26 +58,23 @@ class GraphStore(Protocol):
         Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1, for types given as one str
         and for types given under both names.
         """
-        ...
 
     async def delete_entity(self, entity_id: str) -> None:
         """Delete an entity and all its relationships, if it exists. The other ends stay."""
-        ...
 
     async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
         """Delete the relationship with this id, if it exists. The ends stay.
 
         relationship: an id, or a relationship that has it. Raises InvalidNameError and InvalidArgumentError.
         """
-        ...
 
+    @abstractmethod
     async def list_entities(self) -> list[str]:
         """Return the ids of all entities, sorted."""
-        ...
 
+    @abstractmethod
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
-        ...
 
 
 @runtime_checkable
@@ -88,7 +83,6 @@ class CypherCapable(Protocol):
 
     async def query_cypher(self, query: str, params: Mapping[str, JSONValue] | None = None) -> list[dict[str, Any]]:
         """Return the rows of a query as mappings. `params` are bound, never inserted into its text."""
-        ...
 
 
 def check_relationship_types(
@@ -108,7 +102,7 @@ def id_of_relationship(given: str | Relationship | Mapping[str, JSONValue]) -> s
     return check_relationship_id(given) if isinstance(given, str) else Relationship.of(given).id
 
 
-class BaseGraphStore(ABC):
+class BaseGraphStore(GraphStore):
     """The checks of a GraphStore. A backend adds seven methods, which get checked values."""
 
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
@@ -136,14 +130,6 @@ class BaseGraphStore(ABC):
 
     async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
         await self._delete_relationship(id_of_relationship(relationship))
-
-    @abstractmethod
-    async def list_entities(self) -> list[str]:
-        """Return the ids of all entities, sorted."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _add_entities(self, entities: list[Entity]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -28,7 +28,6 @@ class HistoryProvider(Protocol):
 
     async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
         """Append a message. Raises InvalidArgumentError."""
-        ...
 
     async def append_many(
         self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
@@ -37,7 +36,6 @@ class HistoryProvider(Protocol):
 
         Raises InvalidArgumentError for a value that is no list of messages.
         """
-        ...
 
     async def get_messages(
         self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
@@ -47,27 +45,23 @@ class HistoryProvider(Protocol):
         The last n of a thread are those from `offset=await count_messages(...) - n`.
         Raises InvalidArgumentError for a negative number.
         """
-        ...
 
     async def count_messages(self, agent_id: str, session_id: str) -> int:
         """Return how many messages there are."""
-        ...
 
     async def clear(self, agent_id: str, session_id: str) -> None:
         """Delete the thread."""
-        ...
 
     async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
         """Delete the thread's messages of one run; "" is no run, and refused."""
-        ...
 
+    @abstractmethod
     async def list_threads(self) -> list[Thread]:
         """Return the agent id and the session id of each thread that has messages, sorted."""
-        ...
 
+    @abstractmethod
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
-        ...
 
 
 def check_message(message: object) -> ChatMessage:
@@ -81,7 +75,7 @@ def check_message(message: object) -> ChatMessage:
     return message if content is message.content else replace(message, content=content)
 
 
-class BaseHistoryProvider(ABC):
+class BaseHistoryProvider(HistoryProvider):
     """The checks of a HistoryProvider. A backend adds six methods, which get checked values."""
 
     async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
@@ -108,14 +102,6 @@ class BaseHistoryProvider(ABC):
 
     async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
         await self._delete(_thread_key(agent_id, session_id), check_id(run_id, "run id"))
-
-    @abstractmethod
-    async def list_threads(self) -> list[Thread]:
-        """Return the threads that have messages, sorted."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:

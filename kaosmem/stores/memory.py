@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -33,27 +33,23 @@ class ShortTermMemory(Protocol):
 
     async def get_state(self, session_id: str) -> dict[str, JSONValue]:
         """Return the state."""
-        ...
 
     async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
         """Put a state in the place of the one before."""
-        ...
 
     async def update_state(self, session_id: str, patch: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
         """Replace the values of the patch's names, whole, leave the others, and return the state, in one step."""
-        ...
 
     async def clear(self, session_id: str) -> None:
         """Delete the state."""
-        ...
 
+    @abstractmethod
     async def list_states(self) -> list[str]:
         """Return the ids of the sessions that have a state with a value, sorted."""
-        ...
 
+    @abstractmethod
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,6 @@ class LongTermMemory(Protocol):
             without a zone is in UTC. The default is now, or the latest begin of a version if a clock was ahead.
         Raises InvalidArgumentError for the text and the metadata, and InvalidArgumentError for the ttl.
         """
-        ...
 
     async def update(
         self,
@@ -119,7 +114,6 @@ class LongTermMemory(Protocol):
         This is `save` with the fact's key. The metadata and the ttl of earlier versions are not carried over.
         Raises NotFoundError for an id that the namespace does not have, and as `save`.
         """
-        ...
 
     async def search(
         self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
@@ -128,7 +122,6 @@ class LongTermMemory(Protocol):
 
         superseded: whether superseded versions are searched, too. The limit counts the versions that are returned.
         """
-        ...
 
     async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[StoredFact]]:
         """Return all versions of a fact that are not deleted or expired, in the order in which they began to hold.
@@ -137,27 +130,23 @@ class LongTermMemory(Protocol):
         `known_from` is the time of saving.
         key: the fact's key; without one, the id of its first version. An unknown fact has no versions.
         """
-        ...
 
     async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> StoredFact | None:
         """Return a version of a fact, superseded or not; None if the namespace has none with this id."""
-        ...
 
     async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
         """Delete a version of a fact, if it exists. Its other versions stay as they are."""
-        ...
 
     async def clear(self, agent_id: str, namespace: str = "default") -> None:
         """Delete all facts of an agent in a namespace."""
-        ...
 
+    @abstractmethod
     async def list_namespaces(self) -> list[Shelf]:
         """Return the agent id and the namespace of all facts that are not expired, each pair once, sorted."""
-        ...
 
+    @abstractmethod
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
-        ...
 
 
 def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:
@@ -184,7 +173,7 @@ def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
         return None
 
 
-class BaseShortTermMemory(ABC):
+class BaseShortTermMemory(ShortTermMemory):
     """The checks of a ShortTermMemory. A backend adds four methods, which get checked values."""
 
     async def get_state(self, session_id: str) -> dict[str, JSONValue]:
@@ -198,14 +187,6 @@ class BaseShortTermMemory(ABC):
 
     async def clear(self, session_id: str) -> None:
         await self._change(check_id(session_id, "session id"), {}, replace=True)
-
-    @abstractmethod
-    async def list_states(self) -> list[str]:
-        """Return the ids of the sessions that have a state, sorted."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
@@ -273,7 +254,7 @@ class NewFact(NamedTuple):
         return StoredFact(self.content, 0.0, memory_id, metadata, self.key or memory_id)
 
 
-class BaseLongTermMemory(ABC):
+class BaseLongTermMemory(LongTermMemory):
     """The checks of a LongTermMemory. A backend adds seven methods, which get checked values."""
 
     async def save(
@@ -319,14 +300,6 @@ class BaseLongTermMemory(ABC):
 
     async def clear(self, agent_id: str, namespace: str = "default") -> None:
         await self._delete(_shelf_key(agent_id, namespace), None)
-
-    @abstractmethod
-    async def list_namespaces(self) -> list[Shelf]:
-        """Return the agents and namespaces that have facts, sorted."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:

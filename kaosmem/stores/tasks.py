@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
@@ -40,50 +40,43 @@ class TaskStore(Protocol):
         Raises DuplicateError where there is one, or for two tasks with one id, InvalidArgumentError for a task
         that is not planned, InvalidArgumentError for max_retries.
         """
-        ...
 
     async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:
         """Return a board, None where there is none."""
-        ...
 
     async def update_status(
         self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
     ) -> TaskList:
         """Move a task on and return the board. Raises InvalidArgumentError where the chart does not lead there."""
-        ...
 
     async def add_tasks(self, conversation_id: str, agent_id: str, tasks: Iterable[Task]) -> TaskList:
         """Add planned tasks at the end and return the board; all, or, raising as `create_task_list`, none."""
-        ...
 
     async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
         """Retry a failed task, or abandon it where its retries are used up, and return the board.
 
         Raises InvalidArgumentError for a task that has not failed.
         """
-        ...
 
     async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
         """Retry a failed or abandoned task, its retries counted anew, and return the board.
 
         Raises InvalidArgumentError for any other.
         """
-        ...
 
     async def settle_conversation(self, conversation_id: str) -> int:
         """Mark all tasks in progress of a conversation's boards as succeeded; return their number."""
-        ...
 
+    @abstractmethod
     async def list_boards(self) -> list[BoardKey]:
         """Return the conversation id and the agent id of each board, sorted."""
-        ...
 
+    @abstractmethod
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
-        ...
 
 
-class BaseTaskStore(ABC):
+class BaseTaskStore(TaskStore):
     """The checks and rules of a TaskStore. A backend adds five methods over whole boards."""
 
     async def create_task_list(
@@ -138,14 +131,6 @@ class BaseTaskStore(ABC):
             return there.replaced(task_id, lambda task: change(task, there.max_retries))
 
         return await self._change(_board_key(conversation_id, agent_id), replaced)
-
-    @abstractmethod
-    async def list_boards(self) -> list[BoardKey]:
-        """Return the conversation id and the agent id of each board, sorted."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds."""
 
     @abstractmethod
     async def _read(self, key: BoardKey) -> TaskList | None:

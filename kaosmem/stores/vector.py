@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
@@ -87,11 +87,9 @@ class VectorStore(Protocol):
         A document without an embedding gets it from the store's embedding client.
         Raises InvalidArgumentError if there is no client, or the number of dimensions differs.
         """
-        ...
 
     async def upsert(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
         """Insert or replace documents by id. Of several with one id, the last counts. Raises as `add`."""
-        ...
 
     async def search(
         self,
@@ -106,27 +104,23 @@ class VectorStore(Protocol):
         filter: conditions on metadata (see `kaosmem.filters`); the limit counts the documents that pass.
         Raises InvalidArgumentError for an embedding with other dimensions, and InvalidArgumentError.
         """
-        ...
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
         """Return the stored documents among these ids, in this order."""
-        ...
 
     async def delete(self, ids: Iterable[str], *, collection: str = "default") -> None:
         """Delete the documents with these ids, if they exist."""
-        ...
 
+    @abstractmethod
     async def list_collections(self) -> list[str]:
         """Return the names of the collections, sorted."""
-        ...
 
     async def delete_collection(self, collection: str) -> None:
         """Delete all documents of a collection."""
-        ...
 
+    @abstractmethod
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
-        ...
 
 
 def check_embedding(given: object) -> tuple[float, ...]:
@@ -166,7 +160,7 @@ def check_document_ids(ids: Iterable[str]) -> list[str]:
     return [check_id(each, "document id") for each in ids]
 
 
-class BaseVectorStore(ABC):
+class BaseVectorStore(VectorStore):
     """The checks of a VectorStore, and its embedding client. A backend adds six methods, which get checked values.
 
     embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
@@ -229,10 +223,6 @@ class BaseVectorStore(ABC):
         made = await embeddings_of([each.text for each in bare], self._client)
         of = {each.id: embedding for each, embedding in zip(bare, made, strict=True)}
         return [replaced(each, embedding=of[each.id]) if each.id in of else each for each in listed]
-
-    @abstractmethod
-    async def list_collections(self) -> list[str]:
-        """Return the names of the collections, sorted."""
 
     @abstractmethod
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:

@@ -17,27 +17,28 @@ if TYPE_CHECKING:
 
 _MAX_REASON_CHARS = 200
 
-# How pydantic reads the blocks below: it is imported when the first block is checked, not with kaosmem.
-_CHECKED: dict[str, Any] = {"extra": "forbid", "revalidate_instances": "always"}
+
+class _Block:
+    """The common part of blocks. A repr shows the length of the text, not the text."""
+
+    __slots__ = ()
+    # Pydantic is imported when the first block is checked, not with kaosmem.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "revalidate_instances": "always"}
+
+    def __repr__(self: Any) -> str:
+        return f"<{type(self).__name__} {len(block_text(self)):,} characters>"
 
 
-def _sized(block: Any) -> str:
-    """Return the repr of a block: its length, not its text."""
-    return f"<{type(block).__name__} {len(block_text(block)):,} characters>"
-
-
-@dataclass(frozen=True, slots=True)
-class TextBlock:
+@dataclass(frozen=True, slots=True, repr=False)
+class TextBlock(_Block):
     """Plain text."""
 
     text: str
     type: Literal["text"] = "text"
-    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
-    __repr__ = _sized
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingBlock:
+@dataclass(frozen=True, slots=True, repr=False)
+class ThinkingBlock(_Block):
     """A model's reasoning.
 
     signature: the provider's seal. Without it, the block may not be sent back.
@@ -48,8 +49,6 @@ class ThinkingBlock:
     signature: str = ""
     data: str = ""
     type: Literal["thinking"] = "thinking"
-    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
-    __repr__ = _sized
 
     @property
     def is_sealed(self) -> bool:
@@ -57,8 +56,8 @@ class ThinkingBlock:
         return bool(self.signature or self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUseBlock:
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolUseBlock(_Block):
     """A call of a tool. `arguments` is JSON text as the model wrote it, so that it goes back unchanged.
 
     A mapping is accepted and becomes JSON text. Raises InvalidArgumentError for values that JSON can't hold.
@@ -71,8 +70,6 @@ class ToolUseBlock:
     name: str
     arguments: str = "{}"
     type: Literal["tool_use"] = "tool_use"
-    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
-    __repr__ = _sized
 
     if TYPE_CHECKING:  # what the generated one takes
 
@@ -89,39 +86,33 @@ class ToolUseBlock:
             object.__setattr__(self, "arguments", _arguments(self.arguments))
 
 
-@dataclass(frozen=True, slots=True)
-class ImageBlock:
+@dataclass(frozen=True, slots=True, repr=False)
+class ImageBlock(_Block):
     """An image, by web address or `data:` URL. `detail` sets how closely OpenAI's models look at it."""
 
     url: str
     media_type: str = ""
     detail: str = ""
     type: Literal["image"] = "image"
-    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
-    __repr__ = _sized
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResultBlock:
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolResultBlock(_Block):
     """The result of the call with the id `tool_use_id`: a text, or texts and images."""
 
     tool_use_id: str
     content: str | tuple[TextBlock | ImageBlock, ...] = ""
     is_error: bool = False
     type: Literal["tool_result"] = "tool_result"
-    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
-    __repr__ = _sized
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentBlock:
+@dataclass(frozen=True, slots=True, repr=False)
+class DocumentBlock(_Block):
     """A document inside a message."""
 
     text: str
     title: str = ""
     type: Literal["document"] = "document"
-    __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
-    __repr__ = _sized
 
 
 ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock

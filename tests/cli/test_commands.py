@@ -616,7 +616,8 @@ def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence: Path, pl
     for name in ("lockers", "copies"):
         shutil.copytree(evidence, place / "both" / name)
     (place / "all_in.py").write_text(
-        "from kaosmem.evaluation import RecencyAssembler\ndef newest(): return RecencyAssembler('newest')\n"
+        "from kaosmem.evaluation import OrderAssembler, get_assembler\n"
+        "def newest(): return OrderAssembler('newest', get_assembler('recency').order, skips=False)\n"
     )
     chosen = ("--assembler", "rank-bm25", "--assembler", "all_in:newest")
     out = command("bench", "both", "-b", 100, *chosen).out

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,12 @@ from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileE
 from kaosmem.evaluation import (
     ASSEMBLERS,
     DENSE,
-    BM25SAssembler,
     Corpus,
     EvidenceItem,
-    OldestOutAssembler,
+    OrderAssembler,
     Outcome,
     Packer,
     Question,
-    RankBM25Assembler,
-    RecencyAssembler,
     Report,
     Selection,
     SessionAssembler,
@@ -41,7 +39,7 @@ from kaosmem.evaluation import (
     standard_assemblers,
     with_keys,
 )
-from kaosmem.evaluation.assemblers import faults
+from kaosmem.evaluation.assemblers import faults, newest_of_best
 from kaosmem.evaluation.report import (
     FIGURES_HEADER,
     category_rows,
@@ -440,7 +438,7 @@ def charge(item: EvidenceItem) -> int:
 @given(corpora(), st.integers(1, 200))
 async def test_recency_is_the_newest_until_the_next_does_not_fit(corpus: Corpus, budget: int) -> None:
     """It is a tail of the items that fits, and one more would not."""
-    chosen = await RecencyAssembler().load(corpus.items)("anything", budget)
+    chosen = await get_assembler("recency").load(corpus.items)("anything", budget)
     assert chosen.item_ids == tuple(item.id for item in corpus.items)[len(corpus.items) - len(chosen.item_ids) :]
     charges = [charge(item) for item in corpus.items]
     start = len(charges) - len(chosen.item_ids)
@@ -465,7 +463,7 @@ async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(corpus: Corpus, 
         if charge(corpus.items[place]) <= room:
             room -= charge(corpus.items[place])
             taken.append(place)
-    chosen = await RankBM25Assembler().load(corpus.items)(query, budget)
+    chosen = await get_assembler("rank-bm25").load(corpus.items)(query, budget)
     assert chosen.item_ids == tuple(corpus.items[place].id for place in sorted(taken))
     assert chosen.used == budget - room
 
@@ -474,7 +472,7 @@ async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits() -> 
     """Of the two best of three, the older goes first, however good it is; items of no known word are the newest."""
     items = [EvidenceItem("i0", "notice notice period"), EvidenceItem("i1", "notice"), EvidenceItem("i2", "x y z")]
     items += [EvidenceItem(f"f{number}", f"filler {number} of some words") for number in range(6)]
-    pack = OldestOutAssembler(best=2).load(items)
+    pack = OrderAssembler("oldest-out", partial(newest_of_best, best=2), skips=False).load(items)
     both = charge(items[0]) + charge(items[1])
     for budget, chosen in ((both, ("i0", "i1")), (both - 1, ("i1",)), (charge(items[1]) - 1, ())):
         assert (await pack("notice", budget)).item_ids == chosen
@@ -490,7 +488,9 @@ async def test_oldest_out_is_a_loop_that_drops_from_the_front(corpus: Corpus, bu
     kept = sorted(sorted(range(len(terms)), key=lambda place: (-scores[place], -place))[:best])
     while sum(charge(corpus.items[place]) for place in kept) > budget:
         del kept[0]
-    chosen = await OldestOutAssembler(best=best).load(corpus.items)(query, budget)
+    chosen = await OrderAssembler("oldest-out", partial(newest_of_best, best=best), skips=False).load(corpus.items)(
+        query, budget
+    )
     assert chosen.item_ids == tuple(corpus.items[place].id for place in kept)
 
 
@@ -499,7 +499,7 @@ async def test_bm25s_takes_what_fits_in_order_of_its_scores(corpus: Corpus, budg
     """It keeps to the budget, and an item that was left out fits neither in what is left nor before a worse one."""
     pytest.importorskip("bm25s")
     query = corpus.items[0].text
-    chosen = await BM25SAssembler().load(corpus.items)(query, budget)
+    chosen = await get_assembler("bm25s").load(corpus.items)(query, budget)
     taken = set(chosen.item_ids)
     charges = {item.id: charge(item) for item in corpus.items}
     assert chosen.used == sum(charges[item_id] for item_id in taken) <= budget
@@ -510,7 +510,7 @@ async def test_bm25s_finds_what_the_query_names() -> None:
     """The item with the query's words comes first, however old, and by its tokenizer stop words do not count."""
     pytest.importorskip("bm25s")
     items = [EvidenceItem("i0", "zebra licence"), *(EvidenceItem(f"f{n}", f"the of {n}{n}") for n in range(9))]
-    chosen = await BM25SAssembler().load(items)("the zebra of the", charge(items[0]))
+    chosen = await get_assembler("bm25s").load(items)("the zebra of the", charge(items[0]))
     assert chosen.item_ids == ("i0",)
 
 
@@ -518,7 +518,7 @@ def test_bm25s_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it the error says what to install."""
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'kaosmem\[bench\]'"):
-        BM25SAssembler().load([EvidenceItem("i0", "text")])
+        get_assembler("bm25s").load([EvidenceItem("i0", "text")])
 
 
 def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -662,7 +662,7 @@ def test_budgets_are_whole_numbers_from_1_up(budgets: list[object]) -> None:
 async def test_two_of_one_name_are_refused() -> None:
     """Assemblers and corpora are told apart by their names."""
     with pytest.raises(ValueError, match="two assemblers are named 'recency'; give each"):
-        await evaluate([needles(2)], assemblers=[RecencyAssembler(), RecencyAssembler()])
+        await evaluate([needles(2)], assemblers=[get_assembler("recency"), get_assembler("recency")])
     with pytest.raises(ValueError, match="two corpora are named 'lockers'; give each"):
         await evaluate([needles(2), needles(3)])
 

@@ -14,7 +14,7 @@ from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.retrieval import analyze
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.query_scores import QueryTerms
+from kaosmem.retrieval.scores import QueryTerms
 from kaosmem.retrieval.signals import REACH, passage_scores, place_in_source
 
 candidates = st.dictionaries(

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.corpus import seeded_queries, seeded_texts
 from kaosmem import DEFAULT_SECTIONS, BM25Ranker, Query, Reason, SectionSpec, SessionMemory
-from kaosmem.retrieval.query import MAX_QUERY_CHARS
+from kaosmem.language.query import MAX_QUERY_CHARS
 
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)
 QUESTIONS = {
