@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from tests.tables import TABLES
 
 settings.register_profile(
@@ -68,3 +69,9 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for table in config.stash[TABLES]:
         terminalreporter.write_line(f"\n{table}")
+
+
+@pytest.fixture(params=["local", "objects"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Somewhere to keep sessions: a folder, or a filesystem of objects."""
+    return tmp_path / "root" if request.param == "local" else IsolatedMemoryFileSystem()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -82,38 +79,6 @@ def test_p3_the_same_gives_the_same(world, query, budget, format):
         assert handed_over(first) == handed_over(second)
         assert first.decisions == second.decisions
         assert first == second
-
-
-SCENARIO = """
-import asyncio, json, random
-from kaosmem import SessionMemory
-rng = random.Random(7)
-words = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
-memory = SessionMemory.test_mode()
-memory.add("role", "You are a careful analyst.")
-for n in range(300):
-    section = rng.choice(["messages", "documents", "findings", "actions"])
-    memory.add(section, " ".join(rng.choices(words, k=rng.randint(3, 40))), priority=rng.randint(0, 3))
-for format in ("text", "openai", "anthropic"):
-    context = asyncio.run(memory.assemble_context("notice and term of TASK-17", budget=1500, format=format))
-    shown = context.text if format == "text" else context.messages
-    print(json.dumps([shown, context.confidence, [str(d) for d in context.decisions]]))
-"""
-
-
-def test_p3_any_process_and_hash_seed_gives_the_same():
-    """Two processes with different hash seeds print byte-identical contexts and decisions."""
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", SCENARIO],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert printed[0] == printed[1]
-    assert len(printed[0]) > 3_000
 
 
 @given(worlds(), queries, budgets, formats)

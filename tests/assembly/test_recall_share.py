@@ -96,7 +96,7 @@ async def test_the_prefix_does_not_depend_on_the_question(budget: int) -> None:
     fact = memory.add("messages", FACT)
     for number, text in enumerate(seeded_texts(300, words=12)):
         memory.add("messages", text, role=("user", "assistant")[number % 2])
-        if number % 7 == 0:
+        if number % 13 == 0:
             asked = [await memory.assemble_context(each, budget=budget) for each in (QUESTION, "zzyzx", text, "")]
             assert len({tail_of(context) for context in asked}) == 1
             assert asked[0].decision(fact.id).included

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -415,7 +415,6 @@ def test_history_text_that_is_no_delimiter_stays_byte_for_byte(text: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["o200k_base", "cl100k_base", "estimate", "len"])
-@settings(max_examples=200)
 @given(
     texts
     | hostile_texts

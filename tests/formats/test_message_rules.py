@@ -116,7 +116,7 @@ def all_assembled(memory: SessionMemory, query: str | None, sizes: Iterable[int]
     return asyncio.run(assemble())
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(histories(), queries, budgets | st.just(50_000))
 def test_any_history_makes_messages_that_openai_takes(memory: SessionMemory, query: str | None, budget: int) -> None:
     """Whatever came in, what goes out obeys the API's rules, has its types, and counts what it says."""
@@ -128,7 +128,7 @@ def test_any_history_makes_messages_that_openai_takes(memory: SessionMemory, que
         assert_the_block_is_the_only_one(context)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(histories(), queries, budgets | st.just(50_000))
 def test_any_history_makes_messages_that_anthropic_takes(memory: SessionMemory, query: str | None, budget: int) -> None:
     """Whatever came in, what goes out obeys the API's rules, has its types, and counts what it says."""
@@ -497,6 +497,7 @@ def test_messages_that_obey_are_accepted() -> None:
     )
 
 
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(["user", "assistant", "system"]), max_size=6))
 @example(["assistant"])
 def test_a_history_of_anthropic_begins_with_the_user(roles_in_turn: list[str]) -> None:

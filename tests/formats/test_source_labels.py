@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -179,7 +179,6 @@ def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[
     return [call, memory.add(section, [ToolResultBlock(f"c{number}", text)], role="tool", metadata=metadata)]
 
 
-@settings(max_examples=300)
 @given(
     given_items,
     st.integers(0, 150) | st.integers(100, 400),

@@ -99,7 +99,7 @@ MACHINES = (
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_place_keeps_sessions(machine: type[RuleBasedStateMachine]) -> None:
     """What is done in any order, by several writers, loses nothing."""
-    examples = 10 if machine is LocalSessionLog else 25  # each commit waits for the disk
+    examples = 8 if machine is LocalSessionLog else 15  # each commit waits for the disk
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None))
 
 

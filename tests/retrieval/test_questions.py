@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 import pytest
 
@@ -32,6 +33,18 @@ QUESTIONS = {
 @pytest.mark.parametrize("kind", QUESTIONS)
 async def test_no_question_starves_what_must_be_shown_or_is_newest(kind: str, format_name: str) -> None:
     """What is pinned, the system prompt, the newest messages and each section's `recent` newest are in."""
+    memory, must = harbour()
+    context = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
+    assert must <= {item.id for item in context.items}
+    assert context.used <= 2_000
+    assert context.used > 1_500
+    repeated = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
+    assert repeated.rendered == context.rendered
+
+
+@cache
+def harbour() -> tuple[SessionMemory, set[str]]:
+    """Return a session of much noise, and the ids of the items that every context must show."""
     specs = (
         *DEFAULT_SECTIONS[:4],
         SectionSpec("notes", recent=3, floor=0.2),
@@ -45,12 +58,7 @@ async def test_no_question_starves_what_must_be_shown_or_is_newest(kind: str, fo
         section = ("messages", "notes", "findings", "notes")[number % 4]
         memory.add(section, text, role="user" if section == "messages" else "")
     must += [*memory["messages"]][-1:] + [*memory["notes"]][-3:]
-    context = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
-    assert {item.id for item in must} <= {item.id for item in context.items}
-    assert context.used <= 2_000
-    assert context.used > 1_500
-    repeated = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
-    assert repeated.rendered == context.rendered
+    return memory, {item.id for item in must}
 
 
 async def test_what_says_it_in_other_words_comes_before_what_says_something_else() -> None:

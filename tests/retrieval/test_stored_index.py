@@ -252,7 +252,6 @@ def bytes_to_forge(ranker_name: str) -> bytes:
 
 
 @rankers
-@settings(max_examples=300)
 @given(seed=st.integers(0, 2**32))
 def test_forged_bytes_are_refused_or_give_an_index_that_works(ranker: BM25Ranker | LinearRanker, seed: int) -> None:
     """Whatever bytes are changed, nothing but the typed error comes of it, then or later."""

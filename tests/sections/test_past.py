@@ -22,6 +22,7 @@ from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.sections import EvictedItem, lazy_index
+from tests.places import fill_once
 
 SPEC = SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5)
 FACT = "The vault code of the Zurich office is 4711."
@@ -36,16 +37,15 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy_index, "MIN_STORED", 50)
 
 
-@pytest.fixture(params=["local", "objects"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
-
-
 def opened(place: Any, **options: Any) -> Any:
     return SessionMemory.open(place, "s", sections=(SPEC,), **options)
 
 
 async def filled(place: Any) -> None:
+    await fill_once(place, fill)
+
+
+async def fill(place: Any) -> None:
     """Store a session that was told a fact and then so much else, some of it as calls, and has ranked it."""
     async with opened(place) as memory:
         memory.add("messages", FACT, id="fact")
@@ -265,7 +265,7 @@ async def test_an_archive_that_says_nothing_at_its_end_is_read_whole(
     async with opened(usual) as memory:
         expected = await memory.assemble_context(QUESTION, budget=1_000)
     monkeypatch.setattr("kaosmem.persistence.contents._MAX_BYTES", 0)
-    await filled(place)
+    await fill(place)
     async with opened(place) as memory:
         context = await memory.assemble_context(QUESTION, budget=1_000)
         assert context.text == expected.text
@@ -298,19 +298,21 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("placement", ["history", "query"])
 @settings(max_examples=40, deadline=None)
-@given(steps=STEPS)
-def test_a_session_recalls_as_one_that_holds_all_in_memory(placement: str, steps: list[tuple[str, int]]) -> None:
+@given(steps=STEPS, persistence=st.sampled_from(["stream", "snapshot"]), log_bytes=st.sampled_from([1_000, 10**6]))
+def test_a_session_recalls_as_one_that_holds_all_in_memory(
+    placement: str, steps: list[tuple[str, int]], persistence: str, log_bytes: int
+) -> None:
     """Whatever was evicted, forgotten, saved and opened again between, contexts are the same byte for byte."""
+    spec = replace(SPEC, budget=120, placement=placement, persistence=persistence, retrieval_threshold=3)
     before = session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED
-    session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED = 1_000, 5
+    session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED = log_bytes, 5
     try:
-        asyncio.run(_alike(placement, steps))
+        asyncio.run(_alike((spec,), steps))
     finally:
         session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED = before
 
 
-async def _alike(placement: str, steps: list[tuple[str, int]]) -> None:
-    specs = (SectionSpec("messages", 120, placement=placement, recall=0.5, retrieval_threshold=3),)
+async def _alike(specs: tuple[SectionSpec, ...], steps: list[tuple[str, int]]) -> None:
     plain = SessionMemory.test_mode(sections=specs)  # never saved: all is in its memory
     fs = IsolatedMemoryFileSystem()
     texts = seeded_texts(300, words=8)

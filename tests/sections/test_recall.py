@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
@@ -154,63 +153,6 @@ async def test_what_was_counted_otherwise_is_counted_again(monkeypatch: pytest.M
             context = await memory.assemble_context(QUESTION, budget=350)
             assert FACT in context.text
             assert memory.counter(context.text) == context.used <= 350
-
-
-steps = st.lists(
-    st.tuples(st.sampled_from(["say", "say", "say", "call", "remove", "open"]), st.integers(0, 10**6)),
-    min_size=10,
-    max_size=60,
-)
-
-
-@pytest.mark.parametrize("placement", ["history", "query"])
-@pytest.mark.parametrize("persistence", ["stream", "snapshot"])
-@settings(max_examples=25)
-@given(steps=steps, counter=st.sampled_from([None, "estimate"]), log_bytes=st.sampled_from([1_000, 10**6]))
-def test_opening_again_recalls_the_same(placement: str, persistence: str, steps, counter, log_bytes) -> None:
-    """A session that is closed and opened at any time, with snapshots or none, recalls as one that stayed open."""
-    before, session_log.MIN_LOG_BYTES = session_log.MIN_LOG_BYTES, log_bytes
-    try:
-        asyncio.run(opened_again(placement, persistence, steps, counter))
-    finally:
-        session_log.MIN_LOG_BYTES = before
-
-
-async def opened_again(placement: str, persistence: str, steps: list[tuple[str, int]], counter: str | None) -> None:
-    specs = (replace(SPECS[0], budget=150, placement=placement, persistence=persistence),)
-    stays = SessionMemory.test_mode(sections=specs)
-    fs = SessionMemory.test_mode(sections=specs).fs
-    texts = seeded_texts(300, words=8)
-
-    def repeat(memory: SessionMemory, number: int, step: str, value: int) -> None:
-        if step == "call":
-            memory.add("messages", [ToolUseBlock(f"c{number}", "f")], id=f"{number}", role="assistant")
-            memory.add("messages", [ToolResultBlock(f"c{number}", texts[value % 300])], id=f"{number}r", role="tool")
-        elif step == "remove":
-            ids = [item.id for item in memory["messages"]]
-            if ids:
-                memory.remove(ids[value % len(ids)])
-        else:
-            memory.add("messages", texts[value % 300], id=f"{number}")
-
-    done: list[tuple[int, str, int]] = []
-    for number, (step, value) in enumerate([*steps, ("open", 0)]):
-        done.append((number, step, value))
-        repeat(stays, number, step, value)
-        if step == "open":
-            async with SessionMemory.open(fs, "s", sections=specs) as memory:
-                for each in done:
-                    repeat(memory, *each)
-                done.clear()
-    said = [texts[value % 300] for step, value in steps if step in ("say", "call")]
-    async with SessionMemory.open(fs, "s", sections=specs, counter=counter) as memory:
-        for query in (*said[:6], "zzyzx"):
-            context = await memory.assemble_context(query, budget=300)
-            if counter is None:
-                expected = await stays.assemble_context(query, budget=300)
-                assert context.text == expected.text
-                assert [d.reason for d in context.decisions] == [d.reason for d in expected.decisions]
-            assert memory.counter(context.text) == context.used
 
 
 @given(

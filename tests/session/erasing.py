@@ -10,6 +10,7 @@ from kaosmem import (
 )
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Step
+from tests.places import fill_once
 
 CANARY = "quetzalcoatl"
 
@@ -30,6 +31,11 @@ def opened(place: Any) -> Any:
 
 
 async def filled(place: Any) -> None:
+    """Fill a place as `fill` does."""
+    await fill_once(place, fill)
+
+
+async def fill(place: Any) -> None:
     """Store a session whose files hold the canary everywhere: log, snapshots, archives, indexes, and long texts."""
     for turn in range(8):
         async with opened(place) as memory:

@@ -31,18 +31,8 @@ from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
 from kaosmem.testing import paths_holding
 from tests.persistence.damage.forgery import encoded, seal
+from tests.places import files_in
 from tests.session.erasing import CANARY, LONG, SPECS, Failing, filled, opened
-
-
-@pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
-
-
-def files(place: Any) -> dict[str, bytes]:
-    if isinstance(place, Path):
-        return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    return {path: place.cat_file(path) for path in place.find("/")}
 
 
 @pytest.mark.usefixtures("small_snapshots")
@@ -346,7 +336,7 @@ async def test_forgetting_before_anything_is_stored_ends(place: Any) -> None:
         memory.add("scratch", CANARY, id="note")
         await asyncio.wait_for(memory.forget("note"), 30)
         assert len(memory["scratch"]) == 0
-    assert files(place) == {}
+    assert files_in(place) == {}
 
 
 async def test_the_newest_version_stays_the_newest(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,14 +397,14 @@ async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> N
     """Nothing is written by a forgetting that means nothing."""
     async with opened(place) as memory:
         memory.add("documents", "a contract", id="contract")
-    before = files(place)
+    before = files_in(place)
     async with opened(place) as memory:
         with pytest.raises(NotFoundError):
             await memory.forget("nothing")
     async with SessionMemory.open(place, sections=SPECS, read_only=True) as memory:
         with pytest.raises(PermissionError):
             await memory.forget("contract")
-    assert files(place) == before
+    assert files_in(place) == before
 
 
 @pytest.mark.parametrize("field", ["tokens", "created_at", "position"])
@@ -425,8 +415,8 @@ async def test_a_stored_version_that_makes_no_sense_is_damage(place: Any, field:
         for number in range(4):
             memory.add("messages", f"message {number} " + "word " * 12, id=f"m{number}")
         memory.add("documents", "a contract", id="contract")
-    [path] = (path for path in files(place) if "/archive/" in path)
-    lines = files(place)[path].split(b"\n")[:-1]
+    [path] = (path for path in files_in(place) if "/archive/" in path)
+    lines = files_in(place)[path].split(b"\n")[:-1]
     fields = json.loads(lines[1])
     fields["d"][field] = "none"
     lines[1] = encoded(fields)

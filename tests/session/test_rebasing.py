@@ -34,11 +34,6 @@ SPECS = (
 )
 
 
-@pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
-
-
 @asynccontextmanager
 async def writers(place: Any, number: int = 2) -> AsyncIterator[list[SessionMemory]]:
     """Several memories over one session that has been saved once; what they have not saved at the end is dropped."""

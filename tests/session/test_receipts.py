@@ -10,15 +10,9 @@ import pytest
 
 from kaosmem import DurabilityError, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.errors import SourceError
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.session import ErasureReceipt
 from tests.session.erasing import CANARY, Failing, filled, opened
 from tests.session.notes import ErasableNotes, Notes
-
-
-@pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
 
 
 def files(place: Any) -> dict[str, bytes]:

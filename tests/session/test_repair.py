@@ -63,11 +63,6 @@ def break_log(place: Any, session_id: str = "s") -> None:
         Path(path).write_bytes(bytes(data))
 
 
-@pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return tmp_path / "root" if request.param == "local" else IsolatedMemoryFileSystem()
-
-
 async def archived(place: Any, session_id: str, item_ids: list[str]) -> list[Any]:
     async with opened(place, session_id, read_only=True) as memory:
         return [(await memory.fetch(item_id)).content for item_id in item_ids]

@@ -22,6 +22,7 @@ from kaosmem.retrieval import RankBM25Ranker, analyze
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
 from tests.canary import modules_of, traces
+from tests.places import files_in
 
 CANARY = "quetzalcoatl"
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
@@ -41,11 +42,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 2_000)
 
 
-@pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return tmp_path if request.param == "local" else IsolatedMemoryFileSystem()
-
-
 def text(number: int) -> str:
     return " ".join(WORDS[number // 10**each % 10] for each in range(4)) + f" {number}"
 
@@ -54,14 +50,8 @@ def opened(place: Any, **options: Any) -> Any:
     return SessionMemory.open(place, sections=SPECS, **options)
 
 
-def files(place: Any) -> dict[str, bytes]:
-    if isinstance(place, Path):
-        return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    return {path: place.cat_file(path) for path in place.find("/")}
-
-
 def indexes(place: Any) -> dict[str, bytes]:
-    return {path.rpartition("/")[2]: data for path, data in files(place).items() if f"/{INDEX}/" in path}
+    return {path.rpartition("/")[2]: data for path, data in files_in(place).items() if f"/{INDEX}/" in path}
 
 
 def damage(place: Any, path: str, data: bytes) -> None:
@@ -91,7 +81,7 @@ async def asked_anew(place: Any, **options: Any) -> tuple[Any, ...]:
 
 async def asked_of(place: Any, query: str, **options: Any) -> tuple[Any, ...]:
     other = IsolatedMemoryFileSystem()
-    for path, data in files(place).items():
+    for path, data in files_in(place).items():
         if f"/{INDEX}/" not in path:
             other.pipe_file(path, data)
     async with opened(other, **options) as memory:
@@ -150,7 +140,7 @@ async def test_it_catches_up_with_all_that_has_changed(place: Any, monkeypatch: 
 OPS = st.sampled_from(["add", "say", "note", "update", "remove", "forget", "ask", "save", "open", "other"])
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     ops=st.lists(st.tuples(OPS, st.integers(0, 9_999)), min_size=5, max_size=40),
     ranker=st.sampled_from([None, BM25Ranker("okapi")]),
@@ -213,7 +203,7 @@ async def test_what_was_updated_and_then_evicted_is_recalled_as_it_was_last(plac
     for number in range(40):  # until a snapshot has it archived
         async with opened(place) as memory:
             memory.add("notes", text(number))
-    assert any("archive" in path for path in files(place))
+    assert any("archive" in path for path in files_in(place))
     async with opened(place) as memory:
         context = await memory.assemble_context("osprey", budget=120)
         assert context.decision("m7").score
@@ -225,8 +215,8 @@ async def snapshotted(place: Any) -> None:
     for number in range(60):
         async with opened(place) as memory:
             memory.add("notes", text(number))
-    newest = max(path for path in files(place) if "/snap/" in path)
-    assert b'"updated":' in files(place)[newest]
+    newest = max(path for path in files_in(place) if "/snap/" in path)
+    assert b'"updated":' in files_in(place)[newest]
 
 
 async def test_updates_are_counted_across_snapshots(place: Any) -> None:
@@ -288,7 +278,7 @@ async def test_a_session_that_is_read_only_reads_it_and_writes_none(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(place)
-    before = files(place)
+    before = files_in(place)
     reads = Reads(monkeypatch)
     async with opened(place, read_only=True) as memory:
         found = await asked(memory)
@@ -296,7 +286,7 @@ async def test_a_session_that_is_read_only_reads_it_and_writes_none(
         async with SessionMemory.open(IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]) as other:
             await other.assemble_context("alpha", budget=100)
     assert reads.count == 2
-    assert files(place) == before
+    assert files_in(place) == before
     assert found == await asked_anew(place)
 
 
@@ -448,7 +438,7 @@ async def test_one_of_another_name_is_passed_over(place: Any, monkeypatch: pytes
 @pytest.mark.parametrize("how", ["cut", "flip", "empty", "other"])
 async def test_a_damaged_one_changes_nothing(how: str, place: Any) -> None:
     await filled(place)
-    for path, data in files(place).items():
+    for path, data in files_in(place).items():
         if f"/{INDEX}/" in path:
             flipped = data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :]
             damage(place, path, {"cut": data[:-9], "flip": flipped, "empty": b"", "other": b"{}" * 99}[how])
@@ -474,7 +464,7 @@ async def test_a_session_that_is_repaired_has_none(tmp_path: Path, monkeypatch: 
         found = await asked(memory)
         assert found == await asked_anew(tmp_path, read_only=True)
     await repair_session(tmp_path, "default", "rescued")
-    assert all("/rescued/" not in path for path in files(tmp_path) if f"/{INDEX}/" in path)
+    assert all("/rescued/" not in path for path in files_in(tmp_path) if f"/{INDEX}/" in path)
     async with SessionMemory.open(tmp_path, "rescued", sections=SPECS) as memory:
         await asked(memory)
 
@@ -505,14 +495,14 @@ async def test_what_is_forgotten_is_in_no_index(place: Any) -> None:
         memory.add("documents", f"{CANARY} alpha", id="secret")
         memory.add("messages", f"{CANARY} beta", id="said", role="user")
     await filled(place)
-    assert [path for path, data in files(place).items() if CANARY.encode() in data and INDEX in path]
+    assert [path for path, data in files_in(place).items() if CANARY.encode() in data and INDEX in path]
     for ids in (["secret"], ["said"]):
         async with opened(place) as memory:
             await asked(memory, "alpha beta")
             await memory.forget(*ids)
             await asked(memory)
         assert indexes(place)
-    assert [path for path, data in files(place).items() if CANARY.encode() in data] == []
+    assert [path for path, data in files_in(place).items() if CANARY.encode() in data] == []
     async with opened(place) as memory:
         assert await asked(memory) == await asked_anew(place)
 
@@ -562,7 +552,7 @@ async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(
         await memory.save()
         await asked(memory)
     assert len(indexes(tmp_path)) == 1
-    assert all(CANARY.encode() not in data for data in files(tmp_path).values())
+    assert all(CANARY.encode() not in data for data in files_in(tmp_path).values())
 
 
 async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(place: Any) -> None:

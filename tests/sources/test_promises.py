@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,46 +56,6 @@ def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sourc
     elif format == "anthropic":
         check_anthropic_messages(first.messages, first.system)
     assert all(width(line) <= 80 for line in first.explain().splitlines())
-
-
-SCENARIO = """
-import asyncio, random
-from kaosmem import SessionMemory
-from kaosmem.stores import VectorDocument
-from tests.sources.stores import Stores, attached
-rng = random.Random(7)
-words = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
-
-async def main():
-    stores, memory = Stores.new(), SessionMemory.test_mode()
-    for n in range(120):
-        text = " ".join(rng.choices(words, k=rng.randint(3, 40)))
-        await stores.facts.save("a", text)
-        await stores.vectors.add([VectorDocument(text, str(n), metadata={"year": n % 3, "lang": "de"})])
-        await stores.graph.add_relationships([{"source": f"e{n % 9}", "target": f"e{n % 7}", "type": str(n % 5)}])
-        await stores.state.update_state("s", {str(n): text})
-    await attached(memory, stores.sources())
-    for query in ("notice and term of TASK-17", "what indemnity has to do with the party and the fee"):
-        context = await memory.assemble_context(query, budget=3_000, filter={"year": 1, "lang": "de"})
-        print(context.text, [str(decision) for decision in context.decisions])
-
-asyncio.run(main())
-"""
-
-
-def test_any_process_and_hash_seed_gives_the_same() -> None:
-    """Two processes with different hash seeds print byte-identical contexts and decisions of stores filled alike."""
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", SCENARIO],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert printed[0] == printed[1]
-    assert len(printed[0]) > 3_000
 
 
 @given(worlds(max_adds=6), filled_sources(), queries, formats)

@@ -46,7 +46,7 @@ around_blanks = st.lists(
     st.sampled_from([" ", "\n", "\r\n", "\t", "\u3000", "\x1c", "a", "1", "!", "/", "\u0301"]), max_size=12
 ).map("".join)
 
-# What a text may be a run of; of each a million characters must be counted, and soon.
+# What a text may be a run of; of each 250,000 characters must be counted, and soon.
 RUNS = {
     "space": " ",
     "line end": "\n",
@@ -60,6 +60,8 @@ RUNS = {
     "hyphen": "-",
     "slash": "/",
     "joiner": "\u200d",
+    "joined emoji": "👨‍👩‍👧‍👦",
+    "base64": "QUJDREVGR0g0MTIzNDU2Nzg5",
     "mark": "\u0301",
     "NUL": "\0",
     "special token": "<|endoftext|>",
@@ -101,7 +103,6 @@ def run(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [*ENCODINGS, "estimate"])
-@settings(max_examples=300)
 @given(st.lists(st.one_of(any_text, tricky), min_size=1, max_size=4))
 def test_pieces_add_up(name: str, contents: list[str]) -> None:
     """Pieces that begin with a visible mark and end in a newline count as their concatenation does."""
@@ -113,7 +114,6 @@ def test_pieces_add_up(name: str, contents: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", [*ENCODINGS, "estimate"])
-@settings(max_examples=300)
 @given(st.one_of(any_text, tricky), st.sampled_from("aZ9.,)/!~'\"#["), st.one_of(any_text, tricky))
 def test_a_text_may_be_cut_before_a_space(name: str, before: str, visible: str, after: str) -> None:
     """Counts add up before a space that follows a visible ASCII character."""
@@ -124,12 +124,17 @@ def test_a_text_may_be_cut_before_a_space(name: str, before: str, visible: str, 
 @exact_counters
 def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted(exact: type[TiktokenCounter]) -> None:
     """A million spaces count, and as the encoding's own merge of one piece does."""
-    count, encoding = exact(), reference("o200k_base")
-    assert count(" " * 1_000_000) == len(encoding._encode_single_piece(" " * 1_000_000))
-    assert count("a" + " " * 1_000_000 + "b\n" + "c") == 1 + len(encoding._encode_single_piece(" " * 999_999)) + 3
+    count = exact()
+    assert count(" " * 1_000_000) == spaces_in_one_piece(1_000_000)
+    assert count("a" + " " * 1_000_000 + "b\n" + "c") == 1 + spaces_in_one_piece(999_999) + 3
 
 
-def run_of(unit: str, chars: int = 1_000_000) -> str:
+@cache
+def spaces_in_one_piece(count: int) -> int:
+    return len(reference("o200k_base")._encode_single_piece(" " * count))
+
+
+def run_of(unit: str, chars: int) -> str:
     return (unit * (1 + chars // len(unit)))[:chars]
 
 
@@ -137,12 +142,12 @@ def run_of(unit: str, chars: int = 1_000_000) -> str:
     ("name", "run"), [*(("o200k_base", run) for run in RUNS), ("cl100k_base", "space"), ("cl100k_base", "mixed blanks")]
 )
 @exact_counters
-def test_a_million_characters_of_any_kind_are_counted(exact: type[TiktokenCounter], name: str, run: str) -> None:
+def test_a_long_run_of_any_kind_is_counted(exact: type[TiktokenCounter], name: str, run: str) -> None:
     """No run is too long for a counter, whatever it is of, and none takes more than seconds."""
-    text = run_of(RUNS[run])
+    text = run_of(RUNS[run], 250_000)
     started = time.process_time()
     assert 0 < exact(name)(text) <= len(text.encode())
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -158,7 +163,7 @@ def test_a_long_run_of_any_kind_is_estimated(run: str) -> None:
 @example(text="!/\u0301\n \n", shortest=1)
 @example(text="\u0301\n \n", shortest=1)
 @example(text=".\n/", shortest=1)
-@settings(max_examples=1_000)
+@settings(max_examples=400)
 def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: int) -> None:
     """Counting runs of blanks apart gives the encoding's own count, wherever the runs stand."""
     blank = counters._BLANK
@@ -169,7 +174,7 @@ def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: 
 
 
 @exact_counters
-@settings(max_examples=50)
+@settings(max_examples=10)
 @given(before=tricky, after=tricky)
 def test_long_blanks_are_cut_where_the_encoding_cuts(exact: type[TiktokenCounter], before: str, after: str) -> None:
     """The count around a long run of blanks equals the encoding's own, wherever that still works."""
@@ -180,7 +185,7 @@ def test_long_blanks_are_cut_where_the_encoding_cuts(exact: type[TiktokenCounter
 @needs_fast
 @pytest.mark.parametrize("name", ENCODINGS)
 @given(text=st.one_of(st.text(st.characters(exclude_categories=["Cs"])), tricky))
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_fast_counts_are_the_default_s(name: str, text: str) -> None:
     """Both packages give the same number for any text, so a session may be opened with either."""
     assert ToktokCounter(name)(text) == TiktokenCounter(name)(text)
@@ -207,8 +212,8 @@ def fuzzed(n: int, *, seed: int = 0) -> list[str]:
 @needs_fast
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_fast_counts_of_many_fuzzed_strings_are_the_default_s(name: str) -> None:
-    """Of 100,000 strings, not one is counted differently."""
-    texts = fuzzed(100_000)
+    """Of 30,000 strings, not one is counted differently."""
+    texts = fuzzed(30_000)
     counts = zip(texts, ToktokCounter(name).count_many(texts), TiktokenCounter(name).count_many(texts), strict=True)
     assert [text for text, fast, default in counts if fast != default] == []
 
@@ -237,7 +242,7 @@ def test_without_the_extra_tiktoken_counts_and_says_what_to_install() -> None:
     """Where toktok is missing, the default counts the same, and asking for it names the extra."""
     code = (
         "import sys; sys.modules['toktok'] = None\n"
-        "from kaosmem import MissingExtraError\n"
+        "from kaosmem.errors import MissingExtraError\n"
         "from kaosmem.tokens import ToktokCounter, get_counter\n"
         "print(type(get_counter()).__name__, get_counter()('indivisible'))\n"
         "try: ToktokCounter()\n"

