@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
-from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item, header_of, item_of
-from kaosmem.persistence.layout import ARCHIVE, archive_file, archive_files
-from kaosmem.persistence.lines import checksum, decode_line, parse_object, parse_objects, stated_crc
+from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item, item_of
+from kaosmem.persistence.lines import checksum, parse_object, parse_objects, stated_crc
 from kaosmem.persistence.manifest import Blob, Listed, Place, fill, in_line, last_line, missing
 from kaosmem.persistence.records import REMEDY, stated_blobs
-from kaosmem.persistence.rescued_items import rescue_items
-from kaosmem.persistence.steps import List, Read, ReadParts, Steps
+from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue
 
@@ -264,62 +261,3 @@ def _sensible(entries: Iterable[Entry], check: Callable[[Entry], object], path: 
         except InvalidArgumentError as error:
             raise CorruptionError(f"a version in {path!r} makes no sense: {error}; {REMEDY}", file=path) from None
         yield entry
-
-
-def salvage_archive(
-    archives: Sequence[Listed] | None, *, since: int, log_id: str
-) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
-    """Return what is intact of the archives, oldest first, and what is damaged.
-
-    Whole files are known by their checksums, so that those under wrong names are found.
-    archives: None where no snapshot names them; then all of this log from record `since` on are read.
-    """
-    damage: list[CorruptionError] = []
-    found: dict[str, ItemFile] = {}
-    for seq, path in archive_files((yield List(ARCHIVE))):
-        try:
-            data: bytes = yield Read(path)
-        except FileNotFoundError:
-            continue
-        except CorruptionError as error:  # a link, FIFO, device or folder
-            damage.append(error)
-            continue
-        with suppress(CorruptionError):
-            file = decode_items(data, path)
-            found[archive_file(file.seq, stated_crc(last_line(data)))] = file
-            continue
-        if _is_of(data, seq, log_id):
-            rescued = rescue_items(data, path, seq)
-            found.setdefault(path, rescued.file)
-            damage += rescued.damage
-    if archives is None:
-        files = [
-            found[path] for path in sorted(found) if found[path].seq >= since and log_id in ("", found[path].log_id)
-        ]
-    else:
-        files = [found[each.path] for each in archives if each.path in found]
-        damage += (missing(each.path) for each in archives if each.path not in found)
-    entries: list[Entry] = []
-    for file in files:
-        yield from fill_intact(file, damage)
-        entries += decoded(file.items)
-    return entries, damage
-
-
-def _is_of(data: bytes, seq: int, log_id: str) -> bool:
-    """Return whether a damaged file may be the archive of record `seq` of a log: its header says so, or is lost."""
-    try:
-        header = header_of(decode_line(data[: data.find(b"\n")], 0)[0])
-    except CorruptionError:
-        return True
-    return (header.seq, header.log_id) == (seq, log_id)
-
-
-def fill_intact(file: ItemFile, damage: list[CorruptionError]) -> Steps[None]:
-    """Put long texts in their places, and leave out the items whose texts are lost."""
-    for lacking, blobs in file.lacking:
-        try:
-            yield from fill(lacking, blobs)
-        except CorruptionError as error:
-            damage.append(CorruptionError(f"{error}; an item lacks its text", file=error.file, byte=0))
-            file.items[:] = [(section, item) for section, item in file.items if item is not lacking]

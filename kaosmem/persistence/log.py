@@ -23,7 +23,6 @@ from kaosmem.persistence.archive import (
     find_keyed,
     new_archive,
     read_archive,
-    salvage_archive,
 )
 from kaosmem.persistence.checkpoint import (
     encode_index,
@@ -43,7 +42,7 @@ from kaosmem.persistence.layout import FOLDERS
 from kaosmem.persistence.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
 from kaosmem.persistence.recovery import Recovered, Recovery, archives_after_purge, recover
-from kaosmem.persistence.salvage import salvage
+from kaosmem.persistence.salvage import salvage, salvage_archive
 from kaosmem.persistence.steps import Steps, run
 from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
 from kaosmem.sections import EvictedItem

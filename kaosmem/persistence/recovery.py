@@ -57,15 +57,13 @@ class Recovered:
     not decoded; None and empty without one.
     records: committed after that snapshot.
     damage: the faults and their consequences, with a tail torn by a crash among them.
-    is_partial: it is not all there is, or ever was: `records` has gaps, or stand for themselves. parts: what is intact
-    of snapshots that are newer than `header` and `items`, each of which stands after the record of its number.
+    is_partial: items or records are lost.
     """
 
     header: dict[str, JSONValue] | None = field(default=None, repr=False)
     items: list[tuple[str, Stored]] = field(default_factory=list, repr=False)
     records: list[Record] = field(default_factory=list)
     damage: list[CorruptionError] = field(default_factory=list)
-    parts: list[ItemFile] = field(default_factory=list, repr=False)
     is_partial: bool = False
 
 

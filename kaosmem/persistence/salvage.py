@@ -1,15 +1,34 @@
-"""The intact parts of a damaged session, and a list of the missing ones."""
+"""The intact part of a damaged session: the newest valid snapshot and every valid record after it. The rest is named.
+
+A line is valid if its checksum goes on from the line before it. A damaged line costs itself alone: the next line goes
+on from the checksum that it states.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby, islice, pairwise
+from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.items import ItemFile, decode_items
-from kaosmem.persistence.layout import LOG, SNAP, log_file, numbers, segments, snapshot_file
-from kaosmem.persistence.manifest import Blob, Identity, Listed, check_archives, fill, foreign, other_id, read_identity
-from kaosmem.persistence.records import TXNS_KEPT, Head
+from kaosmem.persistence.archive import Entry
+from kaosmem.persistence.items import ItemFile, decode_items, decoded, header_of, item_of
+from kaosmem.persistence.layout import ARCHIVE, LOG, SNAP, archive_files, log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.lines import chained_crc, parse_object, split_lines
+from kaosmem.persistence.manifest import (
+    Blob,
+    Listed,
+    check_archives,
+    fill,
+    foreign,
+    last_line,
+    missing,
+    other_id,
+    read_identity,
+    txn_prefix,
+)
+from kaosmem.persistence.records import TXNS_KEPT, Head, Record, is_torn, record_of, stated_blobs, torn_tail
 from kaosmem.persistence.recovery import (
     LOOKS,
     Recovered,
@@ -18,227 +37,383 @@ from kaosmem.persistence.recovery import (
     check_version,
     is_purge_unfinished,
 )
-from kaosmem.persistence.rescued_items import RescuedItems, rescue_items
-from kaosmem.persistence.rescued_log import RescuedLog, rescue_log
 from kaosmem.persistence.steps import List, Read, Steps
 from kaosmem.types import JSONValue
 
+_STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
+_BASES = 8
+"""How many checksums of damaged lines the next line is tried with."""
+_MAX_PIECES = 20
+"""How many lines a line is tried as. Metadata may look like the beginning of a line, too."""
+
 
 def salvage(cause: CorruptionError, session: str = "") -> Steps[Recovery]:
-    """Return what is intact of a session, exactly as it was where that can be told, else as near as can be.
+    """Return the intact part of a session, and the damage.
 
-    cause: why it can't be recovered; raised where nothing is intact. session: as in `recover`.
-    Raises UnsupportedVersionError, and ConflictError where other writers move the session's files all the time.
+    cause: the reason why it cannot be recovered; raised if nothing is intact. session: as in `recover`.
+    Raises UnsupportedVersionError, and ConflictError if other writers move the session's files all the time.
     """
     for _ in range(LOOKS):
-        identity = (yield from read_identity()) if session else None
-        log, snapshots = (yield List(LOG)), (yield List(SNAP))
-        found = _Salvage(session)
+        listed = (yield List(LOG)), (yield List(SNAP))
         try:
-            found.note_identity(identity)
-            yield from found.read_snapshots(numbers(snapshots))
-            yield from found.read_log(log)
-            yield from found.fill()
-            found.damage += yield from check_archives(found.archives or ())
+            found = yield from _salvaged(*listed, session)
         except FileNotFoundError:
             continue
-        if (log, snapshots) == ((yield List(LOG)), (yield List(SNAP))):
-            return found.recovery(cause)
+        if listed == ((yield List(LOG)), (yield List(SNAP))):
+            if found is None:
+                raise cause
+            if not found.recovered.damage:
+                found.recovered.damage.append(cause)
+            return found
     raise changed_meanwhile()
 
 
-@dataclass
-class _Salvage:
-    """What was found so far.
+def _salvaged(log: Collection[str], snapshots: Collection[str], session: str) -> Steps[Recovery | None]:
+    """Return the intact part of a session, None if there are files and nothing of them is intact."""
+    damage: list[CorruptionError] = []
+    log_id = yield from _log_id(session, damage)
+    newest = max(numbers(snapshots), default=0)
+    base, is_exact = yield from _base(numbers(snapshots), log, log_id, session, damage)
+    log_id = log_id or base.log_id
+    places = yield from _places(log, base, log_id, damage)
+    records = {place.seq: place.record for place in reversed(places) if place.record and place.seq > base.seq}
+    is_exact &= _name_lost(places, base.seq, newest, damage)
+    is_exact &= yield from _filled(base, records, damage)
+    archives = base.archives if base.log_id else None  # where nothing names them
+    damage += yield from check_archives(archives or ())
+    if (newest or places) and not (records or base.items or base.header):
+        return None
+    in_order = [records[seq] for seq in sorted(records)]
+    header = base.header if base.log_id else None
+    txns = (*base.txns, *(record.txn for record in in_order if record.k == 0))[-TXNS_KEPT:]
+    seq, crc = max([(base.seq, base.crc), *((each, 0) for each in records)])
+    return Recovery(
+        Recovered(header, base.items, in_order, damage, not is_exact),
+        Head(seq, crc, txns=txns, log_id=log_id),
+        torn=b"",
+        segments=tuple((first, 0) for first in numbers(log)),
+        snapshot=newest,
+        snapshot_bytes=0,
+        log_bytes=0,
+        purged=base.purged,
+        has_leftovers=False,
+        texts={},
+        archives=archives,
+    )
 
-    base, base_bytes: the newest snapshot that is whole. parts: of newer ones that are not, ascending.
-    purged: up to where snapshots say that older files are to be gone.
-    session: the id that the session is opened under. log_id: the id of its log, "" where that is not known.
+
+def _log_id(session: str, damage: list[CorruptionError]) -> Steps[str]:
+    """Return the id of the log that the identity of a session names, "" without one. Name another's identity."""
+    identity = (yield from read_identity()) if session else None
+    if isinstance(identity, CorruptionError):
+        damage.append(identity)
+    elif identity and identity.session != session:
+        damage.append(other_id(identity.session, session))
+    elif identity:
+        return identity.log_id
+    return ""
+
+
+def _base(
+    seqs: Sequence[int], log: Iterable[str], log_id: str, session: str, damage: list[CorruptionError]
+) -> Steps[tuple[ItemFile, bool]]:
+    """Return the newest valid snapshot, an empty one without it, and whether it is whole.
+
+    A session in which something was forgotten has one snapshot and no log before it: if that is damaged, its intact
+    items are returned.
     """
+    part, purged = None, 0
+    for seq in reversed(seqs):
+        path = snapshot_file(seq)
+        try:
+            data = yield Read(path)
+            found = decode_items(data, path)
+            if found.seq != seq:
+                raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}", file=path)
+            if log_id not in ("", found.log_id):
+                raise foreign(path, session)
+        except CorruptionError as error:
+            if part is None and error.byte is not None:
+                part = _intact_items(data, path, seq, damage)
+                purged = part.purged
+                if not part.log_id and (yield from is_purge_unfinished()):
+                    purged = seq
+            else:
+                damage.append(error)
+            continue
+        if seq >= purged:  # else a crash has left it undeleted
+            return found, True
+        break
+    begins = 1 in numbers(log) and (yield Read(log_file(1), 0, 1))  # it is blank if something was forgotten
+    return (part, False) if part and (purged or not begins) else (ItemFile(0, 0, (), "", 0, {}), True)
 
-    session: str = ""
-    log_id: str = ""
-    damage: list[CorruptionError] = field(default_factory=list)
-    base: ItemFile | None = None
-    base_bytes: int = 0
-    has_header: bool = True
-    parts: list[RescuedItems] = field(default_factory=list)
-    purged: int = 0
-    newest: int = 0
-    log: RescuedLog = field(default_factory=RescuedLog)
-    lacks_text: bool = False
 
-    @property
-    def archives(self) -> tuple[Listed, ...] | None:
-        """Return the archive files that belong to the session, None where no snapshot tells."""
-        named = [file for file in self._files() if file.log_id]
-        if named:
-            return named[-1].archives
+def salvage_archive(
+    archives: Sequence[Listed] | None, *, since: int, log_id: str
+) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
+    """Return the intact versions of the archives, oldest first, and the damage.
+
+    archives: None if no snapshot names them; then all files of this log from record `since` on are read.
+    """
+    damage: list[CorruptionError] = []
+    entries: list[Entry] = []
+    files: list[tuple[int, str, Listed | None]]
+    if archives is None:
+        files = [(seq, path, None) for seq, path in archive_files((yield List(ARCHIVE))) if seq >= since]
+    else:
+        files = [(each.seq, each.path, each) for each in archives]
+    for seq, path, listed in files:
+        try:
+            data = yield Read(path)
+            file = _archive(data, seq, path, listed, log_id, damage)
+        except FileNotFoundError:
+            damage.append(missing(path))
+            continue
+        except CorruptionError as error:  # a link, FIFO, device or folder, or another file
+            damage.append(error)
+            continue
+        yield from _filled(file, {}, damage)
+        entries += decoded(file.items)
+    return entries, damage
+
+
+def _archive(
+    data: bytes, seq: int, path: str, listed: Listed | None, log_id: str, damage: list[CorruptionError]
+) -> ItemFile:
+    """Return the intact part of an archive file. Raises CorruptionError for another file in its place."""
+    try:
+        file = decode_items(data, path)
+        if listed:
+            listed.check(last_line(data))
+    except CorruptionError as error:
+        told: list[CorruptionError] = []
+        file = _intact_items(data, path, seq, told)
+        if file.log_id and (file.seq, file.log_id) != (seq, log_id or file.log_id):
+            raise error
+        damage += told
+    return file
+
+
+class Line(NamedTuple):
+    """A line of a damaged file. start: its first byte. fields: None if it is not valid. ends: it has its newline."""
+
+    start: int
+    raw: bytes
+    fields: dict[str, Any] | None
+    ends: bool
+
+
+def intact_lines(data: bytes, crcs: Sequence[int] | None) -> Iterator[Line]:
+    """Yield the lines of a file, valid or not.
+
+    crcs: checksums that the first line may go on from; None if they are lost, and it is taken without a check.
+    """
+    bases, stated = crcs, list(crcs or ())
+    for start, raw, ends in _pieces(data):
+        line = raw[: raw.rfind(b"}") + 1]  # what follows is no part of it, as a carriage return
+        statement = _STATEMENT.match(line)
+        own = [int(statement[1], 16)] if statement else []
+        computed = [chained_crc(line, crc) for crc in bases or ()]
+        fields = _parsed(line) if own and (bases is None or own[0] in computed) else None
+        stated = own if fields else [*stated, *own][-_BASES:]
+        bases = stated if fields else [*stated, *computed[:_BASES]]  # where its own statement alone is damaged
+        yield Line(start, raw, fields, ends)
+
+
+def _pieces(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield the first byte of each line, its bytes, and whether a newline ends it: where it is damaged, none does."""
+    start = 0
+    *lines, rest = split_lines(data)
+    for number, line in enumerate([*lines, rest] if rest else lines):
+        begins = [match.start() for match in islice(_STATEMENT.finditer(line), _MAX_PIECES)]
+        bounds = [0, len(line)] if _parsed(line) else sorted({0, *begins, len(line)})
+        for begin, end in pairwise(bounds):
+            yield start + begin, line[begin:end], end == len(line) and number < len(lines)
+        start += len(line) + 1
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        return parse_object(line)
+    except CorruptionError:
         return None
 
-    def note_identity(self, identity: Identity | CorruptionError | None) -> None:
-        """Enter which log is the session's own; of another session's identity, that it is one."""
-        if isinstance(identity, CorruptionError):
-            self.damage.append(identity)
-        elif identity and identity.session != self.session:
-            self.damage.append(other_id(identity.session, self.session))
-        elif identity:
-            self.log_id = identity.log_id
 
-    def read_snapshots(self, seqs: Sequence[int]) -> Steps[None]:
-        """Read the newest sound snapshot, and what is intact of those after it."""
-        self.newest = max(seqs, default=0)
-        for seq in reversed(seqs):
-            path = snapshot_file(seq)
-            try:
-                data = yield Read(path)
-                found = decode_items(data, path)
-                if found.seq != seq:
-                    raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}", file=path)
-                if self.log_id not in ("", found.log_id):
-                    raise foreign(path, self.session)
-            except CorruptionError as error:
-                if error.byte is None:  # no file, or another's
-                    self.damage.append(error)
-                    continue
-                rescued = rescue_items(data, path, seq)
-                self.parts.insert(0, rescued)
-                self.purged = max(self.purged, rescued.file.purged)
-            else:
-                self.base, self.base_bytes = found, len(data)
-                break
-        if self.parts and not self.parts[-1].has_header and (yield from is_purge_unfinished()):
-            self.purged = max(self.purged, self.parts[-1].file.seq)
-        if self.base and self.base.seq < self.purged:
-            self.base = None
-        self.purged = max(self.purged, self.base.purged if self.base else 0)
-        self.parts = [part for part in self.parts if part.file.seq >= self.purged]
+def _intact_items(data: bytes, path: str, seq: int, damage: list[CorruptionError]) -> ItemFile:
+    """Return the valid items of a damaged file, without a `log_id` if its header is lost.
 
-    def read_log(self, names: Iterable[str]) -> Steps[None]:
-        """Read what is intact of the log, and choose what the session is put together from."""
+    Raises UnsupportedVersionError.
+    """
+    file, count = ItemFile(seq, 0, (), "", 0, {}), None
+    bad: list[int] = []
+    for line in intact_lines(data, (0,)):
+        fields = line.fields or {}
         try:
-            segments(names)
+            if line.fields is not None and line.start == 0:
+                file = header_of(fields)
+            elif type(fields.get("end")) is int:
+                count = fields["end"]
+            else:
+                section, item = item_of(fields)
+                file.items.append((section, item))
+                if blobs := stated_blobs(fields):
+                    file.lacking.append((item, blobs))
+        except CorruptionError:
+            bad.append(line.start)
+    lost = "its end is lost" if count is None else f"{count - len(file.items)} of its {count} items are lost"
+    if not file.log_id:
+        lost += ", and its header"
+    at = bad[0] if bad else len(data)
+    what = f"{path!r} is damaged at byte {at}: {lost}; bring it back from a copy"
+    damage.append(CorruptionError(what, file=path, byte=at))
+    return file
+
+
+class _Place(NamedTuple):
+    """A line of the log. seq: of its record, or the next one if it is not valid. is_checked: by the line before it."""
+
+    seq: int
+    path: str
+    start: int
+    size: int
+    record: Record | None
+    is_checked: bool = True
+
+
+def _places(names: Iterable[str], base: ItemFile, log_id: str, damage: list[CorruptionError]) -> Steps[list[_Place]]:
+    """Return the lines of the log. Raises UnsupportedVersionError."""
+    try:
+        segments(names)
+    except CorruptionError as error:
+        damage.append(error)
+    ends = {0: 0} | ({base.seq: base.crc} if base.log_id else {})
+    places: list[_Place] = []
+    firsts = numbers(names)
+    for first in firsts:
+        path = log_file(first)
+        try:
+            data = yield Read(path)
+        except CorruptionError as error:  # a link, FIFO, device or folder
+            damage.append(error)
+            continue
+        seq = first - 1
+        crcs = (ends[seq],) if seq in ends else None
+        lines = [(line, _record(line, log_id)) for line in intact_lines(data, crcs)]
+        if crcs is None and lines and (record := lines[0][1]) and record.seq != first:
+            lines[0] = lines[0][0], None
+        if first == firsts[-1]:
+            lines = _without_torn(lines, path, damage)
+        for line, record in lines:
+            seq = record.seq if record else seq + 1
+            is_checked = crcs is not None or line.start > 0
+            places.append(_Place(seq, path, line.start, len(line.raw) + line.ends, record, is_checked))
+            if record:
+                ends[seq] = int(line.raw[8:16], 16)
+    return places
+
+
+def _record(line: Line, log_id: str) -> Record | None:
+    """Return the record of a line, None if it is not valid or of another log. Raises UnsupportedVersionError."""
+    try:
+        record = record_of(line.fields or {})
+    except CorruptionError:
+        return None
+    check_version(record)
+    return record if record.txn.startswith(txn_prefix(log_id)) else None
+
+
+def _without_torn(
+    lines: list[tuple[Line, Record | None]], path: str, damage: list[CorruptionError]
+) -> list[tuple[Line, Record | None]]:
+    """Return the lines of the last segment without the remains of a commit that a crash has cut short."""
+    end = 1 + max((number for number, (_, record) in enumerate(lines) if record and record.k == 0), default=-1)
+    tail = lines[end:]
+    unfinished = [record for _, record in tail if record]
+    for number, (line, record) in enumerate(tail):
+        after = [other.raw for other, _ in tail[number + 1 :]]
+        is_bad = not record and line.ends
+        if is_bad and not is_torn(line.raw, after, unfinished, start=line.start, commit_start=tail[0][0].start):
+            return lines
+    if tail:
+        size = sum(len(line.raw) + line.ends for line, _ in tail)
+        seq = 1 + max((record.seq for _, record in lines[:end] if record), default=0)
+        damage.append(torn_tail(path, tail[0][0].start, seq, size))
+    return lines[:end]
+
+
+def _name_lost(places: Sequence[_Place], start: int, newest: int, damage: list[CorruptionError]) -> bool:
+    """Name the damage of the log after record `start`. Return whether no record is lost.
+
+    newest: the record of the newest snapshot, valid or not.
+    """
+    bad: list[list[_Place]] = []
+    for (_, is_bad), each in groupby(places, lambda place: (place.path, place.record is None)):
+        if is_bad:
+            bad.append([*each])
+    told = {start, *(place.seq for place in places if place.record and place.seq > start)}
+    end = max(newest, start, *(place.seq for place in places), 0)
+    gaps = [(a + 1, b - 1) for a, b in pairwise([*sorted(told), end + 1]) if b - a > 1]
+    for first, last in gaps:
+        which = f"record {first} is" if first == last else f"records {first} to {last} are"
+        at = next((each for each in bad if each[-1].seq >= first and each[0].seq <= last), None)
+        if at:
+            bad.remove(at)
+            size = sum(place.size for place in at)
+            damage.append(_at(at[0].path, at[0].start, f"{size} bytes are not valid, and {which} lost", first))
+        else:
+            gap = f"there is a gap in the log: {which} in no valid file"
+            damage.append(CorruptionError(gap, file=log_file(first), byte=0, seq=first))
+    for at in bad:
+        if at[-1].seq > start:
+            size = sum(place.size for place in at)
+            damage.append(_at(at[0].path, at[0].start, f"{size} bytes are not valid, and no record is lost", None))
+    for place in places:
+        if place.record and not place.is_checked and place.seq > start:
+            what = f"record {place.seq} cannot be checked, as what precedes it is lost, and is served as it is"
+            damage.append(_at(place.path, 0, what, place.seq))
+    return not gaps
+
+
+def _at(path: str, byte: int, what: str, seq: int | None) -> CorruptionError:
+    return CorruptionError(f"{path!r} is damaged at byte {byte}: {what}", file=path, byte=byte, seq=seq)
+
+
+def _filled(file: ItemFile, records: dict[int, Record], damage: list[CorruptionError]) -> Steps[bool]:
+    """Put long texts in their places. Leave out an item or record without its text. Return whether none was."""
+    is_whole = True
+    for data, blobs in file.lacking:
+        for _, error in (yield from _unfilled(data, blobs)):
+            is_whole = False
+            damage.append(CorruptionError(f"{error}; an item lacks its text", file=error.file, byte=0))
+            file.items[:] = [each for each in file.items if each[1] is not data]
+    for record in list(records.values()):
+        for blob, error in (yield from _unfilled(record.data, record.blobs)):
+            is_whole = False
+            what = f"{error}; record {record.seq} lacks its text of {blob.size} bytes"
+            damage.append(CorruptionError(what, file=error.file, byte=0, seq=record.seq))
+            if not _cut_out(record.data, blob.path):
+                records.pop(record.seq, None)
+        for name, value in record.data.items():
+            if record.blobs and isinstance(value, list):
+                record.data[name] = [element for element in value if element is not None]
+    return is_whole
+
+
+def _unfilled(data: dict[str, JSONValue], blobs: Iterable[Blob]) -> Steps[list[tuple[Blob, CorruptionError]]]:
+    """Put long texts in their places, and return an error for each that is lost."""
+    lost = []
+    for blob in blobs:
+        try:
+            yield from fill(data, [blob])
         except CorruptionError as error:
-            self.damage.append(error)
-        files = []
-        for first in numbers(names):
-            path = log_file(first)
-            try:
-                files.append((first, (yield Read(path))))
-            except CorruptionError as error:
-                self.damage.append(error)
-        heads = {file.seq: file.crc for file in self._files() if file.log_id or file.crc}
-        log_id = self.log_id or (self.base.log_id if self.base else "")
-        self.log = rescue_log(files, heads={0: 0} | heads, log_id=log_id)
-        for record in self.log.records.values():
-            check_version(record)
-        for part in list(self.parts):
-            self.damage += part.damage
-            seq = part.file.seq
-            if (self.base or not self.purged) and not self.log.gaps(self._start, seq):
-                self.parts.remove(part)  # the log has all that it has
-            elif part.lost == 0:
-                self.base, self.has_header = part.file, part.has_header
-                self.parts = [later for later in self.parts if later.file.seq > seq]
-        self.damage += self.log.damage(self._told_from)
-
-    def fill(self) -> Steps[None]:
-        """Put long texts in their places; without its text an item or record is left out."""
-        for file in self._files():
-            for data, blobs in file.lacking:
-                if not (yield from self._filled(data, blobs, f"an item of {snapshot_file(file.seq)!r}")):
-                    file.items[:] = [(section, item) for section, item in file.items if item is not data]
-        for seq, record in list(self.log.records.items()):
-            is_needed = seq > self._start
-            if not is_needed or not (yield from self._filled(record.data, record.blobs, f"record {seq}", seq=seq)):
-                del self.log.records[seq]
-
-    def recovery(self, cause: CorruptionError) -> Recovery:
-        """Return what was found, with what is missing. Raises `cause` where nothing was."""
-        is_exact = self._is_exact
-        records = [record for _, record in sorted(self.log.records.items())]
-        if self.newest > max(self._start, *self.log.records, 0):
-            self.damage.append(_unreached(self.newest))
-        base, parts = self.base, [part.file for part in self.parts]
-        is_something = records or base or any(file.items or file.header for file in parts)
-        if not is_something and (parts or self.log.is_damaged):
-            raise cause
-        if not self.damage:
-            self.damage.append(cause)
-        recovered = Recovered(
-            base.header if base and self.has_header else None,
-            base.items if base else [],
-            records,
-            self.damage,
-            parts=parts,
-            is_partial=not is_exact,
-        )
-        txns = (*(base.txns if base else ()), *(record.txn for record in records if record.k == 0))
-        ends = [(seq, crc) for file in self._files() for seq, crc in [(file.seq, file.crc)]]
-        seq, crc = max([*ends, *((record.seq, 0) for record in records)], default=(0, 0))
-        head = Head(seq, crc, txns=txns[-TXNS_KEPT:], log_id=self.log_id or (base.log_id if base else ""))
-        firsts = tuple((first, 0) for first in self.log.firsts)
-        return Recovery(
-            *(recovered, head, b"", firsts, self.newest, self.base_bytes, 0, self.purged, False, {}),
-            archives=self.archives,
-        )
-
-    @property
-    def _start(self) -> int:
-        """Return the record that the log is needed from."""
-        return max(self.purged, self.base.seq if self.base else 0)
-
-    @property
-    def _told_from(self) -> int:
-        """Return the record after which it is known that there was a log, which a snapshot may have made unneeded."""
-        if self.base or not self.parts:
-            return self._start
-        return max(self._start, min([self.parts[-1].file.seq, *(seq - 1 for seq in self.log.records)]))
-
-    @property
-    def _is_exact(self) -> bool:
-        """Return whether what was found is the state of the session at the end of its log."""
-        start = self.base.seq if self.base else 0
-        last = max(self.newest, self.log.last, start)
-        is_whole = self.has_header and not self.parts and not self.lacks_text and start >= self.purged
-        return is_whole and not self.log.gaps(start, last) and max(self.log.unchecked, default=0) <= start
-
-    def _files(self) -> Iterator[ItemFile]:
-        if self.base:
-            yield self.base
-        yield from (part.file for part in self.parts)
-
-    def _filled(
-        self, data: dict[str, JSONValue], blobs: Sequence[Blob], whose: str, *, seq: int | None = None
-    ) -> Steps[bool]:
-        """Fill in the texts that data lacks, and return whether it is of use.
-
-        seq: of a record, whose lists go on without the elements that lack their texts.
-        """
-        for blob in blobs:
-            try:
-                yield from fill(data, [blob])
-            except CorruptionError as error:
-                self.lacks_text = True
-                what = f"{error}; {whose} lacks its text of {blob.size} bytes"
-                self.damage.append(CorruptionError(what, file=error.file, byte=0, seq=seq))
-                if seq is None or not _cut_out(data, blob.path):
-                    return False
-        for name in {str(blob.path[0]) for blob in blobs}:
-            if isinstance(data[name], list):
-                data[name] = [element for element in data[name] if element is not None]
-        return True
+            lost.append((blob, error))
+    return lost
 
 
 def _cut_out(data: dict[str, JSONValue], path: Sequence[str | int]) -> bool:
-    """Put None in the place of the element of a list in data that a path leads through, if there is one."""
+    """Put None in the place of the list element that a path leads through, and return whether there is one."""
     match path:
         case [str(name), int(index), _, *_] if isinstance(elements := data.get(name), list) and index < len(elements):
             elements[index] = None
             return True
     return False
-
-
-def _unreached(newest: int) -> CorruptionError:
-    path = snapshot_file(newest)
-    return CorruptionError(f"the session went on up to record {newest}; {path!r} had it all", file=path, seq=newest)

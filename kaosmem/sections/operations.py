@@ -169,23 +169,18 @@ class Evict(SectionOperation):
 
 @dataclass(frozen=True, slots=True)
 class Compact(SectionOperation):
-    """Derived items take the places of others.
-
-    change: the items that leave, and the derived ones. at: the ordinals of the places that these take, by the ids of
-    the items there. They give the order if other records are lost.
-    """
+    """Derived items take the places of others. change: the items that leave, and the derived ones."""
 
     op = "compact"
     change: Substitution
-    at: Mapping[str, int]
 
     @property
     def data(self) -> Mapping[str, JSONValue]:
-        return {**self.change.to_dict(), "at": self.at}
+        return self.change.to_dict()
 
     @classmethod
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, Substitution.from_dict(data, section), data["at"])
+        return cls(section, Substitution.from_dict(data, section))
 
     def apply(self, ledger: Ledger) -> None:
         ledger.compact(self.change)

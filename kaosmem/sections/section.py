@@ -230,8 +230,7 @@ class Section:
             check_extent(item)
         if not all(item_id in self.held for item_id in change.replaced):
             return False
-        ordinals = {place: self.held.ordinal(place) for place, _ in change.items}
-        self._change(Compact(self.spec.name, change, ordinals))
+        self._change(Compact(self.spec.name, change))
         return True
 
     def expand(self, item_ids: Sequence[str], versions: Sequence[Archived]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
@@ -45,16 +45,30 @@ class Hydrated:
     windows: Windows = field(default_factory=Windows)
 
 
+def repeat_record(sections: Mapping[str, Section], record: Record) -> Operation | None:
+    """Apply the operation of a record to its section, and return it."""
+    operation = operation_of(record)
+    if isinstance(operation, SectionOperation):
+        sections[operation.section].apply(operation)
+    return operation
+
+
 def hydrate(
-    recovered: Recovered, specs: Sequence[SectionSpec], counter: TokenCounter, ranker: Ranker | None
+    recovered: Recovered,
+    specs: Sequence[SectionSpec],
+    counter: TokenCounter,
+    ranker: Ranker | None,
+    *,
+    repeat: Callable[[Mapping[str, Section], Record], Operation | None] = repeat_record,
 ) -> Hydrated:
     """Return the sections that a log holds, under today's specs.
 
     A stored section that no spec names is kept but not shown. Another counter than the stored one counts all again.
+    repeat: as `repeat_record`; None for a record that cannot be repeated.
     Raises CorruptionError for records that make no sense.
     """
     try:
-        return _hydrate(recovered, specs, counter, ranker)
+        return _hydrate(recovered, specs, counter, ranker, repeat)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, CorruptionError | UnsupportedVersionError):
             raise
@@ -66,7 +80,11 @@ def hydrate(
 
 
 def _hydrate(
-    recovered: Recovered, specs: Sequence[SectionSpec], counter: TokenCounter, ranker: Ranker | None
+    recovered: Recovered,
+    specs: Sequence[SectionSpec],
+    counter: TokenCounter,
+    ranker: Ranker | None,
+    repeat: Callable[[Mapping[str, Section], Record], Operation | None],
 ) -> Hydrated:
     header = recovered.header or {}
     descriptions = [header] if header else []
@@ -96,11 +114,10 @@ def _hydrate(
     }
     windows = Windows(header.get("windows", ()))
     unpurged: set[str] = set()
-    for operation in map(operation_of, recovered.records):
+    for record in recovered.records:
+        operation = repeat(sections, record)
         if isinstance(operation, Turn):
             windows.apply(operation.data)
-        elif isinstance(operation, SectionOperation):
-            sections[operation.section].apply(operation)
         if isinstance(operation, Forget):
             windows.forget(operation.ids)
             unpurged.update(operation.ids)

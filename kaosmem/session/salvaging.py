@@ -1,91 +1,105 @@
-"""The sections of a damaged session, as far as they are intact."""
+"""The sections of a damaged session: each intact change is repeated as far as the items that it names are there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown_name
-from kaosmem.persistence import Recovered, decoded
+from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, decoded
+from kaosmem.persistence.items import Stored
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Forgotten, SectionSpec
-from kaosmem.sections.operations import Describe, Forget, Operation, SectionOperation, Turn, parse_operation
-from kaosmem.session.hydration import DORMANT, STATE_FIELDS, Hydrated, check_count, notices_of, recount
-from kaosmem.session.remains import Remains
+from kaosmem.sections import DEFAULT_SECTIONS, Archived, Section, SectionSpec, Substitution
+from kaosmem.sections.operations import (
+    Add,
+    Compact,
+    Describe,
+    Evict,
+    Expand,
+    Operation,
+    Remove,
+    SectionOperation,
+    Turn,
+    Update,
+    Use,
+)
+from kaosmem.session.hydration import DORMANT, Hydrated, hydrate, operation_of
 from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.types import Item, JSONValue
 
-_Description = Mapping[str, Any]
+_COUNTS = ("updates", "clock", "archived", "evicted")
 
 
 def salvage(
     recovered: Recovered, specs: Sequence[SectionSpec], counter: TokenCounter, ranker: Ranker | None
 ) -> Hydrated:
-    """Return the sections that remain of a damaged session; what of them makes no sense is added to its damage.
+    """Return the sections that remain of a damaged session. Enter changes that cannot be repeated in its damage.
 
-    A change to what is lost does what it can: an update adds, a removal or use is passed over, a forgotten item stays
-    forgotten. Sections whose description is lost are under the spec given, or dormant.
+    An update of a lost item adds it. A removal or use of a lost item is passed over. A section without a stored
+    description is under the spec given or dormant.
     Raises CorruptionError, and UnsupportedVersionError for changes that are not known.
     """
-    known = {spec.name: spec for spec in specs}
-    events = sorted(_events(recovered), key=lambda event: event.seq)
-    descriptions = [event.data for event in events if event.op == Describe.op and event.data]
-    names = {name: None for event in events for name in (event.section, *(event.entries or ())) if name}
-    described = {name: stored for each in descriptions for name, stored in _dict(each.get("sections")).items()}
-    check_count({*known, *described, *names})
-    unknown = {name: _dormant(name, described.get(name)) for name in (described | names) if name not in known}
-    remains = {name: Remains(spec) for name, spec in (known | unknown).items() if spec is not None}
-    forgotten, unpurged = Forgotten(), set[str]()
-    seq = 0
-    for event in events:
-        for each in remains.values():
-            each.taken += max(0, event.seq - seq - 1) if seq else 0  # of each lost record may have come an item
-        seq = event.seq
-        operation = _operation(event)
-        if isinstance(operation, Forget):
-            unpurged.update(operation.ids)
-            forgotten.add(operation.ids)
-        if useless := _take(event, operation, remains, forgotten):
-            recovered.damage.append(_useless(useless, event))
-    sections = {name: each.section(ranker) for name, each in remains.items()}
-    notices = notices_of(sections, [name for name in unknown if name in sections])
-    others = {str(each.get("counter")) for each in descriptions} - {counter.name}
-    if others or not descriptions:
-        notices.append(
-            f"counted again with {counter.name}: the session was counted with {min(others, default='another')}"
-        )
-        recount(sections.values(), counter)
-    newest = descriptions[-1] if descriptions else {}
-    description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
-    return Hydrated(sections, description, notices, forgotten, unpurged)
+
+    def repeat(sections: Mapping[str, Section], record: Record) -> Operation | None:
+        try:
+            operation = operation_of(record)
+            if isinstance(operation, SectionOperation):
+                _repeat(sections[record.section], operation)
+        except UnsupportedVersionError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            where = f"record {record.seq} of section {shown_name(record.section)}"
+            what = f"{where} cannot be repeated without the records that are lost"
+            recovered.damage.append(CorruptionError(what, seq=record.seq))
+            return None
+        return None if isinstance(operation, Turn) else operation  # a window that is not there is packed anew
+
+    entries: dict[str, list[dict[str, JSONValue]]] = {}
+    for name, entry in decoded(recovered.items):
+        entries.setdefault(name, []).append(entry)
+    stored = recovered.header or {}
+    states = {name: _state(stored.get("states", {}).get(name), entries.get(name, [])) for name in entries}
+    header = {
+        "version": FORMAT_VERSION,
+        "counter": next((each["counter"] for each in _descriptions(recovered)), "another counter"),
+        **stored,
+        "sections": {spec.name: spec.to_dict() for spec in stored_specs(recovered)},
+        "states": {**stored.get("states", {}), **states},
+        "windows": (),
+    }
+    items: list[tuple[str, Stored]] = [(name, entry) for name, each in entries.items() for entry in each]
+    rest = replace(recovered, header=header, items=items)
+    return hydrate(rest, specs, counter, ranker, repeat=repeat)
 
 
 def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[SectionSpec]:
-    """Return the specs that a session was stored with; where these are lost, the usual ones of their names.
+    """Return the specs that a session was stored with. Where they are lost, return the usual ones of their names.
 
-    names: of sections that it has beside those in what was recovered.
+    names: further sections of the session.
     """
-    events = list(_events(recovered))
+    described = {name: spec for each in _descriptions(recovered) for name, spec in each["sections"].items()}
+    found = {name for name, _ in recovered.items} | {record.section for record in recovered.records} | {*names}
     usual = {spec.name: spec for spec in DEFAULT_SECTIONS}
-    described = {name: spec for event in events if event.op == Describe.op for name, spec in _described(event.data)}
-    found = {name: None for event in events for name in (event.section, *(event.entries or ())) if name}
-    others = [name for name in (*found, *sorted({*names} - {*found})) if name not in described]
-    return [*described.values(), *(spec for name in others if (spec := usual.get(name) or _dormant(name, None)))]
+    specs = [SectionSpec.from_dict(spec) for spec in described.values()]
+    others = sorted(found - described.keys() - {""})
+    return specs + [usual.get(name) or SectionSpec.from_dict({**DORMANT, "name": name}) for name in others]
 
 
 def stored_counter(recovered: Recovered) -> TokenCounter:
-    """Return the counter that a session is counted with, or else one that counts as usual."""
-    names = [each.data["counter"] for each in _events(recovered) if isinstance(each.data.get("counter"), str)]
+    """Return the counter that a session is counted with, or else the default one."""
+    names = [each["counter"] for each in _descriptions(recovered)]
     with suppress(InvalidArgumentError):
         return get_counter(names[-1] if names else None)
-    return _Named(names[-1]) if len(set(names)) == 1 else get_counter()
+    return _Named(names[-1]) if len({*names}) == 1 else get_counter()
 
 
 @dataclass(frozen=True)
 class _Named:
-    """Stands for a counter that is not here, where nothing has to be counted."""
+    """A counter that is not here, where nothing has to be counted."""
 
     name: str
     additive = False
@@ -98,83 +112,109 @@ class _Named:
         return list(map(self, texts))
 
 
-def _described(description: _Description) -> Iterator[tuple[str, SectionSpec]]:
-    for name, stored in _dict(description.get("sections")).items():
-        with suppress(AttributeError, TypeError, ValueError):
-            yield name, SectionSpec.from_dict({**_dict(stored), "name": name})
+def _descriptions(recovered: Recovered) -> Iterator[Mapping[str, Any]]:
+    """Yield what the log says of the session, oldest first."""
+    if recovered.header:
+        yield recovered.header
+    yield from (record.data for record in recovered.records if record.op == Describe.op)
 
 
-@dataclass(frozen=True)
-class _Event:
-    """Something that is known to have been so after record `seq`. entries: of a snapshot, by section."""
+def _state(state: Mapping[str, Any] | None, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the state of a section that may have lost items, and put the units of its entries in order.
 
-    seq: int
-    section: str
-    op: str
-    data: _Description
-    entries: Mapping[str, Sequence[Any]] | None = None
+    state: None if it is lost.
+    """
+    known = state or dict.fromkeys(_COUNTS, 0)
+    firsts = {entry["position"]: entry["position"] for entry in entries if "unit" not in entry}
+    for entry in entries:
+        if "unit" in entry:  # where the first item of a unit is lost, the next one begins it
+            entry["unit"] = firsts.setdefault(entry["unit"], entry["position"])
+    positions = {entry["position"] for entry in entries}
+    asking = known.get("asking")
+    return {
+        **known,
+        "taken": max(known.get("taken", 0), *(position + 1 for position in positions)),
+        "clock": max(known["clock"], *(entry.get("last_use", 0) for entry in entries)),
+        "asking": asking if asking in positions else None,
+    }
 
 
-def _events(recovered: Recovered) -> Iterator[_Event]:
-    if recovered.header is not None or recovered.items:
-        yield _Event(0, "", Describe.op, recovered.header or {}, _by_section(decoded(recovered.items)))
-    for record in recovered.records:
-        yield _Event(record.seq, record.section, record.op, record.data)
-    for part in recovered.parts:
-        yield _Event(part.seq, "", Describe.op, part.header, _by_section(decoded(part.items)))
+def _repeat(section: Section, operation: SectionOperation) -> None:
+    """Apply an operation as far as the items that it names are live. Raises as `Section.apply`."""
+
+    def live(item_ids: Iterable[str]) -> list[str]:
+        return [item_id for item_id in item_ids if item_id in section]
+
+    match operation:
+        case Add() | Update():
+            _add(section, operation.item, live(operation.evicted), getattr(operation, "at", None))
+        case Remove() if operation.id not in section:
+            pass
+        case Evict():
+            _evict(section, live(operation.ids))
+        case Use():
+            section.apply(replace(operation, ids=live(operation.ids)))
+        case Compact():
+            _compact(section, operation.change, live(operation.change.replaced))
+        case Expand():
+            _expand(section, operation.versions, live(operation.ids))
+        case _:
+            section.apply(operation)
 
 
-def _operation(event: _Event) -> Operation | None:
-    """Return the operation of a record, None if its data make no sense. Raises UnsupportedVersionError."""
+def _add(section: Section, item: Item, evicted: Sequence[str] = (), at: datetime | None = None) -> None:
+    """Add an item, or update the live one with its id, after the items that it evicted have left."""
+    name = section.spec.name
+    evicted = [item_id for item_id in evicted if item_id != item.id]
+    older = section.keyed(item.key) if item.key is not None else None
+    if older and older.id not in (item.id, *evicted) and older.valid_from <= item.valid_from:
+        section.apply(Remove(name, older.id, item.valid_from))  # the record in which it was superseded is lost
     try:
-        return parse_operation(event.section, event.op, event.data)
-    except UnsupportedVersionError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None
+        section.apply(Update(name, item, evicted, at) if item.id in section else Add(name, item, evicted))
+    except InvalidArgumentError:  # the evicted items are not whole units any more
+        if not evicted:
+            raise
+        _evict(section, evicted)
+        _add(section, item, at=at)
 
 
-def _take(event: _Event, operation: Operation | None, remains: Mapping[str, Remains], forgotten: Forgotten) -> int:
-    """Apply an event to the remains, and return how many parts of it had no effect."""
-    if isinstance(operation, Turn):  # a window that is not there is packed anew
-        return 0
-    if isinstance(operation, SectionOperation) and event.section in remains:
-        return remains[event.section].apply(operation)
-    if not isinstance(operation, Describe):
-        return 1
-    if isinstance(digests := event.data.get("forgotten"), list):
-        forgotten.update(Forgotten(digest for digest in digests if isinstance(digest, str)))
-    entries = event.entries or {}
-    states = _dict(event.data.get("states"))
-    useless = sum(len(each) for name, each in entries.items() if name not in remains)
-    for name, each in remains.items():
-        if event.entries is not None:
-            each.forget(forgotten)
-        useless += each.find(states.get(name), entries.get(name, ()))
-    return useless
+def _evict(section: Section, item_ids: Sequence[str]) -> None:
+    """Evict items; remove them if they are not whole units any more."""
+    try:
+        section.apply(Evict(section.spec.name, item_ids))
+    except InvalidArgumentError:
+        _remove(section, item_ids)
 
 
-def _dormant(name: str, stored: object) -> SectionSpec | None:
-    """Return the spec of a section that is kept but not shown, None if the name can be none's."""
-    with suppress(AttributeError, TypeError, ValueError):
-        return SectionSpec.from_dict({**_dict(stored), **DORMANT, "name": name})
-    with suppress(ValueError):
-        return SectionSpec.from_dict({**DORMANT, "name": name})
-    return None
+def _remove(section: Section, item_ids: Iterable[str]) -> None:
+    for item_id in item_ids:
+        section.apply(Remove(section.spec.name, item_id))
 
 
-def _by_section(items: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
-    entries: dict[str, list[Any]] = {}
-    for name, entry in items:
-        entries.setdefault(name, []).append(entry)
-    return entries
+def _compact(section: Section, change: Substitution, live: Sequence[str]) -> None:
+    """Put derived items in the places of others, or in those of the next ones that are live, or at the end."""
+    taken = {place for place, _ in change.items if place in live}
+    free = [item_id for item_id in live if item_id not in taken]
+    placed, unplaced = [], []
+    for place, item in change.items:
+        if place in taken:
+            placed.append((place, item))
+        elif free:
+            placed.append((free.pop(0), item))
+        else:
+            unplaced.append(item)
+    if live:
+        section.apply(Compact(section.spec.name, Substitution(tuple(live), tuple(placed))))
+    for item in unplaced:
+        _add(section, item)
 
 
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _useless(count: int, event: _Event) -> CorruptionError:
-    what = f"record {event.seq}" if event.op != Describe.op else "a snapshot"
-    where = f" of section {shown_name(event.section)}" if event.section else ""
-    return CorruptionError(f"{what}{where} holds {count} things that cannot be made sense of", seq=event.seq or None)
+def _expand(section: Section, versions: Iterable[Archived], live: Sequence[str]) -> None:
+    """Bring versions back to their places, or to the end if one of these is taken."""
+    lost = [version for version in versions if version.item.id not in section]
+    try:
+        section.apply(Expand(section.spec.name, live, lost))
+    except InvalidArgumentError:
+        _remove(section, live)
+        for version in lost:
+            _add(section, version.item)

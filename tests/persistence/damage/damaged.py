@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -211,16 +211,22 @@ def _damaged(data: bytes, kind: str, rng: random.Random) -> bytes | None:
 
 
 def must_be_served(life: Life, broken: Files) -> set[tuple[str, str]]:
-    """The items that are live at the end, and whose newest line is there still, with what it can be checked by."""
+    """The items that are live at the end, and whose newest line is valid in the newest whole snapshot or after it."""
+    snapshots = sorted((path for path in life.files if path.startswith("snap/") and path in broken), reverse=True)
+    base = next((path for path in snapshots if broken[path] == life.files[path]), None)
+    if base is None and not broken.get(f"log/{1:020d}.jsonl"):
+        base = next(iter(snapshots), None)
+    start = int(base[5:25]) if base else 0
     wanted: set[tuple[str, str]] = set()
     newest = max((name for name, data in broken.items() if name.startswith("log/") and data), default=None)
     for path, data in life.files.items():
-        if path.startswith(("log/", "snap/")) and path in broken:
+        if path in broken and (path == base or path.startswith("log/")):
             left = _without_torn(data, broken[path]) if path == newest else broken[path]
             for line in _checkable(data, left):
-                for key, content in _says(path, line):
-                    if life.state.get(key) == content:
-                        wanted.add(key)
+                if path == base or json.loads(line)["seq"] > start:
+                    for key, content in _says(path, line):
+                        if life.state.get(key) == content:
+                            wanted.add(key)
     return wanted
 
 
@@ -236,13 +242,12 @@ def _without_torn(data: bytes, broken: bytes) -> bytes:
 
 
 def _checkable(data: bytes, broken: bytes) -> Iterator[bytes]:
-    """Yield the lines that are there still, and whose predecessor's checksum is."""
+    """Yield the lines that are there still, and that follow one that states the checksum of their predecessor."""
     left = broken.split(b"\n")
-    before = None
-    for line in data.split(b"\n")[:-1]:
-        if line in left and (before is None or any(each.startswith(before[:18]) for each in left)):
+    followed = {line: before[:18] for before, line in pairwise([b"", *left])}
+    for before, line in pairwise([b"", *data.split(b"\n")[:-1]]):
+        if followed.get(line) == before[:18]:
             yield line
-        before = line
 
 
 def _says(path: str, line: bytes) -> Iterator[tuple[tuple[str, str], str]]:
