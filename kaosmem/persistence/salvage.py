@@ -226,8 +226,8 @@ def _pieces(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
     *lines, rest = split_lines(data)
     for number, line in enumerate([*lines, rest] if rest else lines):
         begins = [match.start() for match in islice(_STATEMENT.finditer(line), _MAX_PIECES)]
-        bounds = [0, len(line)] if _parsed(line) else sorted({0, *begins, len(line)})
-        for begin, end in pairwise(bounds):
+        bounds = [0] if _parsed(line) else sorted({0, *begins})
+        for begin, end in pairwise([*bounds, len(line)]):
             yield start + begin, line[begin:end], end == len(line) and number < len(lines)
         start += len(line) + 1
 
