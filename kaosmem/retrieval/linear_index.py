@@ -95,8 +95,12 @@ class LinearIndex(BM25Index):
         self._tokens = array("q")
         self._rules = bytearray()  # 1 for an entry that states a standing rule
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
-        """Return at most `limit` (ordinal, score) as every index does.
+    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+        """Return at most `limit` (ordinal, score) as every index does."""
+        return [*self.ranking(query, limit, among=among).matches]
+
+    def ranking(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
+        """Return at most `limit` (ordinal, score), with their signals.
 
         The best entry has 100. An entry with 50 is half as likely to be an answer, by the model's reckoning. Entries
         are compared with one another, so `among` changes scores. A signal is its addend to the logarithm of a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -12,20 +13,20 @@ if TYPE_CHECKING:
     from kaosmem.types import Item
 
 
-class Ranking(list[tuple[int, float]]):
-    """The answer of an index: (ordinal, score), best first.
+def no_signals(_: int) -> Mapping[str, float]:
+    """Return no parts of a score: the index does not tell them."""
+    return {}
 
-    signals: the parts of an ordinal's score, by name; empty if the index does not tell them.
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The ranked entries of an index, with the parts of their scores.
+
+    matches: (ordinal, score), best first. signals: returns the parts of an ordinal's score, by name.
     """
 
-    def __init__(
-        self,
-        ranked: Iterable[tuple[int, float]] = (),
-        *,
-        signals: Callable[[int], Mapping[str, float]] = lambda _: {},
-    ) -> None:
-        super().__init__(ranked)
-        self.signals = signals
+    matches: Sequence[tuple[int, float]] = ()
+    signals: Callable[[int], Mapping[str, float]] = field(default=no_signals, repr=False, compare=False)
 
 
 class Index(Protocol):
@@ -59,6 +60,15 @@ class CountingIndex(Index, Protocol):
 
     def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
         """Return the number of entries with each term of `analyze`; None if the index analyses otherwise."""
+
+
+@runtime_checkable
+class ExplainingIndex(Index, Protocol):
+    """An index that tells the parts of its scores."""
+
+    def ranking(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
+        """Return the answer of `rank`, with the parts of its scores."""
+        ...
 
 
 TokensOf = Callable[[list[int]], Sequence[int]]

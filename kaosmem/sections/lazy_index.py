@@ -10,7 +10,7 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kaosmem.language.dates import day_of
-from kaosmem.retrieval.ranker import CountingIndex, StorableRanker
+from kaosmem.retrieval.ranker import CountingIndex, ExplainingIndex, Ranking, StorableRanker
 from kaosmem.sections.holdings import Holdings, Moment
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.scores import Found, preferring
@@ -76,7 +76,7 @@ class LazyIndex:
         self._gone: dict[int, None] = {}  # ordinals that the index has still
         self._is_warm = False
         self._days = array("i")  # of the entry of each ordinal, as `date.toordinal` counts; 0 of one that is not there
-        self._ranked: tuple[str, int, list[tuple[int, float]]] | None = None  # as the index is, since it last changed
+        self._ranked: tuple[str, int, Ranking] | None = None  # as the index is, since it last changed
 
     def keep_in(self, read: Callable[[str], StoredIndex | None]) -> None:
         """Say how to read the index that was kept for a ranker, by its name; it is done once at most."""
@@ -146,20 +146,26 @@ class LazyIndex:
 
     def find(self, query: Query, limit: int, among: set[int] | None = None) -> Found:
         """Return at most `limit` ranked items of all or of those `among` these ordinals, and as many newest ones."""
-        index = self.synced()
-        if among is not None:
-            ranked = index.rank(query.text, limit, among=among)
-        else:
-            if self._ranked is None or self._ranked[:2] != (query.text, limit):
-                self._ranked = query.text, limit, index.rank(query.text, limit)
-            ranked = self._ranked[2]
+        ranked = self._rank(query.text, limit, among)
         meant = self._of_periods(query.periods) if query.periods else set()
         if among is not None:
             meant &= among
         if not meant:
             return Found(ranked)
-        within = index.rank(query.topic, max(limit, len(meant)), among=meant)
+        within = self._rank(query.topic, max(limit, len(meant)), meant)
         return preferring(meant, ranked, within, limit)
+
+    def _rank(self, query: str, limit: int, among: set[int] | None) -> Ranking:
+        index = self.synced()
+        if among is None and self._ranked is not None and self._ranked[:2] == (query, limit):
+            return self._ranked[2]
+        if isinstance(index, ExplainingIndex):
+            ranking = index.ranking(query, limit, among=among)
+        else:
+            ranking = Ranking(index.rank(query, limit, among=among))
+        if among is None:
+            self._ranked = query, limit, ranking
+        return ranking
 
     def _of_periods(self, periods: Iterable[Period]) -> set[int]:
         """Return the ordinals of all items that are of one of these periods."""

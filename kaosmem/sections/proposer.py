@@ -279,10 +279,10 @@ class Proposer:
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
         limit = _RANK_SLACK + 2 * cap // mean
         found = self._index.find(query, limit, among)
-        if query.past is None and self._held.past.has_keys and len(found.ranked) == limit:
+        if query.past is None and self._held.past.has_keys and len(found.ranked.matches) == limit:
             is_replaced = ShownVersions(self._held, None, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
-            if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked) > limit:
+            if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
                 every = {*self._held, *self._held.past} if among is None else among
                 current = {ordinal for ordinal in every if not is_replaced(ordinal)}
                 found = self._index.find(query, limit, current)

@@ -28,41 +28,38 @@ class Found:
     are_newest_first: no item of the periods matches, and the newest come before the ranked items.
     """
 
-    ranked: list[tuple[int, float]]
+    ranked: Ranking
     newest: tuple[int, ...] = ()
     are_newest_first: bool = False
 
     def scored(self, limit: int) -> list[tuple[int, float]]:
         """Return the best of all with scores. The newest get as much as the best match if they come first, else 0."""
         if not self.are_newest_first:
-            return [*self.ranked, *((each, 0.0) for each in self.newest)][:limit]
-        most = _OTHERS * self.ranked[0][1] if self.ranked else 1.0
-        return [*((each, most) for each in self.newest), *self.ranked][:limit]
+            return [*self.ranked.matches, *((each, 0.0) for each in self.newest)][:limit]
+        most = _OTHERS * self.ranked.matches[0][1] if self.ranked.matches else 1.0
+        return [*((each, most) for each in self.newest), *self.ranked.matches][:limit]
 
 
-def preferring(
-    meant: Collection[int], ranked: list[tuple[int, float]], within: list[tuple[int, float]], limit: int
-) -> Found:
+def preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit: int) -> Found:
     """Return at most `limit` ranked items, and as many newest ones, preferring the items of the query's periods.
 
     meant: ordinals of the items of the periods. ranked: the ranking of all items.
     within: the ranking of the items of the periods alone, by the topic. Its scores are not comparable with those of
         all. An item that all others outrank gets a share of the worst score.
     """
-    scores = dict(ranked)
-    worst = ranked[-1][1] if ranked else 1.0
-    matches = {each: scores.get(each, worst * score / within[0][1]) for each, score in within}
-    matches |= {each: score / _OTHERS for each, score in ranked if each not in meant}
+    scores = dict(ranked.matches)
+    worst = ranked.matches[-1][1] if scores else 1.0
+    matches = {each: scores.get(each, worst * score / within.matches[0][1]) for each, score in within.matches}
+    matches |= {each: score / _OTHERS for each, score in ranked.matches if each not in meant}
     best = sorted(matches.items(), key=lambda each: (-each[1], -each[0]))[:limit]
     newest = sorted((each for each in meant if each not in matches), reverse=True)[:limit]
-    rankings = [each for each in (ranked, within) if isinstance(each, Ranking)]
 
     def signals(ordinal: int) -> Mapping[str, float]:
         """Return the signals of an item. One of the periods has `period` too: its addend to the score's logarithm."""
-        found = next(filter(None, (each.signals(ordinal) for each in rankings)), {})
+        found = ranked.signals(ordinal) or within.signals(ordinal)
         return {**found, "period": round(log(_OTHERS), 9)} if ordinal in meant else found
 
-    return Found(Ranking(best, signals=signals), tuple(newest), not within)
+    return Found(Ranking(best, signals), tuple(newest), not within.matches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +80,7 @@ class Scores:
 
         Units of the query's periods without any of its words have no score. Their place is that of `found.newest`.
         """
-        ranked = found.ranked
-        signals = ranked.signals if isinstance(ranked, Ranking) else (lambda _: {})
+        ranked, signals = found.ranked.matches, found.ranked.signals
         scores: dict[int, float] = {}
         best_of: dict[int, int] = {}
         if held.all_alone:

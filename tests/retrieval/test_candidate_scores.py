@@ -59,13 +59,13 @@ def test_what_stands_in_a_passage_of_answers_is_preferred() -> None:
     """Of two equal lines, that which has other answers near it, though none beside it."""
     filler = ["Blue.", "Red.", "Green."]
     texts = ["The rent is due.", *filler * 4, "The rent is due.", *filler, "Rent is paid.", *filler, "A due rent."]
-    ranked = index_of(texts, "lease").rank("When is rent due?", 40)
-    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
+    ranked = index_of(texts, "lease").ranking("When is rent due?", 40)
+    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[13] < places[0]
     assert ranked.signals(13)["passage"] > ranked.signals(0)["passage"]
     for source, roles in ("", ("user",)), ("lease", ("user", "assistant")):
-        ranked = index_of(texts, source, roles).rank("When is rent due?", 40)
-        assert not any(ranked.signals(ordinal).get("passage") for ordinal, _ in ranked)
+        ranked = index_of(texts, source, roles).ranking("When is rent due?", 40)
+        assert not any(ranked.signals(ordinal).get("passage") for ordinal, _ in ranked.matches)
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,11 @@ def test_any_changes_leave_the_ranking_of_a_fresh_index(
     index = index_of(start)
     changed(index, entries, changes)
     fresh = index_of(dict(sorted(entries.items())))
-    found, expected = index.rank(query, 40), fresh.rank(query, 40)
+    found, expected = index.ranking(query, 40), fresh.ranking(query, 40)
     assert found == expected
-    assert [found.signals(ordinal) for ordinal, _ in found] == [expected.signals(ordinal) for ordinal, _ in expected]
+    assert [found.signals(each) for each, _ in found.matches] == [
+        expected.signals(each) for each, _ in expected.matches
+    ]
     dumps = [each.dump() for each in (index, fresh)]
     assert all(dump is not None for dump in dumps)
     assert len({b"".join(dump or ()) for dump in dumps}) == 1
@@ -281,8 +283,8 @@ def test_what_comes_before_and_after_counts() -> None:
     """Of two equal lines, that which stands beside what is asked about."""
     texts = ["Boil the pasta.", "Wait for ten minutes.", "Stir.", "Sell the shares.", "Wait for ten minutes.", "Buy."]
     item = [replace(text_item(text), metadata={"source": "notes"}) for text in texts]
-    ranked = index_of(dict(enumerate(item)), MiniLMEmbedder()).rank("How long do noodles take?", 6)
-    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
+    ranked = index_of(dict(enumerate(item)), MiniLMEmbedder()).ranking("How long do noodles take?", 6)
+    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[1] < places[4]
     assert ranked.signals(1)["nearby_likeness"] > ranked.signals(4)["nearby_likeness"]
 
@@ -294,8 +296,8 @@ def test_what_a_source_is_about_counts() -> None:
         "two": ["Sell the shares.", "Wait for ten minutes.", "Buy the bonds."],
     }
     items = [replace(text_item(text), metadata={"source": each}) for each, held in texts.items() for text in held]
-    ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).rank("How long do noodles take?", 6)
-    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
+    ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).ranking("How long do noodles take?", 6)
+    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[1] < places[4]
     assert ranked.signals(1)["likeness_of_source"] > ranked.signals(4)["likeness_of_source"]
     assert ranked.signals(0)["likeness_in_source"] > ranked.signals(2)["likeness_in_source"]

@@ -71,17 +71,19 @@ def test_any_changes_leave_the_ranking_of_a_fresh_index(
         else:
             index.add([(ordinal, item)])
             entries[ordinal] = item
-    found, expected = index.rank(query, 60), index_of(dict(sorted(entries.items()))).rank(query, 60)
+    found, expected = index.ranking(query, 60), index_of(dict(sorted(entries.items()))).ranking(query, 60)
     assert found == expected
-    assert [found.signals(ordinal) for ordinal, _ in found] == [expected.signals(ordinal) for ordinal, _ in expected]
+    assert [found.signals(each) for each, _ in found.matches] == [
+        expected.signals(each) for each, _ in expected.matches
+    ]
 
 
 @given(entries=st.lists(items, max_size=60), query=words)
 def test_the_signals_of_two_scores_say_how_they_differ(entries: list[Item], query: str) -> None:
     """The best has 100, and the ratio of two scores is e to the power of the difference of their signals."""
-    ranked = index_of(dict(enumerate(entries))).rank(query, 60)
-    if ranked:
-        (first, best), (last, least) = ranked[0], ranked[-1]
+    ranked = index_of(dict(enumerate(entries))).ranking(query, 60)
+    if ranked.matches:
+        (first, best), (last, least) = ranked.matches[0], ranked.matches[-1]
         assert best == 100
         difference = sum(ranked.signals(first).values()) - sum(ranked.signals(last).values())
         assert math.log(best / least) == pytest.approx(difference, abs=1e-5)
@@ -124,9 +126,11 @@ def test_the_best_are_found_without_scoring_all(seed: int, sources: tuple[str | 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear_index, "CANDIDATES", 3)
         patch.setattr(linear_index, "_NEIGHBOURED", 1)
-        found, expected = index.rank(query, limit), index.rank(query, limit, among=entries)
+        found, expected = index.ranking(query, limit), index.ranking(query, limit, among=entries)
     assert found == expected
-    assert [found.signals(ordinal) for ordinal, _ in found] == [expected.signals(ordinal) for ordinal, _ in expected]
+    assert [found.signals(each) for each, _ in found.matches] == [
+        expected.signals(each) for each, _ in expected.matches
+    ]
 
 
 def test_the_document_that_is_asked_about_comes_first() -> None:
@@ -161,8 +165,8 @@ def test_what_says_it_in_other_words_is_preferred() -> None:
     texts = [f"note {' '.join(rng.sample(money if number % 2 else garden, 6))}" for number in range(300)]
     texts += ["note rose soil seed water spade hedge lawn", "note salary wage bonus bank payroll tax account"]
     index = index_of({number: text_item(text) for number, text in enumerate(texts)})
-    ranked = index.rank("the note on payment and invoice", 302)
-    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked)}
+    ranked = index.ranking("the note on payment and invoice", 302)
+    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[301] < places[300]
     assert ranked.signals(301)["meaning"] > ranked.signals(300)["meaning"]
 
@@ -188,8 +192,8 @@ def test_a_request_finds_a_standing_rule_that_it_does_not_name() -> None:
 def test_only_people_set_rules(role: str) -> None:
     """A rule in an answer, in a tool's result or in a document ranks as any other text."""
     index = conversation(["Talk of functions.", "Always test a function.", "More talk."], ("user", role))
-    ranking = index.rank("Write a function.", 3)
-    assert all(ranking.signals(ordinal).get("rule", 0.0) == 0.0 for ordinal, _ in ranking)
+    ranking = index.ranking("Write a function.", 3)
+    assert all(ranking.signals(ordinal).get("rule", 0.0) == 0.0 for ordinal, _ in ranking.matches)
 
 
 def test_what_somebody_said_is_found_under_their_name() -> None:

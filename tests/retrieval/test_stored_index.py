@@ -117,7 +117,9 @@ class StoredIndexMachine(RuleBasedStateMachine):
         expected = index_of(self.ranker, self.entries).rank(query, limit)
         assert found == expected
         if isinstance(self.ranker, LinearRanker | DenseRanker):
-            assert [found.signals(each) for each, _ in found] == [expected.signals(each) for each, _ in expected]
+            told, anew = (each.ranking(query, limit) for each in (self.index, index_of(self.ranker, self.entries)))
+            assert told == anew and [*told.matches] == found
+            assert [told.signals(each) for each, _ in found] == [anew.signals(each) for each, _ in found]
         else:
             among = self.entries.keys() - {*range(0, 60, 2)}
             whole = index_of(self.ranker, self.entries).rank(query, len(self.entries))
