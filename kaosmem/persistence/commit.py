@@ -10,6 +10,7 @@ from zlib import crc32
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, quarantine_file, snapshot_file
 from kaosmem.persistence.layout import segments as segment_numbers
+from kaosmem.persistence.manifest import Identity, write_identity
 from kaosmem.persistence.records import TXNS_KEPT, Commit, Head, read_tail
 from kaosmem.persistence.recovery import Recovery, recover, recover_since
 from kaosmem.persistence.steps import (
@@ -56,10 +57,12 @@ class News:
     is_settled: bool
 
 
-def append(head: Head, commit: Commit, *, snapshot: int = 0) -> Steps[Head]:
+def append(head: Head, commit: Commit, *, snapshot: int = 0, unnamed: Identity | None = None) -> Steps[Head]:
     """Add a commit to the end of the log, and return where that is then.
 
     snapshot: the newest that the writer knows of; a segment that begins before it is not gone on with.
+    unnamed: the identity of the session if its first writer was killed before it was stored. It is stored before the
+    commit: only a log of one commit may lack it.
     Raises ConflictError if the log does not end at `head` any more, CorruptionError if it ends in damage.
     """
     yield Lock(create=head.seq == 0)
@@ -68,21 +71,30 @@ def append(head: Head, commit: Commit, *, snapshot: int = 0) -> Steps[Head]:
             yield Sync(snapshot_file(commit.snapshot))
     sight = yield from look(head, snapshot=snapshot)
     steps, after = _plan_append(head, sight, commit)
+    if unnamed is not None:
+        yield from write_identity(unnamed)
     yield from _store_blobs(commit)
     yield from steps
     return after
 
 
-def create(head: Head, torn: bytes, commit: Commit, *, look_first: bool) -> Steps[Head]:
+def create(
+    head: Head, torn: bytes, commit: Commit, *, look_first: bool, unnamed: Identity | None = None
+) -> Steps[Head]:
     """Store a commit as a segment of its own, and return where the log ends then.
 
     The name of the segment is the compare-and-swap: whoever creates it first has the next record.
     torn: the bytes that recovery found after the head in its segment.
     look_first: so much time has passed that the name may have been taken and be free again.
+    unnamed: as for `append`.
     Raises ConflictError if another was first, or the session was deleted meanwhile.
     """
     if look_first:
         check_unmoved(head, (yield from look(head)))
+    if unnamed is not None:
+        if not (yield from _is_still_there(head)):
+            raise _replaced()
+        yield from write_identity(unnamed)
     yield from _store_blobs(commit)
     yield from _cut(head, torn) if torn else ()
     path = log_file(head.seq + 1)
@@ -111,15 +123,17 @@ def _is_still_there(head: Head) -> Steps[bool]:
     return is_in_log or head.seq in numbers((yield List(SNAP)))
 
 
-def catch_up(head: Head, unsettled: Commit | None) -> Steps[News]:
+def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> Steps[News]:
     """Return the commits after `head`.
 
-    unsettled: a commit that may or may not have reached the log.
+    unsettled: a commit that may or may not have reached the log. whole: read the whole session.
     Raises ConflictError if the log is no longer the one that `head` is of, or has so much in it that nobody can tell
     whether the unsettled commit is there.
     """
     txn = "" if unsettled is None else unsettled.txn
     try:
+        if whole:
+            raise conflict(head)
         check_same_log(head, (yield from look(head)))
         recovery = yield from recover_since(head)
     except (ConflictError, CorruptionError, FileNotFoundError):  # forgotten or pruned away, or truly damaged

@@ -34,7 +34,7 @@ from kaosmem.persistence.checkpoint import (
     store_index,
     store_snapshot,
 )
-from kaosmem.persistence.commit import End, Extent, News, append, catch_up, create, settle, withdraw
+from kaosmem.persistence.commit import End, Extent, News, append, catch_up, conflict, create, settle, withdraw
 from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.erasure import Erasure, unerased
 from kaosmem.persistence.items import encode_items
@@ -82,12 +82,14 @@ class SessionLog:
         self._read_only = read_only
         self._clock = clock
         self._unsettled: tuple[Commit, list[Change]] | None = None
+        self._is_outdated = False  # another has deleted archive files that are named here
         self._measures = threading.Lock()
         self._damage = recovery.recovered.damage
         self._start_from(recovery)
 
     def _start_from(self, recovery: Recovery) -> None:
         self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
+        self._is_outdated = False
         self._extent = Extent(recovery)
         self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
         self._archives, self._stated, self._is_named = recovery.archives, recovery.stated, recovery.is_named
@@ -184,6 +186,8 @@ class SessionLog:
             return self.seq
         if self.seq == 0 and changes[0].data.get("version") != FORMAT_VERSION:
             raise ValueError(f"a session's first change needs data={{'version': {FORMAT_VERSION}, ...}}")
+        if self._is_outdated:
+            raise conflict(self._head)
         is_retry = self._unsettled is not None and self._unsettled[1] == list(changes)
         commit = self._unsettled[0] if self._unsettled and is_retry else self._encoded(changes)
         self._unsettled = commit, list(changes)
@@ -204,16 +208,20 @@ class SessionLog:
 
     def steps_of(self, commit: Commit) -> Steps[Head]:
         """Return the protocol of a commit."""
+        head, unnamed = self._head, None
+        if self._session_id and head.seq and not self._is_named:
+            unnamed = Identity(self._session_id, head.log_id, head.segment)
         if self._storage.appends:
-            steps = append(self._head, commit, snapshot=max(self._extent.sound, default=0))
+            steps = append(head, commit, snapshot=max(self._extent.sound, default=0), unnamed=unnamed)
         else:
-            steps = create(self._head, self._torn, commit, look_first=self._clock() - self._seen_at > _TRUSTED_S)
+            look_first = self._clock() - self._seen_at > _TRUSTED_S
+            steps = create(head, self._torn, commit, look_first=look_first, unnamed=unnamed)
         return self._naming(steps) if self._session_id else steps
 
     def _naming(self, steps: Steps[Head]) -> Steps[Head]:
-        """Do the steps of a commit. Then store the identity of the session if it is missing or a segment has begun."""
+        """Do the steps of a commit. Then store the identity of the session if it is the first or begins a segment."""
         head = yield from steps
-        if not self._is_named or (self._storage.appends and head.segment != self._head.segment):
+        if not self._head.seq or (self._storage.appends and head.segment != self._head.segment):
             yield from write_identity(Identity(self._session_id, head.log_id, head.segment))
         return head
 
@@ -224,7 +232,7 @@ class SessionLog:
         """
         with as_durability_error("reading what others committed"):
             unsettled = self._unsettled and self._unsettled[0]
-            news = run(catch_up(self._head, unsettled), self._storage)
+            news = run(catch_up(self._head, unsettled, whole=self._is_outdated), self._storage)
             if news.is_settled and self._storage.appends:
                 run(settle(news.recovery.head), self._storage)
             if unsettled and not news.is_settled and news.recovery.head.seq > self._head.seq:
@@ -270,16 +278,20 @@ class SessionLog:
     ) -> bool:
         """Store the state after record `seq`, the last of a commit since the snapshot before, and prune.
 
-        Returns whether it was stored: not where a newer state is stored already.
+        Returns whether it was stored: not where a newer state is stored, nor where another writer is forgetting.
         items: (section, data) in the order to be read back. archived: items evicted or replaced since the snapshot
         before, oldest first, each with its `id`; kept for good.
         Raises InvalidArgumentError, ReadOnlyError, DurabilityError, and ConflictError where the session is gone.
         """
         self._check_writable()
+        if self._session_id and not self._is_named:  # the next commit names it
+            return False
         with self._measures:
-            if (end := self._extent.end(seq)) is None:
+            if (end := self._extent.end(seq)) is None or self._is_outdated:
                 return False
             sound, purged = {*self._extent.sound}, self._purged
+        if (self._may_lose_texts or purged) and not self._storage.appends and self._is_purged_by_another():
+            return False
         with as_durability_error("the snapshot"):
             indexed = {*run(indexed_records(), self._storage)}
         with self._measures:
@@ -302,6 +314,16 @@ class SessionLog:
                 self._archives = (*_listed(self._archives or (), archive),)
                 self._extent.cut(seq, end, snapshot_bytes=measured.size, indexed=commits)
         return stored
+
+    def _is_purged_by_another(self) -> bool:
+        """Return whether another writer deletes the archive files that a snapshot would name, now or soon.
+
+        It has forgotten something, and nothing locks.
+        """
+        with as_durability_error("the snapshot"):
+            news = run(archives_after_purge(self._purged, self._archives or ()), self._storage)
+        self._is_outdated = news is not None
+        return self._is_outdated or self._may_lose_texts
 
     def store_index(
         self, section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int, ranker: str = ""
@@ -438,7 +460,7 @@ class SessionLog:
         try:
             return self._perform(steps(self._archives))
         except CorruptionError:
-            if (archives := self._perform(archives_after_purge(self._purged))) is None:
+            if (archives := self._perform(archives_after_purge(self._purged, self._archives))) is None:
                 raise
             return self._perform(steps(archives))
 

@@ -197,14 +197,18 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
     )
 
 
-def archives_after_purge(purged: int) -> Steps[tuple[Listed, ...] | None]:
-    """Return the archives of the newest snapshot if files were deleted after record `purged`, else None."""
+def archives_after_purge(purged: int, known: Sequence[Listed]) -> Steps[Sequence[Listed] | None]:
+    """Return the archives of the newest snapshot if others have deleted some of the known ones, else None.
+
+    purged: up to which record files are known to be deleted. Two writers may have done that up to the same record.
+    """
     for seq in reversed(numbers((yield List(SNAP)))):
         try:
             found = decode_items((yield Read(snapshot_file(seq))), snapshot_file(seq), unread=True)
         except (CorruptionError, FileNotFoundError):
             continue
-        return found.archives if found.purged > purged else None
+        kept = [[each.path for each in archives if each.seq <= purged] for archives in (known, found.archives)]
+        return found.archives if found.purged > purged or (found.purged == purged > 0 and kept[0] != kept[1]) else None
     return None
 
 
