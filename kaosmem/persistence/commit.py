@@ -158,7 +158,7 @@ def settle(head: Head) -> Steps[None]:
     """Make the log durable up to `head`, where commits are appended: the records read may be in a cache alone."""
     yield Lock(create=False)
     with suppress(FileNotFoundError):  # then all is in a snapshot
-        yield Sync(log_file(head.segment))
+        yield Sync(log_file(head.segment), head.began)
 
 
 def withdraw(commit: Commit) -> Steps[None]:
@@ -193,18 +193,18 @@ def _plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], 
     is_followed = head.seq + 1 in sight.segments and head.segment != head.seq + 1
     if head.seq == known.seq and (is_followed or head.segment <= max(sight.snapshots, default=0)):
         # A writer may have been killed before what it wrote was durable: it must not be missing before what follows.
-        steps += [Sync(log_file(head.segment))] if before else []
-        head = replace(head, segment=head.seq + 1, size=0, last=0, whole=True)
+        steps += [Sync(log_file(head.segment), head.began)] if before else []
+        head = head.before(head.seq + 1)
         if is_followed:
             head, cut = _cut_tail(head, sight.following, commit.txn)
             steps += cut
     if head.seq > known.seq:  # this commit itself, of which an error was reported
-        return [*steps, Sync(log_file(head.segment))], head
+        return [*steps, Sync(log_file(head.segment), head.began)], head
     if not head.whole:
         # Durable before what follows: were both torn in one sector, the record before would be part of the damage.
-        steps.append(Append(log_file(head.segment), head.size, b"\n"))
+        steps.append(Append(log_file(head.segment), head.size, b"\n", head.began))
         head = replace(head, size=head.size + 1, whole=True)
-    steps.append(Append(log_file(head.segment), head.size, commit.data))
+    steps.append(Append(log_file(head.segment), head.size, commit.data, head.began))
     return steps, _after(head, commit, head.size + len(commit.data))
 
 
@@ -237,7 +237,7 @@ def check_last(head: Head, sight: Sight) -> None:
     """Raise ConflictError if the log goes on after `head`, CorruptionError if it ends in damage."""
     check_unmoved(head, sight)
     _cut_tail(head, sight.tail[head.size - head.last :], "")
-    _cut_tail(replace(head, segment=head.seq + 1, size=0, last=0, whole=True), sight.following, "")
+    _cut_tail(head.before(head.seq + 1), sight.following, "")
 
 
 def conflict(head: Head) -> ConflictError:
@@ -290,6 +290,7 @@ def _after(head: Head, commit: Commit, size: int) -> Head:
         segment=head.segment,
         size=size,
         last=size - len(commit.lines[-1]),
+        began=size - len(commit.data),
         txns=(*head.txns, commit.txn)[-TXNS_KEPT:],
         log_id=head.log_id or commit.txn,
     )

@@ -61,8 +61,13 @@ class Disk:
             left -= len(chunk)
         return b"".join(chunks)
 
-    def write(self, descriptor: int, data: memoryview) -> int:
-        """Add bytes at a file's end and return how many."""
+    def write(self, descriptor: int, data: memoryview, start: int | None = None) -> int:
+        """Write bytes and return how many: at the end if the file was opened to append, else after the last write.
+
+        start: the byte to write at, of a file that was not opened to append.
+        """
+        if start is not None:
+            os.lseek(descriptor, start, os.SEEK_SET)
         return os.write(descriptor, data)
 
     def size(self, descriptor: int) -> int:

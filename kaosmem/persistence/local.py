@@ -57,7 +57,8 @@ class LocalStorage:
         self._disk = Disk() if disk is None else disk
         self._open: dict[str, int] = {}  # by whole path
         self._plain: set[str] = set()  # whole paths that no link stands in, since the lock was opened
-        self._synced: dict[str, int] = {}  # how many bytes of these are known to be durable
+        self._findable: set[str] = set()  # of these, the ones whose names are durable
+        self._is_unsure = False  # whether the last commit may be in a cache alone, as the lock file says
         self._threads = threading.Lock()  # a lock on a file keeps other descriptors out, not other threads
         self._pid = os.getpid()
         weakref.finalize(self, _close, self._disk, self._open).atexit = False
@@ -74,10 +75,10 @@ class LocalStorage:
                 return [data for path, each in files for data in self._read(self._path(path), [p[1:] for p in each])]
             case Lock(create):
                 return self._lock(create)
-            case Append(path, size, data):
-                return self._append(self._path(path), size, data)
-            case Sync(path):
-                return self._sync(self._path(path))
+            case Append(path, size, data, since):
+                return self._append(self._path(path), size, data, since)
+            case Sync(path, since):
+                return self._sync(self._path(path), since)
             case Sweep(folder):
                 return self._sweep_all(self._path(folder))
             case Write(path, chunks):
@@ -159,7 +160,7 @@ class LocalStorage:
 
     def close(self) -> None:
         """Let go of all open files."""
-        self._synced.clear()
+        self._findable.clear()
         _close(self._disk, self._open)
         self._plain.clear()
 
@@ -183,21 +184,20 @@ class LocalStorage:
             if kept is None:
                 self._disk.close(descriptor)
 
-    def _append(self, path: str, size: int, data: bytes) -> None:
+    def _append(self, path: str, size: int, data: bytes, since: int) -> None:
         folder = path.rpartition("/")[0]
         if size == 0:
             self._make_folder(folder)
-        is_new = path not in self._synced
         descriptor = self._kept_open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         if self._disk.size(descriptor) != size:
             raise OSError(errno.EIO, "a segment changed under the lock", path)
-        if size != self._synced.get(path, 0):
-            # Who wrote the rest may have been killed before its sync: it must not reach the disk after what follows it.
-            self._disk.sync(descriptor)
+        if self._is_unsure:
+            self._rewrite(path, since)  # it must not reach the disk after what follows it
+        self._note_unsure(True)
         try:
             self._write_all(descriptor, data)
             self._disk.sync(descriptor)
-            if is_new:
+            if path not in self._findable:
                 self._sync_folders(folder)
         except BaseException:
             # What was written is not acknowledged. Written again it is written anew: no sync is merely repeated.
@@ -207,13 +207,36 @@ class LocalStorage:
             finally:
                 self._forget_open(path)
             raise
-        self._synced[path] = size + len(data)
+        self._findable.add(path)
+        with suppress(OSError):  # then the next writer writes this commit again
+            self._note_unsure(False)
 
-    def _sync(self, path: str) -> None:
-        is_new = path not in self._synced
-        self._disk.sync(self._kept_open(path, os.O_RDWR | os.O_APPEND))
-        if is_new:
+    def _rewrite(self, path: str, since: int | None) -> None:
+        """Make a file durable.
+
+        since: the byte from which on its bytes are written again: after a failed sync, Linux takes them for written.
+        """
+        descriptor = self._disk.open(path, os.O_RDWR)  # not to append
+        try:
+            if since is not None:
+                self._write_all(descriptor, self._disk.read(descriptor, since), since)
+            self._disk.sync(descriptor)
+        finally:
+            self._disk.close(descriptor)
+
+    def _sync(self, path: str, since: int | None) -> None:
+        if since is None or self._is_unsure:
+            self._rewrite(path, since)
+        if path not in self._findable:
             self._sync_folders(path.rpartition("/")[0])
+
+    def _note_unsure(self, is_unsure: bool) -> None:
+        """Say in the lock file whether a commit is under way. It stays so if a process is killed or a sync fails.
+
+        The note itself is never synced: after a power loss, all bytes that are found are durable.
+        """
+        self._disk.write(self._open[self._path(LOCK)], memoryview(b"1" if is_unsure else b"0"), 0)
+        self._is_unsure = is_unsure
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
         self._publish(path, self._draft(path, chunks))
@@ -257,12 +280,13 @@ class LocalStorage:
         with suppress(PermissionError):
             self._disk.sync_folder(self._root.rpartition("/")[0] or "/")
 
-    def _write_all(self, descriptor: int, data: bytes) -> None:
+    def _write_all(self, descriptor: int, data: bytes, start: int | None = None) -> None:
         left = memoryview(data)
         while left:
-            if not (written := self._disk.write(descriptor, left)):
+            if not (written := self._disk.write(descriptor, left, start)):
                 raise OSError(errno.EIO, "the disk takes no more bytes")
             left = left[written:]
+            start = None
 
     def _sweep_all(self, folder: str) -> None:
         with suppress(FileNotFoundError):
@@ -324,6 +348,7 @@ class LocalStorage:
                 raise
             return False
         self._disk.lock(descriptor)
+        self._is_unsure = self._disk.read(descriptor, 0, 1) == b"1"
         return self._disk.is_at(descriptor, path)
 
     def _kept_open(self, path: str, flags: int) -> int:
@@ -335,7 +360,7 @@ class LocalStorage:
         return self._open[path]
 
     def _forget_open(self, path: str) -> None:
-        self._synced.pop(path, None)
+        self._findable.discard(path)
         if path in self._open:
             _close(self._disk, {path: self._open.pop(path)})
 

@@ -371,7 +371,7 @@ class SessionLog:
         with as_durability_error("forgetting"):
             run(purge(head, measured, archive, kept=kept, locks=self._storage.appends), self._storage)
         with self._measures:
-            self._head = replace(head, segment=0, size=0, last=0, whole=True)
+            self._head = head.before(0)
             self._torn = b""
             self._texts = self._texts.only(kept)
             self._may_lose_texts = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
@@ -221,6 +221,7 @@ class Head:
     segment: the segment that a next record would follow in, by the seq of its first record; 0 for none.
     size: that segment's bytes up to the end of the last committed record.
     last: where the line of that record begins in it; `size` if it stands elsewhere.
+    began: where its commit begins in it; `size` if it stands elsewhere.
     whole: the record has its newline.
     txns: ids of the newest commits, oldest first.
     log_id: the id of the session's first commit, which tells it from another under the same name.
@@ -231,9 +232,14 @@ class Head:
     segment: int = 0
     size: int = 0
     last: int = 0
+    began: int = 0
     whole: bool = True
     txns: tuple[str, ...] = ()
     log_id: str = ""
+
+    def before(self, segment: int) -> Head:
+        """Return the same end of the log, where the next record begins a segment."""
+        return replace(self, segment=segment, size=0, last=0, began=0, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +299,11 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
         last, offset = offset, offset + len(line) + (not is_rest)
         records.append(record)
         if record.k == 0:
+            end = seq, crc, head.segment, offset, last, began, not is_rest
             committed, began = len(records), offset
             txns.append(record.txn)
-            end = seq, crc, offset, last, not is_rest
     if end is not None:
-        seq, crc, offset, last, is_whole = end
-        log_id = head.log_id or records[0].txn
-        head = Head(seq, crc, head.segment, offset, last, is_whole, tuple(txns), log_id)
+        head = Head(*end, tuple(txns), head.log_id or records[0].txn)
     del records[committed:]
     return Tail(records, head, torn=b"" if fault else data[head.size - start :], fault=fault)
 

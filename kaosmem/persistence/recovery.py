@@ -246,7 +246,7 @@ class _Walk:
             data = yield Read(path)
             self.met_blank |= not data and segment == self.head.seq + 1
             start, last = _skip_lines(data, self.head.seq + 1 - segment)
-            begin = replace(self.head, segment=segment, size=start, last=last, whole=True)
+            begin = replace(self.head, segment=segment, size=start, last=last, began=start, whole=True)
             tail = read_tail(data[start:], begin, start=start, path=path)
             self.records += tail.records
             self.head, self.torn = tail.head, tail.torn

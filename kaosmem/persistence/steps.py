@@ -58,18 +58,27 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add `data` at byte `size`, the end of the file, with one write; a size of 0 makes the file."""
+    """Add `data` at byte `size`, the end of the file, with one write; a size of 0 makes the file.
+
+    since: as for `Sync`; the bytes from there to `size` are durable before the new ones are written.
+    """
 
     path: str
     size: int
     data: bytes
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Make a file durable, even one of another process, where commits are appended. Raises FileNotFoundError."""
+    """Make a file durable, even one of another process, where commits are appended. Raises FileNotFoundError.
+
+    since: the byte at which the last commit begins, in a segment of the log. If a sync of it failed, no later sync
+    writes it, so its bytes are written again. None for a file that was synced before it had its name.
+    """
 
     path: str
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

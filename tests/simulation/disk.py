@@ -28,6 +28,21 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Torn:
+    """A write of which the file got the size alone, or some pieces, each with its place. Elsewhere it is as before."""
+
+    end: int
+    pieces: tuple[tuple[int, bytes], ...] = ()
+
+    def on(self, content: bytes) -> bytes:
+        """Return the content with them; new bytes in no piece read as NULs."""
+        content = content.ljust(self.end, b"\0")
+        for start, data in self.pieces:
+            content = content[:start] + data + content[start + len(data) :]
+        return content
+
+
+@dataclass(frozen=True, slots=True)
 class Truncated:
     """A file cut, or filled with NULs, to a size."""
 
@@ -43,7 +58,7 @@ class File:
     """A file: what is on the disk, what has been done to it since, in order, and what a reader sees."""
 
     durable: bytes = b""
-    unsynced: list[Written | Truncated] = field(default_factory=list)
+    unsynced: list[Written | Torn | Truncated] = field(default_factory=list)
     content: bytes = b""
     locked_by: int | None = None
 
@@ -59,8 +74,7 @@ class File:
     def lose_pages(self) -> None:
         """Take what is unsynced for written, though only its size will ever be."""
         self.unsynced = [
-            Written(change.start, bytes(len(change.data))) if isinstance(change, Written) else change
-            for change in self.unsynced
+            Torn(change.start + len(change.data)) if isinstance(change, Written) else change for change in self.unsynced
         ]
 
 
@@ -107,6 +121,7 @@ class SimulatedDisk:
         self.watch = watch
         self.calls = 0
         self._files: dict[int, tuple[File, int]] = {}
+        self._positions: dict[int, int] = {}
         self._next = 3
         for path, content in sorted((image or {}).items()):
             folder, name = self._place(path)
@@ -150,11 +165,12 @@ class SimulatedDisk:
             raise _error(errno.EBADF, str(fd))
         return file.content[start:][:size]
 
-    def write(self, fd: int, data: bytes | memoryview) -> int:
-        file = self._writable(fd)
-        assert self._open(fd)[1] & os.O_APPEND, "only writes at the end of a file are simulated"
+    def write(self, fd: int, data: bytes | memoryview, start: int | None = None) -> int:
+        file, appends = self._writable(fd), bool(self._open(fd)[1] & os.O_APPEND)
         self._changing("write")
-        file.change(Written(len(file.content), bytes(data)))
+        at = len(file.content) if appends else self._positions.get(fd, 0) if start is None else start
+        file.change(Written(at, bytes(data)))
+        self._positions[fd] = at + len(data)
         return len(data)
 
     def size(self, fd: int) -> int:

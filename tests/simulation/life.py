@@ -361,12 +361,14 @@ def process(world: World, number: int) -> Process:
 
     made = Process(f"p{number}", main)
     faults = Faults()
-    match rng.randrange(6):
+    match rng.randrange(7):
         case 0:
             faults.rate = rng.choice([0.01, 0.05, 0.2])
         case 1:
             faults.lasting = rng.randint(1, 100), rng.choice([5, 1_000_000])
         case 2:
             faults.kill = rng.randint(1, 40)
+        case 3:
+            faults.sync = rng.randint(1, 6)
     made.state.update(faults=faults, skew=rng.choice([0.0, 0.0, 3_600.0, -100_000.0]), doing="", unsaved=[])
     return made

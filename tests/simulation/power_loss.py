@@ -32,6 +32,7 @@ from tests.simulation.disk import (
     Image,
     Node,
     SimulatedDisk,
+    Torn,
     Truncated,
     Written,
     set_entries,
@@ -42,7 +43,7 @@ EDGE = 3
 MAX_CHANGES, MAX_SECTORS = 4, 4
 MAX_ENTRIES, MAX_FILES = 200, 5_000
 
-Change = Written | Truncated
+Change = Written | Torn | Truncated
 
 
 def states(disk: SimulatedDisk) -> list[Image]:
@@ -141,18 +142,18 @@ def _few(count: int) -> Iterator[list[bool]]:
         yield [other == index for other in range(count)]
 
 
-def _parts(change: Written) -> Iterator[Written]:
+def _parts(change: Written) -> Iterator[Change]:
     """Yield what may be there of one write: cut, filled up with NULs, or some of its sectors."""
     start, data = change.start, change.data
     for cut in _cuts(change):
         yield Written(start, data[:cut])
-        yield Written(start, data[:cut].ljust(len(data), b"\0"))
+        yield Torn(start + len(data), ((start, data[:cut]),))
     edges = [0, *_sectors(change), len(data)]
-    sectors = [data[a:b] for a, b in pairwise(edges)]
+    sectors = [(start + a, data[a:b]) for a, b in pairwise(edges)]
     for length in range(2, len(sectors) + 1) if len(sectors) <= MAX_SECTORS else [len(sectors)]:
         for kept in product((False, True), repeat=length) if length <= MAX_SECTORS else _some(length):
             pairs = zip(sectors[:length], kept, strict=True)
-            yield Written(start, b"".join(sector if keep else bytes(len(sector)) for sector, keep in pairs))
+            yield Torn(start + edges[length], tuple(sector for sector, keep in pairs if keep))
 
 
 def _some(count: int) -> Iterator[list[bool]]:

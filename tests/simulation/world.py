@@ -9,7 +9,8 @@ import random
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -24,11 +25,12 @@ from kaosmem import SectionSpec, SessionMemory
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import KaosmemError, NotFoundError
 from kaosmem.persistence import checkpoint, local, log, manifest, objects, records, storage
+from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.retrieval import BM25Ranker
 from kaosmem.sections import lazy_index
 from kaosmem.session import memory as session_memory
-from kaosmem.session import saving
+from kaosmem.session import turns
 from kaosmem.session.opening import SharedSessions
 from kaosmem.testing import ScriptedLLM, paths_holding
 from tests.simulation import power_loss
@@ -76,14 +78,17 @@ class Faults:
     """What goes wrong for one process.
 
     rate: of calls that fail. lasting: from which of its calls on all fail, and how many. kill: at which of its calls
-    that change something it is killed. made, changing: how many calls there were so far.
+    that change something it is killed. sync: which of its syncs loses what was written. made, changing, syncs: how many
+    calls there were so far.
     """
 
     rate: float = 0.0
     lasting: tuple[int, int] | None = None
     kill: int | None = None
+    sync: int | None = None
     made: int = 0
     changing: int = 0
+    syncs: int = 0
 
     def count(self, name: str) -> bool:
         """Count a call, and return whether it changes something."""
@@ -117,6 +122,7 @@ class World:
         self.power_at: int | None = None
         self.changing = self.shaken = 0  # for so many episodes, somebody may meet what a kill has left
         self.looks = 0.0
+        self.first: Process | None = None  # in the line of writers
         self._looked: set[int] = set()
         self.numbers, self.acts = count(1), count()
 
@@ -159,6 +165,14 @@ class World:
         if is_critical and self.rng.random() < self.looks:
             process.schedule.apart(process, self.look)
 
+    def line_up(self, process: Process) -> Future[Leave]:
+        """Let a process wait for the first place in the line of writers."""
+        process.schedule.wait(process, lambda: self.first is None or self.first.is_killed or self.first.is_over)
+        self.first = process
+        turn: Future[Leave] = Future()
+        turn.set_result(lambda: setattr(self, "first", None))
+        return turn
+
     def kill(self, process: Process) -> None:
         """End a process: the system closes its files, and the page cache stays."""
         self.say("is killed")
@@ -174,7 +188,9 @@ class World:
         if name not in FAILING:
             return ""
         is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
-        if not is_lasting and self.rng.random() >= faults.rate:
+        faults.syncs += name == "sync"
+        is_spoiled = name == "sync" and faults.syncs == faults.sync
+        if not is_lasting and not is_spoiled and self.rng.random() >= faults.rate:
             return ""
         kinds = ["error"]
         kinds += ["late"] * (name in CHANGING and name != "open")
@@ -182,7 +198,9 @@ class World:
         kinds += ["short"] * (name == "write") * 2
         kinds += ["lost pages"] * (name == "sync")
         kinds += ["missing"] * (name == "make_folder" or (name == "open" and bool(given[1] & os.O_CREAT)))
-        kind = self.rng.choice(kinds)
+        kind = "lost pages" if is_spoiled else self.rng.choice(kinds)
+        if is_spoiled:  # then the file can't be cut, either
+            faults.lasting = faults.made + 1, self.rng.choice([1, 2, 5])
         self.say(f"{name} fails: {kind}")
         return kind
 
@@ -340,12 +358,14 @@ class DiskView:
             raise KilledError
         if name not in _QUIET:
             world.called(process, name, given[0])
+        if name == "line_up":
+            return world.line_up(process)
         if name == "lock":
             file = self._disk._files[given[0]][0]
             process.schedule.wait(process, lambda: file.locked_by in (None, given[0]))
         fault = world.disk_fault(process, name, given) if name != "unlock" else ""
         if fault == "short" and len(given[1]) > 1:
-            given = (given[0], given[1][: len(given[1]) // 2])
+            given = (given[0], given[1][: len(given[1]) // 2], *given[2:])
             fault = ""
         if fault == "late" or (fault and name == "close"):
             self._do(process, name, call, *given)
@@ -366,18 +386,16 @@ class DiskView:
         return result
 
 
-class _SharedByProcess:
-    """The sessions opened read-only of the process that asks."""
+class _ByProcess:
+    """Something that the processes of the world each have of their own."""
 
-    def _mine(self) -> SharedSessions:
+    def __init__(self, made: Callable[[], Any]) -> None:
+        self._made = made
+
+    def __getattr__(self, name: str) -> Any:
         process = current()
-        return SharedSessions() if process is None else process.state.setdefault("shared", SharedSessions())
-
-    def read(self, opening: Any) -> Any:
-        return self._mine().read(opening)
-
-    def drop(self, opening: Any) -> None:
-        self._mine().drop(opening)
+        own = self._made() if process is None else process.state.setdefault(self._made.__name__, self._made())
+        return getattr(own, name)
 
 
 @contextmanager
@@ -409,10 +427,8 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(asyncio, "to_thread", to_thread)
         patch.setattr(secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :])
         patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))
-        patch.setattr(session_memory, "_SHARED", _SharedByProcess())
-        patch.setattr(
-            saving, "in_line", lambda *_: nullcontext()
-        )  # in the line of another process it would stand still
+        patch.setattr(session_memory, "_SHARED", _ByProcess(SharedSessions))
+        patch.setattr(turns, "_LINES", _ByProcess(turns.Queues))
         for module in (local, log, objects):
             patch.setattr(module, "time", time)
         for function in (log.SessionLog.__init__, log.SessionLog.open.__func__, log.SessionLog.over.__func__):
@@ -428,7 +444,7 @@ def simulated(world: World) -> Iterator[None]:
 
 def _is_synced(node: File | Folder) -> bool:
     if isinstance(node, File):
-        return not node.unsynced
+        return not node.unsynced and node.durable == node.content
     changed = {name for change in node.unsynced for name, _ in change}
     return all(name.startswith(".") for name in changed) and all(
         _is_synced(each) for name, each in node.entries.items() if not name.startswith(".")

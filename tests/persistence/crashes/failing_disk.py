@@ -84,7 +84,7 @@ class FailingDisk:
         if fault.short and name == "write" and self.hits == 1:
             if fault.number and not fault.lasting:
                 self.seen -= 1  # the next write is the one that fails
-            return call(given[0], given[1][: (len(given[1]) + 1) // 2])
+            return call(given[0], given[1][: (len(given[1]) + 1) // 2], *given[2:])
         if fault.late or name == "close":  # a descriptor is gone even where closing it fails
             call(*given)
         if fault.loses_pages:
