@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import takewhile
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TypeAlias, TypeVar
 
 from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction, fallback_reason
@@ -23,7 +23,7 @@ from kaosmem.tokens.models import preserves_thinking
 from kaosmem.types import ChatMessage, ThinkingBlock
 from kaosmem.units import Link, repair
 
-__all__ = ["AgentContext", "AgentContextProtocol", "ContextConfig", "HistoryRetention"]
+__all__ = ["AgentContext", "ContextConfig", "HistoryRetention"]
 
 T = TypeVar("T")
 
@@ -75,23 +75,6 @@ class ContextConfig:
     def default(cls) -> ContextConfig:
         """Return a configuration that keeps messages in memory."""
         return cls(InMemoryHistoryProvider())
-
-
-@runtime_checkable
-class AgentContextProtocol(Protocol):
-    """The calls of an agent's loop."""
-
-    async def append(self, messages: Iterable[ChatMessage], session_id: str, run_id: str = "") -> list[ChatMessage]:
-        """Append messages of a run to a session, and return them as they were appended."""
-        ...
-
-    async def get_prompt_window(self, session_id: str) -> list[ChatMessage]:
-        """Return the messages that the model should see, oldest first."""
-        ...
-
-    async def end_run(self, session_id: str, run_id: str) -> None:
-        """Say that a run is over."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

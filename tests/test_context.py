@@ -34,7 +34,7 @@ from kaosmem.compaction import (
     Summarizer,
     fallback_reason,
 )
-from kaosmem.context import AgentContext, AgentContextProtocol, ContextConfig, HistoryRetention
+from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
 from kaosmem.errors import InvalidNameError, SummaryError
 from kaosmem.formats import parse_message
 from kaosmem.sources import HistorySource
@@ -74,7 +74,6 @@ def texts(messages: Sequence[ChatMessage]) -> list[str]:
 async def test_what_is_appended_is_seen_in_order() -> None:
     """With ids, those that it had or new ones."""
     context, history = context_of()
-    assert isinstance(context, AgentContextProtocol)
     first = await context.append([ChatMessage("user", "a", id="mine"), ChatMessage("user", "b")], "s")
     second = await context.append(iter([ChatMessage("assistant", "c")]), "s", "run")
     window = await context.get_prompt_window("s")

@@ -7,6 +7,7 @@ from kaosmem.conversation.condensers import (
     CondenserPipeline,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
+    StrategyCondenser,
 )
 from kaosmem.conversation.events import ActionEvent, ConversationEvent, EventSource, ObservationEvent, RecalledText
 from kaosmem.conversation.log import EventLog
@@ -38,6 +39,7 @@ __all__ = [
     "RecalledText",
     "RecentEventsCondenser",
     "RollingCondenser",
+    "StrategyCondenser",
     "SummaryEvent",
     "fitted_tiers",
 ]

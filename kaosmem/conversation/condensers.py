@@ -1,19 +1,21 @@
-"""Condensers: they shorten the view of a conversation. The condensers of this file append no record."""
+"""Condensers: they shorten the view of a conversation, by a strategy, a window, or placeholders."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
 from kaosmem.arguments import check_count
+from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.conversation.condensation import Condensation
-from kaosmem.conversation.events import ConversationEvent, ObservationEvent
+from kaosmem.conversation.events import UNLOGGED, ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog, view_of
 from kaosmem.conversation.view import ConversationView
-from kaosmem.errors import InvalidArgumentError, NoCondensationError
-from kaosmem.types import check_text
+from kaosmem.errors import InvalidArgumentError, NoCondensationError, WindowTooSmallError
+from kaosmem.types import ChatMessage, ToolResultBlock, check_text
 
 MAX_IN_A_ROW = 10
 """Most condensations in a row without another event between: they can't free the rest."""
@@ -211,3 +213,65 @@ def _tail(view: ConversationView, start: int) -> int:
         if first == position:
             found = position
     return found
+
+
+class StrategyCondenser(Condenser):
+    """Shortens a view as a compaction strategy shortens messages.
+
+    The strategy gets the entries as messages, the protected ones pinned. A summary that it makes is appended to the log
+    as a record, and takes the place of its sources. Without a summary, the entries that it leaves out and the results
+    that it cuts are so in the returned view alone. A unit of which anything is left stays whole.
+    Raises InvalidArgumentError.
+
+    >>> from kaosmem.compaction import SlidingWindowCompaction
+    >>> from kaosmem.conversation import ActionEvent, EventLog
+    >>> log = EventLog()
+    >>> for number in range(8):
+    ...     event = log.append(ActionEvent("message", f"step {number}"))
+    >>> view = await StrategyCondenser(SlidingWindowCompaction(3)).condensed_view(log)
+    >>> [event.text for event in view]
+    ['step 5', 'step 6', 'step 7']
+    """
+
+    def __init__(self, strategy: CompactionStrategy) -> None:
+        self._strategy = CompactionPipeline(strategy)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self._strategy.strategies)})"
+
+    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+        """Return the view that the strategy leaves, or the record of its summary.
+
+        Raises NoCondensationError if the protected entries alone exceed its limits, and the strategy's other errors.
+        """
+        kept, events, cuts, is_asked = view.protected, list(view), view.cut_points, view.unhandled_condensation_request
+        if any(event.id == UNLOGGED for event in events):
+            raise InvalidArgumentError("a strategy can't name events that no log has taken; append them to an EventLog")
+        units = [view.unit(at) for at in range(len(events))]  # now: the view may grow while a model answers
+        given = [replace(event.message, pinned=at in kept) for at, event in enumerate(events)]
+        places = {message.id: at for at, message in enumerate(given)}
+        try:
+            after = await self._strategy.compact(given)
+        except WindowTooSmallError as error:
+            raise NoCondensationError(str(error)) from error
+        for message in after:
+            if message.role == "summary" and message.id not in places and places.keys() >= {*message.sources}:
+                told = {places[source] for source in message.sources}
+                forgotten = [at for at in sorted(told) if told.issuperset(units[at])]
+                cut = cuts[bisect_right(cuts, max(forgotten, default=-1) + 1) - 1]
+                return Condensation(
+                    tuple(events[at].id for at in forgotten),
+                    summary=message.text,
+                    summary_offset=cut - sum(at < cut for at in forgotten),
+                )
+        left = {places[message.id]: message for message in after if message.id in places}
+        whole = [at for at in range(len(events)) if not left.keys().isdisjoint(units[at])]
+        return ConversationView([_cut(events[at], left.get(at)) for at in whole], is_asked)
+
+
+def _cut(event: ConversationEvent, message: ChatMessage | None) -> ConversationEvent:
+    """Return an observation with the content that a message leaves of it; any other event as it is."""
+    if message is None or not isinstance(event, ObservationEvent) or message.content == event.message.content:
+        return event
+    results = [block.content for block in message.blocks if isinstance(block, ToolResultBlock)]
+    return event.changed(content=results[0] if results else message.content, recalled=())

@@ -112,11 +112,6 @@ class ConversationEvent:
         return False
 
     @property
-    def is_tied(self) -> bool:
-        """Return whether a call or a result ties it to other events."""
-        return False
-
-    @property
     def link(self) -> Link:
         """Return the ids that tie it to other events."""
         return Link(role=self.source)
@@ -261,11 +256,6 @@ class ActionEvent(ConversationEvent):
         )
 
     @property
-    def is_tied(self) -> bool:
-        """Return whether it is a call."""
-        return self.call is not None
-
-    @property
     def link(self) -> Link:
         """Return the ties to other events: the call, and the answer of the model that it is part of."""
         if self.call is None:
@@ -385,11 +375,6 @@ class ObservationEvent(ConversationEvent):
         if self.call_id:
             return "tool"
         return self.kind if self.kind in OBSERVATION_KINDS else "environment"
-
-    @property
-    def is_tied(self) -> bool:
-        """Return whether it answers a call."""
-        return bool(self.call_id)
 
     @property
     def link(self) -> Link:

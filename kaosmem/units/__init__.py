@@ -1,8 +1,7 @@
-"""Units of a history, its cut points, and its repair."""
+"""Units of a history, and its repair."""
 
-from kaosmem.units.cuts import cut_points, next_cut
 from kaosmem.units.link import Link
 from kaosmem.units.repair import NO_RESULT, repair, repaired
 from kaosmem.units.units import Units
 
-__all__ = ["NO_RESULT", "Link", "Units", "cut_points", "next_cut", "repair", "repaired"]
+__all__ = ["NO_RESULT", "Link", "Units", "repair", "repaired"]

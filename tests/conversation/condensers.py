@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, ToolUseBlock
-from kaosmem.compaction import Summarizer
+from kaosmem.compaction import (
+    SelectiveToolCallCompaction,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    Summarizer,
+    TokenBudgetCompaction,
+    ToolResultCompaction,
+)
 from kaosmem.conversation import (
     Condenser,
     CondenserPipeline,
@@ -19,6 +26,7 @@ from kaosmem.conversation import (
     ObservationMaskingCondenser,
     RecentEventsCondenser,
     RollingCondenser,
+    StrategyCondenser,
 )
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.logs import EVENTS, TEXTS, agent, call, result, user
@@ -92,7 +100,15 @@ def rolling(draw: st.DrawFn, *, fails: bool = True) -> RollingCondenser:
 windows = st.builds(
     lambda keep, more: RecentEventsCondenser(keep + more, keep_first=keep), st.integers(0, 3), st.integers(1, 9)
 )
+strategies = st.one_of(
+    st.integers(4, 12).map(SlidingWindowCompaction),
+    st.integers(0, 3).map(SelectiveToolCallCompaction),
+    st.integers(1, 40).map(ToolResultCompaction),
+    st.just(SummarizationCompaction(ScriptedLLM(brief), 60, 60)),
+    st.integers(100, 300).map(lambda budget: TokenBudgetCompaction([SummarizationCompaction(None, 60, 60)], budget)),
+)
 unrecorded = st.one_of(
+    strategies.map(StrategyCondenser),
     st.just(CondenserPipeline()),
     windows,
     st.integers(0, 8).map(ObservationMaskingCondenser),

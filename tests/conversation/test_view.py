@@ -8,7 +8,6 @@ from kaosmem import InvalidArgumentError, Trust
 from kaosmem.conversation import ActionEvent, Condensation, CondensationRequest, ConversationView, ObservationEvent
 from kaosmem.conversation.log import event_of
 from kaosmem.conversation.rolling import ViewOutline
-from kaosmem.units import next_cut
 from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
 
 REQUEST = CondensationRequest()
@@ -149,10 +148,8 @@ def test_i07_a_loop_of_signed_reasoning_may_be_cut_between_its_rounds() -> None:
 
 
 def test_i10_the_next_cut_is_at_or_after_a_position() -> None:
-    assert [next_cut([0, 2, 5], position) for position in (0, 1, 3)] == [0, 2, 5]
-    with pytest.raises(InvalidArgumentError):
-        next_cut([0, 2, 5], 6)
-    assert issubclass(InvalidArgumentError, ValueError)
+    outline = ViewOutline(view_of(call("1"), result("1"), user("e"), call("2"), result("2")))
+    assert [outline.next_cut(position) for position in range(7)] == [0, 2, 2, 3, 5, 5, 5]
 
 
 def test_i11_an_answer_whose_results_come_in_between_is_not_parted() -> None:

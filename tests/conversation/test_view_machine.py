@@ -20,8 +20,8 @@ from kaosmem.conversation import (
     SummaryEvent,
 )
 from kaosmem.conversation.rolling import ViewOutline
-from kaosmem.units import cut_points
 from tests.conversation.logs import ANY_RUNS, logged
+from tests.cuts import cut_points
 from tests.units.plain import PlainUnits, open_calls
 
 HIDDEN = "null", "recall_request", "agent_state"

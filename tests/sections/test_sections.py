@@ -21,7 +21,8 @@ from kaosmem.retrieval import Query
 from kaosmem.sections import DEFAULT_SECTIONS, Archived, Candidate, Ledger, Proposal, Section, SectionSpec, check_specs
 from kaosmem.sections.operations import Expand, parse_operation
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from kaosmem.units import Link, cut_points
+from kaosmem.units import Link
+from tests.cuts import cut_points
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

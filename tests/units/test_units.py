@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kaosmem.types import ChatMessage, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from kaosmem.units import Link, Units, cut_points, repair
+from kaosmem.units import Link, Units, repair
+from tests.cuts import cut_points
 from tests.units.plain import PlainUnits, matches, open_calls, says_nothing
 
 USER = Link(role="user")

@@ -1,0 +1,21 @@
+"""The cut points of a history, as an independent look at its links finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kaosmem.units import Link, Units
+
+
+def cut_points(links: Sequence[Link]) -> list[int]:
+    """Return where a history may be cut: the positions, 0 to n, with no unit on both sides."""
+    units = Units()
+    for position, link in enumerate(links):
+        units.add(position, link)
+    cuts = []
+    reach = -1
+    for position in range(len(links)):
+        if reach < position:
+            cuts.append(position)
+        reach = max(reach, units.last(position))
+    return [*cuts, len(links)]
