@@ -6,12 +6,11 @@ log applies the operations again: at open, after the commits of other writers, a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown_name
@@ -22,7 +21,7 @@ from kaosmem.types import Item, JSONValue
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(ABC):
+class Operation:
     """One operation of a log.
 
     op: the name of its class in the log. section: the name of its section, "" for the session itself.
@@ -33,14 +32,12 @@ class Operation(ABC):
     section: str
 
     @property
-    def data(self) -> Mapping[str, JSONValue]:
-        values = ((name, getattr(self, name)) for name, _ in _fields_of(type(self)))
-        return {name: _stored(value) for name, value in values if value is not None and value is not False}
+    @abstractmethod
+    def data(self) -> Mapping[str, JSONValue]: ...
 
     @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        """Return the operation with this data. Raises as `parse_operation`."""
-        return cls(section, **{name: parse(data[name], section) for name, parse in _fields_of(cls) if name in data})
+    @abstractmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +88,14 @@ class Add(SectionOperation):
     item: Item
     evicted: Sequence[str]
 
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {"item": self.item.to_dict(), "evicted": [*self.evicted]}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, Item.from_dict(data["item"], section), data["evicted"])
+
     def apply(self, ledger: Ledger) -> None:
         if self.item.id in ledger.held:
             raise InvalidArgumentError("an item is added that is live already")
@@ -113,6 +118,14 @@ class Update(SectionOperation):
     evicted: Sequence[str]
     at: datetime | None = None
 
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {"item": self.item.to_dict(), "evicted": [*self.evicted], **_stored_time(self.at)}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, Item.from_dict(data["item"], section), data["evicted"], _time(data))
+
     def apply(self, ledger: Ledger) -> None:
         ledger.update(self.item, self.evicted, self.at)
 
@@ -133,6 +146,14 @@ class Remove(SectionOperation):
     at: datetime | None = None
     expired: bool = False
 
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {"id": self.id, **({"expired": True} if self.expired else {}), **_stored_time(self.at)}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, data["id"], _time(data), "expired" in data)
+
     def apply(self, ledger: Ledger) -> None:
         ledger.remove(self.id, self.at)
 
@@ -148,6 +169,14 @@ class Use(SectionOperation):
     op = "use"
     ids: Sequence[str]
 
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {"ids": [*self.ids]}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, data["ids"])
+
     def apply(self, ledger: Ledger) -> None:
         ledger.use(self.ids)
 
@@ -158,6 +187,14 @@ class Evict(SectionOperation):
 
     op = "evict"
     ids: Sequence[str]
+
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {"ids": [*self.ids]}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, data["ids"])
 
     def apply(self, ledger: Ledger) -> None:
         ledger.evict(self.ids)
@@ -198,6 +235,14 @@ class Expand(SectionOperation):
     ids: Sequence[str]
     versions: Sequence[Archived]
 
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {"ids": [*self.ids], "versions": [version.to_dict() for version in self.versions]}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, data["ids"], [Archived.from_dict(each, section) for each in data["versions"]])
+
     def apply(self, ledger: Ledger) -> None:
         if not ledger.has_places(self.ids, self.versions):
             raise InvalidArgumentError("an item comes back to a place that is not free")
@@ -220,6 +265,14 @@ class Forget(SectionOperation):
     archived: int
     evicted: int
 
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {"ids": [*self.ids], "archived": self.archived, "evicted": self.evicted}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(section, data["ids"], data["archived"], data["evicted"])
+
     def apply(self, ledger: Ledger) -> None:
         ledger.forget({*self.ids}, archived=self.archived, evicted=self.evicted)
 
@@ -239,6 +292,16 @@ class Replace(SectionOperation):
     state: Mapping[str, JSONValue]
     entries: Sequence[Mapping[str, JSONValue]]
     archived: Sequence[Archived]
+
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        return {"state": self.state, "entries": self.entries, "archived": [each.to_dict() for each in self.archived]}
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        return cls(
+            section, data["state"], data["entries"], [Archived.from_dict(each, section) for each in data["archived"]]
+        )
 
     def apply(self, ledger: Ledger) -> None:
         ledger.start_again(self.state, self.entries, self.archived)
@@ -273,23 +336,9 @@ def _touched(gone: Iterable[str], left: Iterable[Item] = ()) -> dict[str, Item |
     return {**dict.fromkeys(gone), **{item.id: item for item in left}}
 
 
-_PARSERS: Mapping[Any, Callable[[Any, str], Any]] = {
-    "Item": Item.from_dict,
-    "Sequence[Archived]": lambda stored, section: [Archived.from_dict(each, section) for each in stored],
-    "datetime | None": lambda stored, _: check_time(stored),
-}
-"""By the type of a field, how its JSON values are read. Fields of other types are JSON values."""
+def _stored_time(at: datetime | None) -> dict[str, JSONValue]:
+    return {} if at is None else {"at": at.isoformat()}
 
 
-@cache
-def _fields_of(operation: type[Operation]) -> list[tuple[str, Callable[[Any, str], Any]]]:
-    own = (field for field in fields(operation) if field.name != "section")
-    return [(field.name, _PARSERS.get(field.type, lambda stored, _: stored)) for field in own]
-
-
-def _stored(value: Any) -> JSONValue:
-    if isinstance(value, Item | Archived):
-        return value.to_dict()
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return [_stored(each) for each in value] if isinstance(value, tuple | list) else value
+def _time(data: Mapping[str, JSONValue]) -> datetime | None:
+    return check_time(data["at"]) if "at" in data else None
