@@ -176,9 +176,9 @@ def agent_framework_windows(
 
     tokenizer = Tokenizer()
     strategies = {
-        "truncation": af.TruncationCompaction(max_n=BUDGET, compact_to=BUDGET // 2, tokenizer=tokenizer),
+        "truncation": af.TruncationStrategy(max_n=BUDGET, compact_to=BUDGET // 2, tokenizer=tokenizer),
         "sliding window": af.SlidingWindowStrategy(keep_last_groups=50),
-        "tool calls": af.SelectiveToolCallCompaction(keep_last_tool_call_groups=5),
+        "tool calls": af.SelectiveToolCallCompactionStrategy(keep_last_tool_call_groups=5),
     }
 
     def window(strategy: af.CompactionStrategy) -> int:

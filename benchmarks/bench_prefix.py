@@ -189,11 +189,11 @@ class Tokenizer:
 def agent_framework_window(loop: asyncio.AbstractEventLoop, *, reloaded: bool, budget: int = BUDGET) -> Window:
     """Return a truncation that starts over each turn from all messages, or goes on with what it left of them."""
     from agent_framework import Message as Held
-    from agent_framework import TruncationCompaction, apply_compaction
+    from agent_framework import TruncationStrategy, apply_compaction
 
     held: list[Held] = []
     tokenizer = Tokenizer()
-    strategy = TruncationCompaction(
+    strategy = TruncationStrategy(
         max_n=budget - REPLY_TOKENS, compact_to=int(KEPT * budget) - REPLY_TOKENS, tokenizer=tokenizer
     )
 

@@ -97,12 +97,12 @@ async def test_what_is_required_is_raised(before, kind, said) -> None:
     await memory.attach(Notes("needed-too", unreachable), required=True)
     with pytest.raises(SourceError, match=said) as raised:
         await memory.assemble_context("notice", budget=500)
-    assert raised.value.source == "needed"
+    assert raised.value.sources == ("needed",)
     assert raised.value.late is (before is hanging)
     assert isinstance(raised.value.__cause__, kind)
     assert SECRET not in str(raised.value)
     again = pickle.loads(pickle.dumps(raised.value))
-    assert (again.source, again.late, str(again)) == ("needed", raised.value.late, str(raised.value))
+    assert (again.sources, again.late, str(again)) == (("needed",), raised.value.late, str(raised.value))
     context = await memory.assemble_context("notice", budget=500, sections=["beside"])
     assert context.sources["beside"].status is SourceStatus.FAILED
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kaosmem.session.remains import Remains
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
@@ -21,7 +22,6 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.errors import DuplicateError, ReadOnlyError, SectionFullError
-from kaosmem.session.remains import Remains
 
 PERSISTENCES = ("stream", "snapshot", "none")
 SPECS = (

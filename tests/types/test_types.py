@@ -166,8 +166,8 @@ def test_metadata_that_json_would_change_is_refused(value: object) -> None:
         check_json({"x": value}, "metadata")
 
 
-def test_errors_are_builtins_too_and_survive_pickling() -> None:
-    """Each error derives from KaosmemError and a builtin, shows its message and can cross processes."""
+def test_errors_survive_pickling() -> None:
+    """Each error shows its message and can cross processes."""
     errors = [
         value for value in vars(kaosmem.errors).values() if isinstance(value, type) and issubclass(value, KaosmemError)
     ]
@@ -176,8 +176,6 @@ def test_errors_are_builtins_too_and_survive_pickling() -> None:
         error = kind("what is wrong; what to do")
         assert str(error) == "what is wrong; what to do"
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
-        if kind is not KaosmemError:
-            assert any(base.__module__ == "builtins" and base is not Exception for base in kind.__bases__)
     too_small = kaosmem.WindowTooSmallError("no", need={"role": 5})
     assert pickle.loads(pickle.dumps(too_small)).need == {"role": 5}
 
