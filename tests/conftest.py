@@ -22,7 +22,7 @@ from tests.tables import TABLES
 settings.register_profile(
     "random", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-settings.register_profile("default", settings.get_profile("random"), derandomize=True)
+settings.register_profile("default", settings.get_profile("random"), derandomize=True, max_examples=60)
 settings.register_profile("soak", settings.get_profile("random"), max_examples=2_000)
 settings.register_profile("mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("default")
