@@ -58,6 +58,9 @@ def test_each_condition_means_what_it_says(given_filter: dict[str, Any], passes:
     ("given_filter", "message"),
     [
         ("source", "a filter is a mapping"),
+        ("$.x == 99 || 1 == 1", "a filter is a mapping"),
+        ({"$where": "sleep(9)"}, r"\$and, \$or, \$not"),
+        ({"text": {"$regex": "(a+)+$"}}, r"use one of \$eq"),
         ({5: "x"}, "a field's name"),
         ({"$nor": []}, r"\$and, \$or, \$not"),
         ({"year": {"$around": 5}}, r"use one of \$eq"),

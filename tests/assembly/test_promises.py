@@ -1,4 +1,4 @@
-"""The promises of assembly (P1 to P5, P7, P8), each as a property over random sessions."""
+"""The promises of assembly, each as a property over random sessions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ least_confidences = st.sampled_from([0, 0, 0.3, 1])
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats, st.integers(0, 20), least_confidences)
-def test_p1_what_is_handed_over_counts_what_it_says_and_fits(world, query, budget, format, reserve, least):
+def test_what_is_handed_over_counts_what_it_says_and_fits(world, query, budget, format, reserve, least):
     """Counted again from scratch a context is exactly `used`, within the budget, and each section within its cap."""
     reserve = min(reserve, budget)
     context = assembled(world, query, budget, format, reserve=reserve, min_confidence=least)
@@ -55,7 +55,7 @@ def test_p1_what_is_handed_over_counts_what_it_says_and_fits(world, query, budge
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats)
-def test_p2_assembling_loses_and_changes_nothing(world, query, budget, format):
+def test_assembling_loses_and_changes_nothing(world, query, budget, format):
     """Every accepted item is live or in the archive, before and after, and what is not compacted is as it was."""
     names = [spec.name for spec in world.memory.sections if spec.compaction is None]
     before = {name: (list(world.memory[name]), len(world.memory[name].archive)) for name in names}
@@ -71,7 +71,7 @@ async def _fetched(memory: SessionMemory, item_id: str) -> str:
 
 
 @given(worlds(), queries, budgets, formats)
-def test_p3_the_same_gives_the_same(world, query, budget, format):
+def test_the_same_gives_the_same(world, query, budget, format):
     """Assembling twice gives the same context and the same decisions."""
     first, second = (assembled(world, query, budget, format) for _ in range(2))
     if isinstance(first, Context):
@@ -82,7 +82,7 @@ def test_p3_the_same_gives_the_same(world, query, budget, format):
 
 
 @given(worlds(), queries, budgets, formats)
-def test_p4_calls_and_results_come_together(world, query, budget, format):
+def test_calls_and_results_come_together(world, query, budget, format):
     """A call and its results are in or out together, and messages obey the provider's order."""
     context = assembled(world, query, budget, format)
     if isinstance(context, WindowTooSmallError):
@@ -99,7 +99,7 @@ def test_p4_calls_and_results_come_together(world, query, budget, format):
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats, least_confidences)
-def test_p5_every_candidate_has_a_decision(world, query, budget, format, least):
+def test_every_candidate_has_a_decision(world, query, budget, format, least):
     """What is in is decided to be in, every proposed item is decided once, and any other can be asked about."""
     context = assembled(world, query, budget, format, min_confidence=least)
     if isinstance(context, WindowTooSmallError):
@@ -205,7 +205,7 @@ def ends_in_a_user_message(context: Context) -> bool:
 
 
 @given(worlds(), queries, budgets, formats)
-def test_p7_the_newest_is_there_and_the_tail_has_no_holes(world, query, budget, format):
+def test_the_newest_is_there_and_the_tail_has_no_holes(world, query, budget, format):
     """Of each history the newest user message and the newest unit are in, and what is in of the rest is a tail."""
     context = assembled(world, query, budget, format)
     if isinstance(context, WindowTooSmallError):
@@ -229,7 +229,7 @@ def test_p7_the_newest_is_there_and_the_tail_has_no_holes(world, query, budget, 
 
 
 @given(worlds(), budgets.filter(bool), formats)
-def test_p7_a_query_without_a_known_word_gives_the_newest(world, budget, format):
+def test_a_query_without_a_known_word_gives_the_newest(world, budget, format):
     """Where no word of the query is known, what is in of a section of equal items is its newest."""
     context = assembled(world, "zzyzx", budget, format)
     if isinstance(context, WindowTooSmallError):
@@ -257,7 +257,7 @@ UNCUT = (
     formats,
     queries,
 )
-def test_p8_appending_leaves_the_prefix_as_it_was(turns, document, format, query):
+def test_appending_leaves_the_prefix_as_it_was(turns, document, format, query):
     """While the history is not cut, all before the query's block stays byte for byte when a message is appended."""
     memory = SessionMemory.test_mode(sections=UNCUT)
     memory.add("role", "Answer with care.")
@@ -277,7 +277,7 @@ def test_p8_appending_leaves_the_prefix_as_it_was(turns, document, format, query
 
 
 @given(worlds(), questions, queries, budgets, formats, least_confidences)
-def test_p8_the_query_changes_nothing_before_its_block(world, one, other, budget, format, least):
+def test_the_query_changes_nothing_before_its_block(world, one, other, budget, format, least):
     """Whatever is asked, the system message and the histories are the same, wherever these are cut."""
     contexts = [
         assembled(world, one, budget, format),

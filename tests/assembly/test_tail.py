@@ -114,7 +114,7 @@ larger = st.lists(st.one_of(st.integers(1, 3), st.integers(1, 100)), min_size=1,
 
 @settings(max_examples=settings().max_examples // 2)
 @given(worlds(), queries, st.integers(20, 300), larger, formats)
-def test_p13_a_larger_budget_never_shows_a_shorter_tail(world: World, query, budget, more, format) -> None:
+def test_a_larger_budget_never_shows_a_shorter_tail(world: World, query, budget, more, format) -> None:
     """Beside any other sections, the tail in a larger budget has all messages of the tail in a smaller one."""
     assembled(world.memory, query, 5_000, format)  # what is to be compacted is compacted once
     contexts = []
@@ -133,7 +133,7 @@ def test_p13_a_larger_budget_never_shows_a_shorter_tail(world: World, query, bud
     st.integers(60, 400),
     larger,
 )
-def test_p13_beside_a_source_and_documents(words, documents, budget, more) -> None:
+def test_beside_a_source_and_documents(words, documents, budget, more) -> None:
     """The same is true of a provider's thread and of a section, beside documents."""
 
     async def scenario() -> None:

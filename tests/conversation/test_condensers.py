@@ -57,7 +57,7 @@ async def condensed(condenser: Condenser, log: EventLog) -> Condensation:
     return log.append(record)
 
 
-async def test_r01_a_growing_view_is_condensed_to_half_again_and_again() -> None:
+async def test_a_growing_view_is_condensed_to_half_again_and_again() -> None:
     condenser, model = summarizing(max_size=10)
     log, sizes = logged(), []
     for event in said(100):
@@ -71,7 +71,7 @@ async def test_r01_a_growing_view_is_condensed_to_half_again_and_again() -> None
     assert len(model.requests) == sum(isinstance(event, Condensation) for event in log) == 15
 
 
-async def test_r03_a_view_is_condensed_above_its_size_alone() -> None:
+async def test_a_view_is_condensed_above_its_size_alone() -> None:
     condenser, model = summarizing(max_size=100)
     log = logged(*said(100))
     assert await condenser.condensed_history(log) is log.view
@@ -101,7 +101,7 @@ async def test_recalled_knowledge_outlives_what_the_agent_did(condenser: Condens
     assert len([event for event in view if isinstance(event, ObservationEvent)]) == 1
 
 
-async def test_r04_the_first_entries_stay_before_the_summary() -> None:
+async def test_the_first_entries_stay_before_the_summary() -> None:
     condenser, _ = summarizing(max_size=10, keep_first=3)
     log = logged(*said(11))
     record = await condensed(condenser, log)
@@ -110,7 +110,7 @@ async def test_r04_the_first_entries_stay_before_the_summary() -> None:
     assert len(log.view) == 5
 
 
-async def test_r06_a_request_is_granted_however_short_the_view_is() -> None:
+async def test_a_request_is_granted_however_short_the_view_is() -> None:
     condenser, _ = summarizing(max_size=100, keep_first=2)
     log = logged(*said(10), REQUEST)
     record = await condensed(condenser, log)
@@ -141,7 +141,7 @@ class Helpless(RollingCondenser):
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("max_tokens", [None, 10])
 @pytest.mark.parametrize("max_size", [None, 4])
-async def test_r07_size_alone_can_wait(max_size: int | None, max_tokens: int | None, asked: bool) -> None:
+async def test_size_alone_can_wait(max_size: int | None, max_tokens: int | None, asked: bool) -> None:
     """If no record can be made, a view of too many tokens or one that somebody asked for is an error."""
     log = logged(*said(5), *([REQUEST] if asked else []))
     condenser = Helpless(max_size=max_size, max_tokens=max_tokens)
@@ -171,12 +171,12 @@ async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_conden
     assert await Asking(asks=True).condensed_history(log) is log.view
 
 
-async def test_r09_what_has_to_be_and_cannot_is_a_clear_error() -> None:
+async def test_what_has_to_be_and_cannot_is_a_clear_error() -> None:
     with pytest.raises(NoCondensationError, match="of 2 entries 0 may be left out"):
         await RollingCondenser().condensed_history(logged(system(), user(), REQUEST))
 
 
-async def test_r10_a_model_that_fails_once_is_asked_again() -> None:
+async def test_a_model_that_fails_once_is_asked_again() -> None:
     """The record is the one that it would have been, and the newest half of the view stays."""
     condenser, model = summarizing(iter([ConnectionError("gone"), "all of it"]))
     log = logged(system(), *said(10), REQUEST)
@@ -231,7 +231,7 @@ async def test_a_model_that_is_down_is_left_alone_for_a_while() -> None:
         {"max_tokens": 0},
     ],
 )
-def test_r13_limits_without_room_are_refused(given: dict[str, object]) -> None:
+def test_limits_without_room_are_refused(given: dict[str, object]) -> None:
     model = ScriptedLLM([])
     for make in (RollingCondenser, partial(LLMSummarizingCondenser, model), partial(LLMAttentionCondenser, model)):
         assert make(max_size=10, keep_first=3).keep_first == 3
@@ -239,7 +239,7 @@ def test_r13_limits_without_room_are_refused(given: dict[str, object]) -> None:
             make(**given)
 
 
-async def test_r14_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without() -> None:
+async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without() -> None:
     """If somebody asked, an outline takes the summary's place, unless none is wanted."""
     for fallback in (False, True):
         condenser, _ = summarizing(lambda _: ConnectionError("gone"), max_size=10, fallback=fallback)
@@ -258,7 +258,7 @@ async def test_r14_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_witho
             assert len(log.view) == 11
 
 
-def test_r16_the_smaller_limit_of_tokens_counts() -> None:
+def test_the_smaller_limit_of_tokens_counts() -> None:
     for most, limit, tokens, expected in (
         (500, 100, 200, True),
         (100, 500, 200, True),
@@ -270,7 +270,7 @@ def test_r16_the_smaller_limit_of_tokens_counts() -> None:
         assert condenser.should_condense(view, limit=limit) is expected
 
 
-def test_r18_as_few_go_as_free_more_than_enough() -> None:
+def test_as_few_go_as_free_more_than_enough() -> None:
     """The others may stay."""
     assert 4 - shortest_prefix([10] * 4, 15) == 2
     assert 3 - shortest_prefix([10] * 3, 10) == 1
@@ -279,7 +279,7 @@ def test_r18_as_few_go_as_free_more_than_enough() -> None:
     assert shortest_prefix([10] * 2, 10) == 2
 
 
-async def test_m01_an_old_result_becomes_a_placeholder() -> None:
+async def test_an_old_result_becomes_a_placeholder() -> None:
     view = view_of(user("a"), ObservationEvent("result", "1"), user("b"), user("c"), ObservationEvent("result", "2"))
     masked = await ObservationMaskingCondenser(window=3).condense(view)
     assert isinstance(masked, ConversationView)
@@ -294,7 +294,7 @@ def test_a_placeholder_that_can_not_be_filled_in_is_refused(placeholder: object)
         ObservationMaskingCondenser(placeholder=placeholder)
 
 
-async def test_m03_a_request_is_open_after_masking() -> None:
+async def test_a_request_is_open_after_masking() -> None:
     log = logged(user("a"), ObservationEvent("browser_output", "1"), ObservationEvent("browser_output", "2"), REQUEST)
     pages = ObservationMaskingCondenser(1, kind="browser_output")
     for condenser in (ObservationMaskingCondenser(1), pages, CondenserPipeline()):
@@ -315,7 +315,7 @@ async def test_a_summary_stands_where_what_it_replaces_was_though_a_window_hid_w
     assert ids(log.view) == [*range(30), record.id, 38, 39, 40]
 
 
-async def test_m04_a_masked_result_answers_its_call() -> None:
+async def test_a_masked_result_answers_its_call() -> None:
     view = view_of(user(), call("1"), result("1", "secret"), call("2"), result("2"))
     masked = await ObservationMaskingCondenser(window=2).condense(view)
     assert isinstance(masked, ConversationView)
@@ -324,7 +324,7 @@ async def test_m04_a_masked_result_answers_its_call() -> None:
     assert masked.cut_points == view.cut_points
 
 
-async def test_w01_the_first_and_the_newest_are_shown() -> None:
+async def test_the_first_and_the_newest_are_shown() -> None:
     for keep, most, expected in ((1, 5, [0, 1, 2, 3, 4]), (1, 3, [0, 3, 4]), (1, 2, [0, 4]), (2, 3, [0, 1, 4])):
         view = await RecentEventsCondenser(most, keep_first=keep).condense(view_of(*said(5)))
         assert ids(view) == expected
@@ -333,12 +333,12 @@ async def test_w01_the_first_and_the_newest_are_shown() -> None:
 RECALL = ObservationEvent("workspace", "the repository is kaosmem")
 
 
-async def test_w04_a_window_with_nothing_to_leave_out_says_so() -> None:
+async def test_a_window_with_nothing_to_leave_out_says_so() -> None:
     with pytest.raises(NoCondensationError, match="may be left out"):
         await ON_REQUEST.condensed_history(logged(system(), user("U1"), RECALL, REQUEST))
 
 
-async def test_w05_the_newest_instruction_stays() -> None:
+async def test_the_newest_instruction_stays() -> None:
     log = logged(
         *(system("S"), user("U1"), RECALL, call("1"), result("1"), user("U2"), RECALL, call("2"), result("2")), REQUEST
     )
@@ -359,7 +359,7 @@ async def test_w05_the_newest_instruction_stays() -> None:
         ([3, 2, 1], [0, 1, 2, 3, 10]),
     ],
 )
-async def test_w06_as_many_events_stay_whatever_the_model_ranks(ranked: list[object], kept: list[int]) -> None:
+async def test_as_many_events_stay_whatever_the_model_ranks(ranked: list[object], kept: list[int]) -> None:
     """They are distinct and exist; what the model leaves open the newest fill."""
     answer = ChatMessage("assistant", (ToolUseBlock("c", "rank_events", json.dumps({"ids": ranked})),))
     model = ScriptedLLM([answer])
@@ -368,7 +368,7 @@ async def test_w06_as_many_events_stay_whatever_the_model_ranks(ranked: list[obj
     assert ids(log.view) == kept
 
 
-async def test_x01_the_second_summary_is_made_of_the_whole_first() -> None:
+async def test_the_second_summary_is_made_of_the_whole_first() -> None:
     first = "Done: " + "the module was read and its functions listed one by one. " * 60 + "TASK-17 pending"
     condenser, model = summarizing(iter([first, "S"]), max_size=10, max_tokens=10_000)
     log = logged(*(agent(f"{number} " + "words of the agent " * 200) for number in range(11)))
@@ -382,7 +382,7 @@ async def test_x01_the_second_summary_is_made_of_the_whole_first() -> None:
     assert [isinstance(event, SummaryEvent) for event in log.view].count(True) == 1
 
 
-async def test_x02_the_model_sees_arguments_and_how_results_end() -> None:
+async def test_the_model_sees_arguments_and_how_results_end() -> None:
     condenser, model = summarizing(max_size=6)
     log = logged(
         call("1"), result("1", "line\n" * 800 + "FAILED tests/test_api.py::test_post"), call("2"), result("2"), *said(3)
@@ -481,7 +481,7 @@ async def test_what_the_model_is_given_to_rank_cannot_forge_an_event() -> None:
     assert "xend" in asked
 
 
-async def test_x03_a_reset_never_forgets_the_open_instruction() -> None:
+async def test_a_reset_never_forgets_the_open_instruction() -> None:
     condenser, model = summarizing()
     with pytest.raises(NoCondensationError):
         await condenser.condensed_history(logged(system("S"), user("U1"), REQUEST))
@@ -489,7 +489,7 @@ async def test_x03_a_reset_never_forgets_the_open_instruction() -> None:
 
 
 @pytest.mark.parametrize("asked", [(), (REQUEST,)])
-async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[ConversationEvent, ...]) -> None:
+async def test_the_newest_results_of_a_long_loop_stay(asked: tuple[ConversationEvent, ...]) -> None:
     """A loop of signed answers is condensed like any other history: its oldest rounds go first."""
     pairs = [
         result(event.call_id, f"in the {word} end") if isinstance(event, ObservationEvent) else event
@@ -516,7 +516,7 @@ async def test_x04_the_newest_results_of_a_long_loop_stay(asked: tuple[Conversat
         ChatMessage("assistant", (ToolUseBlock("c", "other", "{}"),)),
     ],
 )
-async def test_x06_without_a_valid_state_nothing_is_forgotten(answer: Answer) -> None:
+async def test_without_a_valid_state_nothing_is_forgotten(answer: Answer) -> None:
     log = logged(*said(11))
     summarizer = Summarizer(ScriptedLLM(lambda _: answer), structured=True, fallback=False)
     condenser = LLMSummarizingCondenser(summarizer, max_size=10)

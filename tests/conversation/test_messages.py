@@ -37,30 +37,30 @@ def lines(messages: list[ChatMessage]) -> list[str]:
     return [f"{message.role}: {' | '.join(ChatMessage('', (b,)).text for b in message.blocks)}" for message in messages]
 
 
-def test_p01_a_result_directly_follows_its_call() -> None:
+def test_a_result_directly_follows_its_call() -> None:
     messages = told(system("S"), user("U1"), call("1"), user("U2"), result("1"))
     assert [message.role for message in messages] == ["system", "user", "assistant", "tool", "user"]
     assert messages[-1].text == "U2"
 
 
-def test_p02_the_calls_of_an_answer_are_one_message_and_the_results_in_their_order() -> None:
+def test_the_calls_of_an_answer_are_one_message_and_the_results_in_their_order() -> None:
     messages = told(system(), user(), call("1", "r"), call("2", "r"), result("2", "two"), result("1", "one"))
     assert [block.id for block in messages[2].content] == ["1", "2"]
     assert lines(messages)[3:] == ["tool: one", "tool: two"]
 
 
-def test_p03_a_result_without_a_call_is_left_out() -> None:
+def test_a_result_without_a_call_is_left_out() -> None:
     """Be it the view that leaves it out, or, of events as they come, the messages."""
     events = system("S"), user("U"), result("nobody")
     assert lines(told(*events)) == ["system: S", "user: U"]
     assert lines(ConversationMemory().process_events(list(events), FIRST)) == ["system: S", "user: U"]
 
 
-def test_p05_words_survive_a_call_without_a_result() -> None:
+def test_words_survive_a_call_without_a_result() -> None:
     assert lines(told(system("S"), user("U"), call("1", says="I look")))[2:] == ["assistant: I look"]
 
 
-def test_p06_a_system_message_comes_first() -> None:
+def test_a_system_message_comes_first() -> None:
     prompt = PromptTemplates().system
     assert lines(told(user("U"))) == [f"system: {prompt}", "user: U"]
     assert lines(told(system("S"), user("U"))) == ["system: S", "user: U"]
@@ -78,7 +78,7 @@ def test_p06_a_system_message_comes_first() -> None:
         ((agent("A"), user("first")), ["assistant: A", "user: first"]),
     ],
 )
-def test_p07_the_users_first_message_is_there(events: tuple[ConversationEvent, ...], expected: list[str]) -> None:
+def test_the_users_first_message_is_there(events: tuple[ConversationEvent, ...], expected: list[str]) -> None:
     assert lines(told(system("S"), *events)) == ["system: S", *expected]
 
 
@@ -102,7 +102,7 @@ def test_the_users_first_message_comes_back_before_the_summary_that_stands_for_i
     assert lines(messages) == ["system: S", "user: first | [summary of what came before]\nall", "assistant: B"]
 
 
-def test_p09_the_callers_events_are_not_modified() -> None:
+def test_the_callers_events_are_not_modified() -> None:
     events = [user("U"), call("1"), call("1"), result("1", "x" * 100)]
     before = list(events)
     ConversationMemory().process_events(events, FIRST, max_message_chars=10)
@@ -110,7 +110,7 @@ def test_p09_the_callers_events_are_not_modified() -> None:
     assert all(event is was for event, was in zip(events, before, strict=True))
 
 
-def test_p11_what_is_recalled_is_told_once_and_what_is_disabled_never() -> None:
+def test_what_is_recalled_is_told_once_and_what_is_disabled_never() -> None:
     def recall(*names: str) -> ObservationEvent:
         return ObservationEvent("knowledge", recalled=[RecalledText(name, f"about {name}") for name in names])
 
@@ -122,7 +122,7 @@ def test_p11_what_is_recalled_is_told_once_and_what_is_disabled_never() -> None:
     assert messages[2].authority is Trust.TOOL
 
 
-def test_p13_messages_of_the_user_and_summaries_that_follow_each_other_are_one() -> None:
+def test_messages_of_the_user_and_summaries_that_follow_each_other_are_one() -> None:
     log = view_of(system("S"), user("a"), user("b"), Condensation((), summary="s", summary_offset=3), user("c"))
     messages = ConversationMemory().process_events(log, FIRST)
     assert lines(messages)[1:] == ["user: a | b | [summary of what came before]\ns | c"]
@@ -144,7 +144,7 @@ def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
     assert messages[-1].content == (ToolResultBlock("1", "(left out)"),)
 
 
-def test_s03_tiers_of_memory_share_a_limit() -> None:
+def test_tiers_of_memory_share_a_limit() -> None:
     """Headers stay, lines go whole from the top, a notice says so, and what a short tier leaves goes to the other."""
     user_notes = MemoryTier("# user", "\n".join(f"user note {number}" for number in range(500)))
     short, project = MemoryTier("# user", "one note"), MemoryTier("# project", "\n".join(map(str, range(3_000))))

@@ -238,7 +238,7 @@ def test_a_snapshot_is_due_when_the_log_is_as_long(place: Any) -> None:
     assert MIN_LOG_BYTES < 300_000
 
 
-def test_bi_039_files_of_others_are_refused_and_kept(tmp_path: Path) -> None:
+def test_files_of_others_are_refused_and_kept(tmp_path: Path) -> None:
     """A folder that holds anything but a session is refused by the name of the file, and left alone."""
     folder = tmp_path / "default" / "s"
     (folder / "log").mkdir(parents=True)

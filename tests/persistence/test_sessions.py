@@ -22,35 +22,29 @@ from kaosmem.persistence import (
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from tests.persistence.worlds import OPENING, add, ids, snapshot, started
 
-BAD_NAMES = {
-    "BI-001": "../../etc/cron.d/x",
-    "BI-002": "a/../../b",
-    "BI-004": "..",
-    "BI-004-dot": ".",
-    "BI-005": "",
-    "BI-005-blank": "   ",
-    "BI-006": "a\0b",
-    "BI-007": "a\nb",
-    "BI-009": "s[12]",
-    "BI-009-any": "s?",
-    "BI-010": "s3://evil-bucket/x",
-    "BI-010-file": "file:///etc/passwd",
-    "BI-011": "simplecache::s3://b/k",
-    "BI-012": "~root",
-    "BI-014": "..\\..\\x",
-    "BI-017": "café",
-    "BI-019": "a" * 129,
-    "BI-019-10MB": "a" * 10_000_000,
-    "BI-020": "-rf",
-    "BI-020-hidden": ".hidden",
-    "BI-021": None,
-    "BI-021-int": 5,
-    "BI-021-bytes": b"x",
-    "BI-024": "b/c",
-}
+BAD_NAMES = (
+    *(
+        "../../etc/cron.d/x",
+        "a/../../b",
+        "..",
+        ".",
+        "",
+        "   ",
+        "a ",
+        "a\0b",
+        "a\nb",
+        "a\r\nX: y",
+        "s[12]",
+        "s?",
+        "s*",
+        "*",
+    ),
+    *("s3://evil-bucket/x", "file:///etc/passwd", "simplecache::s3://b/k", "~root", "..\\..\\x", "b/c", "{x}"),
+    *("café", "cafe\u0301", "a" * 129, "a" * 10_000_000, "-rf", "--help", ".hidden", None, 5, b"x", object()),
+)
 
 
-@pytest.mark.parametrize("name", BAD_NAMES.values(), ids=BAD_NAMES)
+@pytest.mark.parametrize("name", BAD_NAMES, ids=[ascii(each)[:24] for each in BAD_NAMES[:-1]] + ["object"])
 def test_a_bad_name_is_refused_before_any_io(name: Any, tmp_path: Path) -> None:
     """Names that could leave their place are refused as session and as namespace, and nothing is made."""
     for action in (
@@ -66,10 +60,11 @@ def test_a_bad_name_is_refused_before_any_io(name: Any, tmp_path: Path) -> None:
         with pytest.raises(InvalidNameError) as caught:
             action()
         assert len(str(caught.value)) < 300
+        assert not set(str(caught.value)) & set("\0\r\n")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bi_015_016_names_keep_apart_on_every_filesystem(place: Any) -> None:
+def test_names_keep_apart_on_every_filesystem(place: Any) -> None:
     """Names that differ in case alone, or that Windows reserves, are sessions of their own with plain paths."""
     names = ["Alice", "alice", "ALICE", "CON", "nul.txt", "a.", "a", "a:b", "a=b".replace("=", "-")]
     for name in names:

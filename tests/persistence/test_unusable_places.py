@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from kaosmem.errors import InvalidNameError
 from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.session import saving
-from tests.bad_inputs.stored import memory_at, session
+from tests.persistence.worlds import snapshot, started
+from tests.stored import folder_of, memory_at, session
 
 
 async def opened(place: Any, **options: Any) -> None:
@@ -160,3 +162,26 @@ async def test_a_filesystem_that_raises_its_own_errors_is_typed() -> None:
     for call in CALLS:
         with pytest.raises(KaosmemError):
             await call(filesystem)
+
+
+async def test_new_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask, every file is made 0600 and every folder 0700, blobs and what is cut from a tail included."""
+    before = os.umask(0)
+    try:
+        log = started(tmp_path / "root", "a")
+        snapshot(log, ["a"], archived=["b"])
+        log.close()
+        async with memory_at(tmp_path / "root", "t") as memory:
+            memory.add("documents", "long text " * 10_000)
+            await memory.save()
+            segment = max((folder_of(tmp_path / "root", "t") / "log").iterdir())
+        with segment.open("ab") as file:
+            file.write(b'{"crc":"')
+        async with memory_at(tmp_path / "root", "t") as memory:
+            memory.add("documents", "more")
+    finally:
+        os.umask(before)
+    made = list((tmp_path / "root").rglob("*"))
+    assert {path.parent.name for path in made} >= {"log", "snap", "archive", "blob", "quarantine"}
+    for path in [tmp_path / "root", *made]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path

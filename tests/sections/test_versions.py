@@ -191,9 +191,7 @@ QUESTIONS = ("note words", "Which note was there before?", "Any note ever?", "no
 
 @given(ops, st.sampled_from(QUESTIONS), st.integers(0, 400), st.sampled_from(["text", "openai", "anthropic"]))
 @settings(max_examples=40)
-def test_p12_a_replaced_fact_is_never_shown_as_if_current(
-    steps: list[Any], query: str, budget: int, format: str
-) -> None:
+def test_a_replaced_fact_is_never_shown_as_if_current(steps: list[Any], query: str, budget: int, format: str) -> None:
     """It is shown with its replacement, before it and next to it, and its label says that it is replaced.
 
     This holds whatever was replaced, removed, evicted, compacted, forgotten and reopened, and no text forges a label.

@@ -439,9 +439,10 @@ def test_bad_input_gets_a_typed_error_and_changes_nothing(name: str) -> None:
     assert after == before
 
 
-@pytest.mark.parametrize("budget", [-1, 1.5, "100", None, True, 10**3 * 1.0])
+@pytest.mark.parametrize("budget", [-1, 1.5, "100", None, True, 10**3 * 1.0, float("nan"), float("inf")])
 async def test_a_budget_is_a_whole_number_of_tokens(budget: object) -> None:
-    """Anything else is refused with what to give."""
+    """Anything else is refused with what to give; 0 shows nothing."""
+    assert (await SessionMemory.test_mode().assemble_context(budget=0)).items == ()
     with pytest.raises(InvalidArgumentError, match="whole number"):
         await SessionMemory.test_mode().assemble_context(budget=budget)  # type: ignore[arg-type]
 

@@ -1,9 +1,8 @@
-"""Disks, clocks, processes, threads and tasks that fail a session."""
+"""Clocks, processes, threads and tasks that fail a session."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import signal
 import subprocess
@@ -16,10 +15,8 @@ from typing import Any
 
 import pytest
 
-from kaosmem import DurabilityError
-from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem
-from tests.bad_inputs.stored import folder_of, ids_at, memory_at, session
+from tests.stored import folder_of, ids_at, memory_at, session
 
 HOLDER = """
 import fcntl, os, sys
@@ -31,7 +28,7 @@ sys.stdin.read()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="flock")
-async def test_bi_067_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
+async def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
     """A writer that waits for the lock goes on when its holder is killed."""
     await session(tmp_path, "a")
     lock = folder_of(tmp_path) / "lock"
@@ -48,33 +45,7 @@ async def test_bi_067_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> Non
     assert await ids_at(tmp_path) == ["a", "b"]
 
 
-@pytest.mark.parametrize("call", ["sync", "sync_folder"])
-async def test_bi_069_after_a_failed_sync_nothing_is_acknowledged(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that fails to sync once fails the save; opened anew, the session has what was saved and takes more."""
-    real = getattr(Disk, call)
-    failures = [OSError(errno.EIO, "I/O error")]
-
-    def sync(disk: Disk, what: Any) -> None:
-        if failures:
-            raise failures.pop()
-        real(disk, what)
-
-    await session(tmp_path, "a", session_id="other")
-    async with memory_at(tmp_path) as memory:
-        memory.add("messages", "text", id="a")
-        monkeypatch.setattr(Disk, call, sync)
-        with pytest.raises(DurabilityError) as caught:
-            await memory.save()
-        assert caught.value.errno == errno.EIO
-        assert await ids_at(tmp_path) == []
-        memory.save = partial(ids_at, tmp_path)  # type: ignore[method-assign, assignment]
-    await session(tmp_path, "b", "c")
-    assert await ids_at(tmp_path) == ["b", "c"]
-
-
-async def test_bi_070_a_clock_that_jumps_back_changes_no_order(place: Any) -> None:
+async def test_a_clock_that_jumps_back_changes_no_order(place: Any) -> None:
     """Order and ids come from the log, not from the time."""
     now = datetime(2024, 6, 1, tzinfo=UTC)
     for number in range(3):
@@ -88,12 +59,12 @@ async def test_bi_070_a_clock_that_jumps_back_changes_no_order(place: Any) -> No
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-async def test_bi_071_a_forked_session_does_not_tear_the_log(tmp_path: Path) -> None:
+async def test_a_forked_session_does_not_tear_the_log(tmp_path: Path) -> None:
     """Parent and child that go on with one opened session both save, or are refused; every record is whole."""
     await session(tmp_path, "a")
     code = """
 import asyncio, os, sys
-from tests.bad_inputs.stored import memory_at
+from tests.stored import memory_at
 from kaosmem import KaosmemError
 async def add(memory, name):
     for number in range(5):
@@ -132,7 +103,7 @@ print(count, os.read(reading, 1)[0])
         assert [item_id for item_id in held if item_id.startswith(name)] == [f"{name}{n}" for n in range(count)]
 
 
-async def test_bi_071_two_threads_with_one_session_do_not_tear_the_log(tmp_path: Path) -> None:
+async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path: Path) -> None:
     """Saves from event loops in two threads are made one after the other, or refused; what is acknowledged is there."""
     await session(tmp_path, "a")
     acknowledged: list[str] = []
@@ -173,7 +144,7 @@ class Slow(IsolatedMemoryFileSystem):
         super().pipe_file(path, value, **options)
 
 
-async def test_bi_072_a_cancelled_save_is_whole_or_nothing() -> None:
+async def test_a_cancelled_save_is_whole_or_nothing() -> None:
     """Cancelled while it is being stored, a commit is durable or absent; saving again stores all once."""
     store = Slow()
     await session(store, "a")

@@ -1,4 +1,4 @@
-"""Two at one session, and stores that answer late or wrongly."""
+"""Two at one session, and stores of objects that answer late or change while they are read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kaosmem import ConflictError, DurabilityError
+from kaosmem import ConflictError
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem
-from tests.bad_inputs.stored import ids_at, memory_at, session
 from tests.persistence.worlds import Bucket
+from tests.stored import ids_at, memory_at, session
 
 
 class InterferedBucket(Bucket):
@@ -37,37 +37,7 @@ class InterferedBucket(Bucket):
         return self.inner.open(path, mode)
 
 
-async def test_bi_059_two_workers_that_add_both_succeed(place: Any) -> None:
-    """The second's commit follows the first's by itself: both keep what they added, in the order of their commits."""
-    await session(place, "a")
-    async with memory_at(place) as first, memory_at(place) as second:
-        first.add("messages", "text", id="b")
-        second.add("messages", "text", id="c")
-        await first.save()
-        await second.save()
-        assert [item.id for item in second["messages"]] == ["a", "b", "c"]
-    assert await ids_at(place) == ["a", "b", "c"]
-
-
-async def test_bi_059_two_workers_that_rewrite_the_same_are_in_conflict(place: Any) -> None:
-    """The second is refused, nothing of its commit is stored, and what it had is still unsaved."""
-    await session(place, "a")
-    async with memory_at(place) as first, memory_at(place) as second:
-        first.update("a", "as the first has it")
-        second.update("a", "as the second has it")
-        second.add("messages", "text", id="b")
-        await first.save()
-        with pytest.raises(ConflictError):
-            await second.save()
-        async with memory_at(place, read_only=True) as now:
-            assert [item.text for item in now["messages"]] == ["as the first has it"]
-    async with memory_at(place) as again:
-        again.update("a", "as the second has it now")
-    async with memory_at(place, read_only=True) as now:
-        assert [item.text for item in now["messages"]] == ["as the second has it now"]
-
-
-async def test_bi_060_a_worker_from_before_two_snapshots_finds_out(place: Any) -> None:
+async def test_a_worker_from_before_two_snapshots_finds_out(place: Any) -> None:
     """What it adds follows all that happened; what it rewrites of what was rewritten since is a conflict."""
     await session(place, "a")
     async with memory_at(place) as stale, memory_at(place) as stale_too:
@@ -86,22 +56,7 @@ async def test_bi_060_a_worker_from_before_two_snapshots_finds_out(place: Any) -
         assert len(now["documents"]) == 10
 
 
-async def test_bi_061_a_commit_whose_answer_is_lost_is_stored_once() -> None:
-    """A put that was stored and answered with a timeout, and then with a refusal of the second try, is a success."""
-    bucket = InterferedBucket()
-    await session(bucket, "a")
-
-    def lose(path: str) -> None:
-        raise TimeoutError("no answer")
-
-    async with memory_at(bucket) as memory:
-        memory.add("messages", "text", id="b")
-        bucket.after.append(lose)
-        await memory.save()
-    assert await ids_at(bucket) == ["a", "b"]
-
-
-async def test_bi_062_a_put_that_is_to_be_tried_again_is() -> None:
+async def test_a_put_that_is_to_be_tried_again_is() -> None:
     """A refusal for a moment, with nothing stored, is not taken for another's commit."""
     bucket = InterferedBucket()
     await session(bucket, "a")
@@ -118,7 +73,7 @@ async def test_bi_062_a_put_that_is_to_be_tried_again_is() -> None:
     assert await ids_at(bucket) == ["a", "b"]
 
 
-async def test_bi_064_nothing_is_appended_but_on_a_local_disk() -> None:
+async def test_nothing_is_appended_but_on_a_local_disk() -> None:
     """On a store of objects no file is opened to be written: whole objects alone are put."""
     bucket = InterferedBucket()
     for number in range(20):
@@ -127,24 +82,6 @@ async def test_bi_064_nothing_is_appended_but_on_a_local_disk() -> None:
     for source in Path(__file__).parents[2].joinpath("kaosmem", "persistence").rglob("*.py"):
         text = source.read_text(encoding="utf-8")
         assert not any(mode in text for mode in ('"ab"', "'ab'", '"a+b"', '"ab+"')), source
-
-
-class Overwriting(Bucket):
-    """Says that it creates only what is absent, and overwrites."""
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
-        super().pipe_file(path, value)
-
-
-async def test_bi_065_a_store_where_both_writers_would_win_is_refused() -> None:
-    """Where a name can be taken twice nothing is committed, unless nobody else writes."""
-    store = Overwriting()
-    with pytest.raises(DurabilityError, match="single_writer=True"):
-        await session(store, "a")
-    assert not [path for path in store.inner.store if "/log/" in path]
-    async with memory_at(store, single_writer=True) as memory:
-        memory.add("messages", "text", id="a")
-    assert await ids_at(store) == ["a"]
 
 
 class Vacuumed(IsolatedMemoryFileSystem):
@@ -161,7 +98,7 @@ class Vacuumed(IsolatedMemoryFileSystem):
         return super().cat_file(path, **options)
 
 
-async def test_bi_066_a_reader_during_a_vacuum_sees_all() -> None:
+async def test_a_reader_during_a_vacuum_sees_all() -> None:
     """Files that are replaced and deleted while they are read make a reader look again, not see less."""
     store = Vacuumed()
     await session(store, *(f"i{number}" for number in range(5)))

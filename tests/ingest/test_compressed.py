@@ -1,0 +1,73 @@
+"""Compressed files expand to a bounded size."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kaosmem import SessionMemory
+from kaosmem.errors import MissingFileError
+
+
+def nested_zip(layers: int) -> bytes:
+    data = b"0" * 10_000
+    for layer in range(layers):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for copy in range(8):
+                archive.writestr(f"lib {layer} {copy}.zip", data)
+        data = packed.getvalue()
+    return data
+
+
+async def test_a_compressed_file_expands_to_so_much_at_most(tmp_path: Path) -> None:
+    """Bombs, and archives in archives, are skipped with the reason, in little memory."""
+    bomb = gzip.compress(b"\0" * 20_000_000)
+    words = gzip.compress(b"word " * 4_000_000)
+    contents = {
+        "a.md.gz": bomb,
+        "b.gz": gzip.compress(bomb),
+        "c.zip": nested_zip(4),
+        "d.md": bomb,
+        "e.txt.gz": words,
+        "f.docx": zipped({"word/document.xml": b"<w/>" * 2_000_000}),
+        "g.txt.gz": words[: len(words) // 2],
+        "h.txt.bz2": bz2.compress(b"word " * 2_000_000),
+        "i.txt": b"A text.",
+    }
+    for name, data in contents.items():
+        (tmp_path / name).write_bytes(data)
+    tracemalloc.start()
+    try:
+        memory = SessionMemory.test_mode()
+        with pytest.raises(MissingFileError):
+            await memory.ingest(tmp_path / "a.md.gz")
+        report = await memory.ingest(tmp_path)
+        assert report.new == ("i.txt",)
+        assert {skipped.source: skipped.reason for skipped in report.skipped} == {
+            "a.md.gz": "binary",
+            "b.gz": "binary",
+            "c.zip": "an archive",
+            "d.md": "binary",
+            "e.txt.gz": "too large",
+            "f.docx": "too large",
+            "g.txt.gz": "too large",
+            "h.txt.bz2": "too large",
+        }
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return packed.getvalue()

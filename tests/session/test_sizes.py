@@ -1,0 +1,58 @@
+"""Small inputs that ask for much."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem import CorruptionError, InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem.sections import MAX_SECTIONS, check_specs
+from tests.stored import changed, ids_at, in_memory, logged, memory_at
+
+
+async def test_a_session_has_so_many_sections_at_most(tmp_path: Path) -> None:
+    """More sections than a session may have are refused when they are given and when a log describes them."""
+    with pytest.raises(ValueError, match=str(MAX_SECTIONS)):
+        check_specs(SectionSpec(f"s{number}") for number in range(MAX_SECTIONS + 1))
+    many = {f"s{number}": {"name": f"s{number}"} for number in range(MAX_SECTIONS + 1)}
+    files = changed(await logged(tmp_path, "a"), 0, lambda fields: fields["d"]["sections"].update(many))
+    with pytest.raises(CorruptionError, match="sections"):
+        await ids_at(in_memory(files))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"content": "x", "metadata": {"nested": [[]] * 500_000}},
+        {"content": "x", "metadata": {"long": ["y" * 10_000] * 2_000}},
+        {"content": "x", "tags": ["z" * 10_000] * 2_000},
+        {"content": [{"type": "text", "text": "t"}] * 500_000},
+    ],
+    ids=["containers", "metadata", "tags", "blocks"],
+)
+async def test_what_could_not_be_stored_is_refused_before_it_is_taken(given: dict[str, Any], tmp_path: Path) -> None:
+    """An item too large for one record leaves the session as it was, and later saves work; one long text is none."""
+    async with memory_at(tmp_path) as memory:
+        with pytest.raises(InvalidArgumentError, match="split it"):
+            memory.add("documents", **given)
+        memory.add("documents", "word " * 20_000, id="long", metadata={"long": "y" * 20_000_000})
+        await memory.save()
+    async with memory_at(tmp_path) as memory:
+        assert [len(item.metadata["long"]) for item in memory["documents"]] == [20_000_000]
+
+
+@pytest.mark.parametrize("kind", ["lists", "mappings", "values"])
+def test_shared_references_are_refused_before_they_are_copied(kind: str) -> None:
+    """Metadata that is small in memory, and vast in JSON as its parts stand in many places, costs little time."""
+    shared: Any = ["x"] * (10_000 if kind == "values" else 1)
+    for _ in range(60 if kind != "values" else 1):
+        shared = {"a": shared, "b": shared} if kind == "mappings" else [shared] * (1_000 if kind == "values" else 2)
+    memory = SessionMemory.test_mode()
+    started = time.process_time()
+    with pytest.raises(InvalidArgumentError, match="shared"):
+        memory.add("documents", "x", metadata={"shared": shared})
+    assert time.process_time() - started < 3
+    assert not list(memory["documents"])
