@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kaosmem.session.remains import Remains
@@ -206,18 +205,3 @@ async def test_an_attached_section_supersedes_nothing_here(tmp_path: Path) -> No
         await ours.attach(theirs["findings"])
         context = await ours.assemble_context("owner", budget=500)
         assert {item.text for item in context.items} == {"their owner is Ann", "our owner is Bob"}
-
-
-async def test_a_damaged_session_keeps_the_newest_of_a_key() -> None:
-    """Where the change that superseded an item is lost, and a snapshot has the newer one, the older leaves."""
-    made: list[Any] = []
-    memory = SessionMemory.test_mode(sections=SPECS)
-    for each in "abc":
-        item = memory.add("findings", each, key="k", id=each)
-        made.append((memory["findings"].ledger.state(), list(memory["findings"].held.entries()), item))
-    remains = Remains(memory["findings"].spec)
-    for state, entries, _ in made:
-        remains.find(state, entries)
-    section = remains.section(None)
-    assert [item.id for item in section] == ["c"]
-    assert [version.item.id for version in section.archive.in_memory()] == ["a", "b"]
