@@ -38,7 +38,7 @@ from kaosmem.conversation import (
 from kaosmem.sources import ConversationSource
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
-from kaosmem.testing.compaction_contract import tokens_of
+from kaosmem.testing.contracts.compaction import tokens_of
 
 ROUNDS = (50, 200, 1_000)
 RESULT = "The clause on the fee is in section 4 of the agreement. " * 4

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaosmem.assembly.allocation import FRAME
-from kaosmem.display import fitted, padded, preview, scored, visible, width
-from kaosmem.notebook import bar, table
+from kaosmem.display import bar, fitted, padded, preview, scored, table, visible, width
 
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Context, Decision

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from kaosmem.display import fitted
+from kaosmem.display import fitted, table
 from kaosmem.ingest.files import HEAD_BYTES, Skipped, SourceFile, UnreadableError, expanded, read_bytes, trouble
 from kaosmem.ingest.kinds import check_beginning, has_known_suffix, kind_of
 from kaosmem.ingest.pieces import Lost, Part
-from kaosmem.notebook import table
 from kaosmem.types import JSONValue
 
 _SHOWN = 10

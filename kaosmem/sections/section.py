@@ -63,7 +63,7 @@ class Section:
         )
 
     def _repr_html_(self) -> str:
-        from kaosmem.notebook import bar, table
+        from kaosmem.display import bar, table
 
         newest = [
             (item.id, item.role, f"{item.tokens:,}", "yes" if item.pinned else "", preview(item.text))

@@ -129,7 +129,7 @@ class SessionMemory:
         return f"<SessionMemory {session_id!r}{access}: {self.used:,} tokens; {listed(held, 6) or 'empty'}>"
 
     def _repr_html_(self) -> str:
-        from kaosmem.notebook import bar, table
+        from kaosmem.display import bar, table
 
         sections = [section for section in self._sections.values() if len(section) or len(section.archive)]
         rows = [

@@ -15,20 +15,20 @@ from kaosmem.testing.messages import MessageRuleError, PrefixBinding, check_anth
 from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
 
 if TYPE_CHECKING:
-    from kaosmem.testing.blob_contract import BlobContract
-    from kaosmem.testing.compaction_contract import CompactionContract
-    from kaosmem.testing.format_contract import FormatContract
-    from kaosmem.testing.graph_contract import GraphContract
-    from kaosmem.testing.history_contract import HistoryContract
-    from kaosmem.testing.long_term_contract import LongTermContract
-    from kaosmem.testing.ranker_contract import RankerContract
+    from kaosmem.testing.contracts.blob import BlobContract
+    from kaosmem.testing.contracts.compaction import CompactionContract
+    from kaosmem.testing.contracts.format import FormatContract
+    from kaosmem.testing.contracts.graph import GraphContract
+    from kaosmem.testing.contracts.history import HistoryContract
+    from kaosmem.testing.contracts.long_term import LongTermContract
+    from kaosmem.testing.contracts.ranker import RankerContract
+    from kaosmem.testing.contracts.short_term import ShortTermContract
+    from kaosmem.testing.contracts.store import Clock
+    from kaosmem.testing.contracts.task import TaskContract
+    from kaosmem.testing.contracts.vector import VectorContract
     from kaosmem.testing.session_log_machine import SessionLogMachine
-    from kaosmem.testing.short_term_contract import ShortTermContract
     from kaosmem.testing.storage_machine import StorageMachine
-    from kaosmem.testing.store_contract import Clock
-    from kaosmem.testing.task_contract import TaskContract
     from kaosmem.testing.tool_conversations import conversations
-    from kaosmem.testing.vector_contract import VectorContract
 
 __all__ = [
     "BlobContract",
@@ -55,19 +55,19 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BlobContract": "blob_contract",
-    "Clock": "store_contract",
-    "CompactionContract": "compaction_contract",
-    "FormatContract": "format_contract",
-    "GraphContract": "graph_contract",
-    "HistoryContract": "history_contract",
-    "LongTermContract": "long_term_contract",
-    "RankerContract": "ranker_contract",
+    "BlobContract": "contracts.blob",
+    "Clock": "contracts.store",
+    "CompactionContract": "contracts.compaction",
+    "FormatContract": "contracts.format",
+    "GraphContract": "contracts.graph",
+    "HistoryContract": "contracts.history",
+    "LongTermContract": "contracts.long_term",
+    "RankerContract": "contracts.ranker",
     "SessionLogMachine": "session_log_machine",
-    "ShortTermContract": "short_term_contract",
+    "ShortTermContract": "contracts.short_term",
     "StorageMachine": "storage_machine",
-    "TaskContract": "task_contract",
-    "VectorContract": "vector_contract",
+    "TaskContract": "contracts.task",
+    "VectorContract": "contracts.vector",
     "conversations": "tool_conversations",
 }
 
@@ -76,11 +76,11 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        if _MODULES[name].endswith("_contract"):
+        if _MODULES[name].startswith("contracts."):
             from pytest import register_assert_rewrite
 
             # So that a failing contract shows the compared values.
-            modules = {f"{__name__}.store_contract", f"{__name__}.{_MODULES[name]}"}
+            modules = {f"{__name__}.contracts.store", f"{__name__}.{_MODULES[name]}"}
             register_assert_rewrite(*(modules - sys.modules.keys()))
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:

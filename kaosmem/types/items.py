@@ -159,7 +159,7 @@ class Item:
         return f"<Item {where}, {role}, {self.tokens:,} tokens{pinned}>"
 
     def _repr_html_(self) -> str:
-        from kaosmem.notebook import prose, table
+        from kaosmem.display import prose, table
 
         fields = {name: value for name, value in self.to_dict().items() if name not in ("id", "content", "trust")}
         fields = {"section": self.section, **fields, "trust": self.trust.name.lower()}

@@ -36,7 +36,7 @@ from kaosmem.testing import (
     TaskContract,
     VectorContract,
 )
-from kaosmem.testing.vector_contract import FILTERS, METADATA
+from kaosmem.testing.contracts.vector import FILTERS, METADATA
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
 from tests.embeddings import Words

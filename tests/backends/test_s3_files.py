@@ -16,7 +16,7 @@ from kaosmem import DurabilityError
 from kaosmem.backends import S3FileStore
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, MissingFileError
 from kaosmem.testing import BlobContract
-from kaosmem.testing.store_contract import Clock
+from kaosmem.testing.contracts.store import Clock
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
 from tests.servers import S3, example, s3_server

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from kaosmem import ChatMessage, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Trust
 from kaosmem.compaction import CompactionStrategy, SlidingWindowCompaction
 from kaosmem.testing import CompactionContract, conversations
-from kaosmem.testing.compaction_contract import PROMISES
+from kaosmem.testing.contracts.compaction import PROMISES
 
 
 class Newest:

@@ -32,7 +32,7 @@ from kaosmem.compaction import (
     TruncationCompaction,
 )
 from kaosmem.testing import conversations
-from kaosmem.testing.compaction_contract import tokens_of
+from kaosmem.testing.contracts.compaction import tokens_of
 
 
 def talk(turns: int) -> list[ChatMessage]:

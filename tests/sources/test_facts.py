@@ -15,7 +15,7 @@ from kaosmem.language.past_cues import PAST_CUES
 from kaosmem.retrieval import Query
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
-from kaosmem.testing.store_contract import Clock
+from kaosmem.testing.contracts.store import Clock
 
 OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."
 

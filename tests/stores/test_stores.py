@@ -32,7 +32,7 @@ from kaosmem.stores import (
     VectorStore,
 )
 from kaosmem.testing import Clock
-from kaosmem.testing.vector_contract import FILTERS, METADATA
+from kaosmem.testing.contracts.vector import FILTERS, METADATA
 
 STORES = {
     HistoryProvider: InMemoryHistoryProvider,

@@ -10,7 +10,7 @@ from hypothesis.stateful import invariant, rule
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.stores.memory import ShortTermMemory
-from kaosmem.testing.store_contract import (
+from kaosmem.testing.contracts.store import (
     IDS,
     LARGE,
     NO_IDS,

@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant, rule
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.stores.history import HistoryProvider
-from kaosmem.testing.store_contract import (
+from kaosmem.testing.contracts.store import (
     IDS,
     LARGE,
     NO_IDS,

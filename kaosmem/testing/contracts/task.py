@@ -13,7 +13,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from kaosmem.errors import DuplicateError, InvalidArgumentError, InvalidNameError, NotFoundError
 from kaosmem.stores.task_list import Task, TaskList, TaskStatus
 from kaosmem.stores.tasks import TaskStore
-from kaosmem.testing.store_contract import IDS, LARGE, NO_IDS, PAIRS, TEXTS, StoreContract, StoreMachine, refuses
+from kaosmem.testing.contracts.store import IDS, LARGE, NO_IDS, PAIRS, TEXTS, StoreContract, StoreMachine, refuses
 
 # Written out again, so that this states the rules and does not repeat the package's code.
 STATUSES = ("planned", "in_progress", "succeeded", "blocked", "failed", "abandoned")

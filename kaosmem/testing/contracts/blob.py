@@ -10,7 +10,7 @@ from hypothesis.stateful import invariant, rule
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, MissingFileError
 from kaosmem.stores.blob import BlobStore
-from kaosmem.testing.store_contract import IDS, NO_IDS, StoreContract, StoreMachine, refuses
+from kaosmem.testing.contracts.store import IDS, NO_IDS, StoreContract, StoreMachine, refuses
 
 _TEXT = "text/plain"
 _KEYS = ("a", "a/b", "A")

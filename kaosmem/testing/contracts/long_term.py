@@ -12,7 +12,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, NotFoundError
 from kaosmem.stores.memory import LongTermMemory, StoredFact
-from kaosmem.testing.store_contract import (
+from kaosmem.testing.contracts.store import (
     IDS,
     NO_IDS,
     PAIRS,

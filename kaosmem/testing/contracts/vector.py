@@ -14,7 +14,7 @@ from hypothesis.stateful import invariant, rule
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import parse_filter
 from kaosmem.stores.vector import VectorDocument, VectorStore
-from kaosmem.testing.store_contract import IDS, LARGE, NO_IDS, TEXTS, StoreContract, StoreMachine, refuses
+from kaosmem.testing.contracts.store import IDS, LARGE, NO_IDS, TEXTS, StoreContract, StoreMachine, refuses
 from kaosmem.types import DocumentBlock, ImageBlock, TextBlock
 
 METADATA: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from hypothesis.stateful import rule
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.stores.graph import GraphStore
-from kaosmem.testing.store_contract import (
+from kaosmem.testing.contracts.store import (
     IDS,
     LARGE,
     NO_IDS,

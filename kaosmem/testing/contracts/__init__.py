@@ -1,0 +1,1 @@
+"""The contracts: tests that every store, format, ranker and compaction strategy passes."""
