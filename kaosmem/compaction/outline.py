@@ -7,8 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from kaosmem.errors import WindowTooSmallError
-from kaosmem.formats import message_tokens
-from kaosmem.formats.openai import REPLY_TOKENS
+from kaosmem.formats.openai import REPLY_TOKENS, message_tokens
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage
 from kaosmem.units import Link, Units, repair, repaired

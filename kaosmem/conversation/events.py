@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats import message_tokens
 from kaosmem.formats.fields import plainest
+from kaosmem.formats.openai import message_tokens
 from kaosmem.names import check_name, shown_name
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import (

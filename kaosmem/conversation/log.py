@@ -86,8 +86,7 @@ def event_of(stored: Mapping[str, JSONValue]) -> ConversationEvent:
         del given["type"]
         summary = {name: given.pop(name) for name in _SUMMARY if name in given}
         event = _TYPES[kind](**given)
-        for name, value in summary.items():
-            object.__setattr__(event, name, value)
+        event = event.changed(**summary)
         if isinstance(event, Condensation):
             event.check_fields()
     except (AttributeError, TypeError, ValueError) as error:

@@ -28,7 +28,6 @@ __all__ = [
     "Rendered",
     "count_messages",
     "get_format",
-    "message_tokens",
     "parse_message",
     "render_messages",
 ]
@@ -58,14 +57,6 @@ def parse_message(message: object, format: str | Format) -> ChatMessage:  # noqa
     Raises InvalidArgumentError.
     """
     return get_format(format).parse(message)
-
-
-def message_tokens(entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
-    """Return the tokens of one entry of a history, for bounds that hold whatever the format of the next request is.
-
-    It is the published rule of OpenAI. known: as for `Format.entry_tokens`.
-    """
-    return FORMATS["openai"].entry_tokens(entry, counter, known=known)
 
 
 def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:  # noqa: A002

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import CorruptionError, KaosmemError
-from kaosmem.formats import Mark, message_tokens
+from kaosmem.formats import Format, Mark
 from kaosmem.sections import Archived, Replaced, Section, Substitution, derived_from, message_of, substitution
 from kaosmem.session.originals import Originals
 from kaosmem.tokens import TokenCounter, count_content
@@ -23,7 +23,7 @@ _EXPANDED = 0.5
 
 
 class SectionCompaction:
-    """Keep one section within its budget, counted as OpenAI's format shows it, before its tail is cut.
+    """Keep one section within its budget, counted as the format of the context shows it, before its tail is cut.
 
     new_id: gives an id that no live item has, the one asked for if it can.
     notice: the fault of the last attempt to compact the section, or None.
@@ -43,19 +43,20 @@ class SectionCompaction:
         self._counter, self._new_id = counter, new_id
         self._budget = section.budget or 0
         self._is_running = False
+        self._format: Format  # of the context that is being assembled
         self._may_expand = True  # what is compacted here is never so under a smaller budget
         # A hash of the ids of derived items, which keeps nothing that is forgotten, and what came to be replaced takes.
         self._need: tuple[int, float] = 0, 0
 
-    async def run(self) -> None:
-        """Compact the section where it is over its budget, or expand it where it has room.
+    async def run(self, shown_in: Format) -> None:
+        """Compact the section where it is over its budget in a format, or expand it where it has room.
 
         Assemblies that run meanwhile use the present items. A failed strategy becomes a notice: the section stays
         as it is, and the next turn tries again.
         """
         if self._is_running or self._section.is_frozen:
             return
-        self._is_running = True
+        self._is_running, self._format = True, shown_in
         try:
             if self._is_over:
                 await self._compact()
@@ -87,16 +88,16 @@ class SectionCompaction:
     def _size(self) -> int:
         """Return the tokens of the section as a history, with a mark for the items that left it."""
         mark = Mark(self._section.held.taken)
-        left = message_tokens(mark, self._counter) if len(self._section.archive) else 0
+        left = self._format.entry_tokens(mark, self._counter) if len(self._section.archive) else 0
         return left + self._weight(self._section)
 
     def _weight(self, items: Iterable[Item]) -> int:
-        form, measure = f"message {self._counter.name}", self._measure
+        form, measure = f"message {self._format.name} {self._counter.name}", self._measure
         return sum(item.size(form, measure) for item in items)
 
     def _measure(self, item: Item) -> int:
         known = item.tokens if isinstance(item.content, str) else None
-        return message_tokens(item.message, self._counter, known=known)
+        return self._format.entry_tokens(item.message, self._counter, known=known)
 
     async def _compact(self) -> None:
         from kaosmem.compaction.fallback import failed_model  # not every session needs it
@@ -172,7 +173,7 @@ class SectionCompaction:
         self._may_expand = bool(derived) and all(each.budget < self._budget for each in replaced)
         if not self._may_expand:
             return False
-        of = hash(tuple(item.id for item in derived))
+        of = hash((self._format.name, *(item.id for item in derived)))
         if self._need[0] != of:
             self._need = of, sum(each.tokens for each in replaced)  # at least, as they are of the contents alone
         if self._need[1] > self._room(derived):

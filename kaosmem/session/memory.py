@@ -806,7 +806,8 @@ class SessionMemory:
         specs = self._roster.shown(sections)
         as_of = None if as_of is None else check_time(as_of, "as_of")
         known_at = None if known_at is None else check_time(known_at, "known_at")
-        roster = await self._roster_at(specs, as_of, known_at)
+        chosen = get_format(format)
+        roster = await self._roster_at(specs, as_of, known_at, chosen)
         query = roster.newest_question() if query is None else check_text(query, "query")
         asked = Query.read(query, self._clock, self._past_cues, as_of=as_of, known_at=known_at)
         limit = None if call is None else call.limits.block
@@ -818,7 +819,7 @@ class SessionMemory:
             list(specs.values()),
             budget=budget,
             reserve=reserve,
-            format=get_format(format),
+            format=chosen,
             counter=self.counter,
             query=query,
             overflow=overflow,
@@ -836,12 +837,14 @@ class SessionMemory:
             roster.use(packing.items)
         return context
 
-    async def _roster_at(self, names: Iterable[str], as_of: datetime | None, known_at: datetime | None) -> Roster:
+    async def _roster_at(
+        self, names: Iterable[str], as_of: datetime | None, known_at: datetime | None, chosen: Format
+    ) -> Roster:
         """Return the roster of the sections as they are now, compacted and read, or as they were at a time."""
         await self._expire()
         if as_of or known_at:
             return self._roster.over(await self._timeline.sections_at(as_of=as_of, known_at=known_at))
-        await asyncio.gather(*(each.run() for each in self._compactions))
+        await asyncio.gather(*(each.run(chosen) for each in self._compactions))
         await self._read_back([self._sections[name] for name in names if name in self._sections])
         return self._roster
 

@@ -58,7 +58,9 @@ def summarizing(llm: object = None) -> SummarizationCompaction:
     return SummarizationCompaction(llm or ScriptedLLM(lambda _: "They spoke of terms."), 120, 60, max_summary_tokens=60)  # type: ignore[arg-type]
 
 
-def messages(compaction: CompactionStrategy | None, budget: int = BUDGET, **fields: Any) -> tuple[SectionSpec, ...]:
+def messages(
+    compaction: CompactionStrategy | None, budget: int | None = BUDGET, **fields: Any
+) -> tuple[SectionSpec, ...]:
     """Return the spec of a history with a compaction, the only section."""
     given = {"placement": "history", "eviction": "fifo", **fields}
     return (SectionSpec("messages", budget, compaction=compaction, **given),)
@@ -813,6 +815,19 @@ async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give: Any) ->
     await shown(memory)
     assert all(held[item.id] == item for item in memory["messages"])
     assert bool(memory.notices) == (len(memory["messages"]) == 60)
+
+
+async def test_the_format_of_the_context_says_whether_a_section_exceeds_its_budget() -> None:
+    """A section that fits its budget as text, and not as messages, is compacted for a context of messages alone."""
+    plain = SessionMemory.test_mode(sections=messages(None, None))
+    talk(plain, range(20))
+    sizes = {name: (await shown(plain, format=name)).used for name in ("text", "openai")}
+    budget = sum(sizes.values()) // 2
+    for name, is_compacted in (("text", False), ("openai", True)):
+        memory = SessionMemory.test_mode(sections=messages(summarizing(), budget))
+        talk(memory, range(20))
+        await shown(memory, format=name)
+        assert bool(summaries(memory)) == is_compacted, (sizes, budget)
 
 
 @pytest.mark.parametrize(
