@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kaosmem.session.remains import Remains
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
