@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import DEFAULT_SECTIONS, SectionSpec, SessionMemory
-from kaosmem.persistence.items import encode_items
+from kaosmem.persistence.items import ItemFile, encode_items
 
 T = TypeVar("T")
 SIZES = 100, 1_000, 10_000
@@ -106,8 +106,8 @@ def counted(root: Path) -> int:
 
 def write_live(root: Path, path: Path) -> None:
     """Write the lines that a snapshot would have of the messages that a session holds."""
-    entries = ask(root, lambda memory: [*memory["messages"].entries()], HISTORY)
-    path.write_bytes(b"".join(encode_items({}, (("messages", entry) for entry in entries), seq=1)))
+    entries = ask(root, lambda memory: [*memory["messages"].held.entries()], HISTORY)
+    path.write_bytes(b"".join(encode_items(ItemFile(1), (("messages", entry) for entry in entries))))
 
 
 def parsed_live(path: Path) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
-from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item, item_of
+from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item, item_of
 from kaosmem.persistence.lines import checksum, parse_object, parse_objects, stated_crc
 from kaosmem.persistence.manifest import Blob, Listed, Place, fill, in_line, last_line, missing
 from kaosmem.persistence.records import REMEDY, stated_blobs
@@ -178,11 +178,9 @@ class NewArchive:
 
     def __iter__(self) -> Iterator[bytes]:
         place = in_line if self._place is in_line else self._noted_place
-        size, line = 0, b""
-        contents = Contents(self._counter)
-        for line in encode_items(
-            {}, self._archived, seq=self._seq, log_id=self._log_id, place=place, contents=contents
-        ):
+        size, line, contents = 0, b"", Contents(self._counter)
+        head = ItemFile(self._seq, log_id=self._log_id)
+        for line in encode_items(head, self._archived, place=place, contents=contents):
             size += len(line)
             yield line
         self.listed = Listed(self._seq, stated_crc(line), size, size - len(line), self._blobs)

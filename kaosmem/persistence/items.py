@@ -52,11 +52,11 @@ class ItemFile:
     """
 
     seq: int
-    crc: int
-    txns: tuple[str, ...]
-    log_id: str
-    purged: int
-    header: dict[str, JSONValue]
+    crc: int = 0
+    txns: tuple[str, ...] = ()
+    log_id: str = ""
+    purged: int = 0
+    header: Mapping[str, JSONValue] = field(default_factory=dict)
     items: list[tuple[str, Stored]] = field(default_factory=list)
     lacking: list[tuple[dict[str, JSONValue], tuple[Blob, ...]]] = field(default_factory=list)
     commits: Mapping[int, str] = field(default_factory=dict)
@@ -67,38 +67,36 @@ class ItemFile:
 
 
 def encode_items(
-    header: Mapping[str, JSONValue],
+    head: ItemFile,
     items: Iterable[tuple[str, Mapping[str, JSONValue]]],
     *,
-    seq: int,
-    crc: int = 0,
-    txns: Iterable[str] = (),
-    log_id: str = "",
-    purged: int = 0,
-    commits: Mapping[int, str] | None = None,
-    session: str = "",
-    archives: Iterable[Listed] = (),
-    spare: Iterable[int] = (),
     place: Place = in_line,
     contents: Contents | None = None,
 ) -> Iterator[bytes]:
-    """Yield the lines of a file of items, read as they are asked for; their fields are those of an ItemFile.
+    """Yield the lines of a file of items, one after the other as they are asked for.
 
-    archives: read when the first line is. place: says which file has a long text; by default they stay in their lines.
-    contents: of an archive file, which its last line is to say.
+    head: the fields of the first line. place: says which file has a long text; by default it stays in its line.
+    contents: of an archive file, for its last line.
     Raises InvalidArgumentError.
     """
-    opening: dict[str, JSONValue] = {
-        "seq": seq,
-        "version": FORMAT_VERSION,
-        "chain": f"{crc:08x}",
-        "log": log_id,
-        "purged": purged,
+    commits = [[last, txn] for last, txn in sorted(head.commits.items())]
+    optional: dict[str, JSONValue] = {
+        "session": head.session,
+        "archives": [each.to_list() for each in head.archives],
+        "spare": [*head.spare],
+        "commits": commits,
     }
-    earlier = {"commits": [[last, txn] for last, txn in sorted(commits.items())]} if commits else {}
-    manifest = {"session": session, "archives": [each.to_list() for each in archives], "spare": list(spare)}
-    opening |= {name: value for name, value in manifest.items() if value}
-    line, chain = encode_line({**opening, "txns": list(txns), **earlier, "d": header}, 0)
+    opening: dict[str, JSONValue] = {
+        "seq": head.seq,
+        "version": FORMAT_VERSION,
+        "chain": f"{head.crc:08x}",
+        "log": head.log_id,
+        "purged": head.purged,
+        **{name: value for name, value in optional.items() if value},
+        "txns": [*head.txns],
+        "d": head.header,
+    }
+    line, chain = encode_line(opening, 0)
     yield line
     count, summary = 0, _Summary()
     if contents is not None:

@@ -37,7 +37,7 @@ from kaosmem.persistence.checkpoint import (
 from kaosmem.persistence.commit import End, Extent, News, append, catch_up, conflict, create, settle, withdraw
 from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.erasure import Erasure, unerased
-from kaosmem.persistence.items import encode_items
+from kaosmem.persistence.items import ItemFile, encode_items
 from kaosmem.persistence.layout import FOLDERS
 from kaosmem.persistence.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
@@ -296,23 +296,19 @@ class SessionLog:
             indexed = {*run(indexed_records(), self._storage)}
         with self._measures:
             commits = {last: txn for last, txn in self._extent.commits.items() if last < seq and last in indexed}
-        archive = self._new_archive(archived, seq=seq, place=self._texts.place(), counter=header.get("counter"))
-        archives = self._archives or ()
+        archive = self._new_archive(archived, seq, self._texts.place(), header)
+        archives, sizes = self._archives or (), list[int]()
 
         def lines(spare: Sequence[int]) -> Iterable[bytes]:
-            listed = _listed(archives, archive)
-            measured.lines = self._encoded_items(
-                header, items, seq=seq, end=end, purged=purged, commits=commits, archives=listed, spare=spare
-            )
-            return measured
+            file = ItemFile(seq, end.crc, purged=purged, header=header, commits=commits, spare=tuple(spare))
+            return self._lines(file, items, end.txn, sizes, archives=(archives, archive))
 
-        measured = _Measured()
         with as_durability_error("the snapshot"):
             stored = run(store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged), self._storage)
         if stored:
             with self._measures:
-                self._archives = (*_listed(self._archives or (), archive),)
-                self._extent.cut(seq, end, snapshot_bytes=measured.size, indexed=commits)
+                self._archives = _listed(self._archives or (), archive)
+                self._extent.cut(seq, end, snapshot_bytes=sum(sizes), indexed=commits)
         return stored
 
     def _is_purged_by_another(self) -> bool:
@@ -362,21 +358,19 @@ class SessionLog:
         head = self._head
         kept: set[str] = set()
         counter = header.get("counter") if self._counters <= {header.get("counter")} else None
-        archive = self._new_archive(archived, seq=head.seq, place=self._texts.place(kept), counter=counter)
-        listed, end = _listed((), archive), End.of(head, 0)
-        measured = _Measured()
-        measured.lines = self._encoded_items(
-            header, items, seq=head.seq, end=end, purged=head.seq, used=kept, archives=listed
-        )
+        archive = self._new_archive(archived, head.seq, self._texts.place(kept), {"counter": counter})
+        sizes: list[int] = []
+        file = ItemFile(head.seq, head.crc, purged=head.seq, header=header)
+        lines = self._lines(file, items, End.of(head, 0).txn, sizes, archives=((), archive), used=kept)
         with as_durability_error("forgetting"):
-            run(purge(head, measured, archive, kept=kept, locks=self._storage.appends), self._storage)
+            run(purge(head, lines, archive, kept=kept, locks=self._storage.appends), self._storage)
         with self._measures:
             self._head = head.before(0)
             self._torn = b""
             self._texts = self._texts.only(kept)
             self._may_lose_texts = False
-            self._archives = (*_listed((), archive),)
-            self._extent.begin_anew(head, snapshot_bytes=measured.size)
+            self._archives = _listed((), archive)
+            self._extent.begin_anew(head, snapshot_bytes=sum(sizes))
             self._purged, self._has_leftovers, self._keyed = head.seq, False, {}
 
     def archived(self, item_id: str, check: Callable[[Entry], object] = bool) -> Entry | None:
@@ -494,40 +488,32 @@ class SessionLog:
             snapshot=newest if newest > self._stated else 0,
         )
 
-    def _encoded_items(
+    def _lines(
         self,
-        header: Mapping[str, JSONValue],
+        file: ItemFile,
         items: Iterable[Entry],
+        txn: str,
+        sizes: list[int],
         *,
-        seq: int,
-        end: End,
-        purged: int,
-        commits: Mapping[int, str] | None = None,
+        archives: tuple[Iterable[Listed], NewArchive | None],
         used: set[str] | None = None,
-        archives: Iterable[Listed] = (),
-        spare: Sequence[int] = (),
     ) -> Iterator[bytes]:
+        """Yield the lines of a snapshot after commit `txn`, and enter their sizes.
+
+        archives: the archive files that it names; the new one is read before the first line.
+        """
         head, place = self._head, self._texts.place(used)
         # Those up to there alone: who reads the log after it would count the others twice, and so know fewer.
-        txns = head.txns[: head.txns.index(end.txn) + 1] if end.txn in head.txns else ()
-        return encode_items(
-            header,
-            items,
-            seq=seq,
-            crc=end.crc,
-            txns=txns,
-            log_id=head.log_id,
-            purged=purged,
-            commits=commits,
-            session=self._session_id,
-            archives=archives,
-            spare=spare,
-            place=place,
-        )
+        txns = head.txns[: head.txns.index(txn) + 1] if txn in head.txns else ()
+        named = replace(file, txns=txns, log_id=head.log_id, session=self._session_id, archives=_listed(*archives))
+        for line in encode_items(named, items, place=place):
+            sizes.append(len(line))
+            yield line
 
     def _new_archive(
-        self, archived: Iterable[Entry], *, seq: int, place: Place, counter: JSONValue
+        self, archived: Iterable[Entry], seq: int, place: Place, header: Mapping[str, JSONValue]
     ) -> NewArchive | None:
+        counter = header.get("counter")
         named = counter if isinstance(counter, str) else None
         return new_archive(archived, seq=seq, log_id=self._head.log_id, place=place, counter=named)
 
@@ -561,21 +547,6 @@ class SessionLog:
                 self._extent.segments[-count:] = [rolled]
 
 
-def _listed(archives: Iterable[Listed], new: NewArchive | None) -> Iterator[Listed]:
-    """Yield archive files, the new one last, once it is read."""
-    yield from archives
-    if new is not None and new.listed is not None:
-        yield new.listed
-
-
-class _Measured:
-    """Lines, and how many bytes those have that were read."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.lines: Iterable[bytes] = ()
-
-    def __iter__(self) -> Iterator[bytes]:
-        for line in self.lines:
-            self.size += len(line)
-            yield line
+def _listed(archives: Iterable[Listed], new: NewArchive | None) -> tuple[Listed, ...]:
+    """Return archive files, the new one last, once it is read."""
+    return (*archives, new.listed) if new is not None and new.listed is not None else tuple(archives)

@@ -60,7 +60,7 @@ class Recovered:
     is_partial: items or records are lost.
     """
 
-    header: dict[str, JSONValue] | None = field(default=None, repr=False)
+    header: Mapping[str, JSONValue] | None = field(default=None, repr=False)
     items: list[tuple[str, Stored]] = field(default_factory=list, repr=False)
     records: list[Record] = field(default_factory=list)
     damage: list[CorruptionError] = field(default_factory=list)

@@ -145,7 +145,7 @@ def _base(
             return found, True
         break
     begins = 1 in numbers(log) and (yield Read(log_file(1), 0, 1))  # it is blank if something was forgotten
-    return (part, False) if part and (purged or not begins) else (ItemFile(0, 0, (), "", 0, {}), True)
+    return (part, False) if part and (purged or not begins) else (ItemFile(0), True)
 
 
 def salvage_archive(
@@ -244,7 +244,7 @@ def _intact_items(data: bytes, path: str, seq: int, damage: list[CorruptionError
 
     Raises UnsupportedVersionError.
     """
-    file, count = ItemFile(seq, 0, (), "", 0, {}), None
+    file, count = ItemFile(seq), None
     bad: list[int] = []
     for line in intact_lines(data, (0,)):
         fields = line.fields or {}

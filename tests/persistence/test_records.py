@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
-from kaosmem.persistence.items import decode_items, decoded, encode_items, find_item
+from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item
 from kaosmem.persistence.lines import parse_object
 from kaosmem.persistence.records import Change, decode_record, encode_commit
 from kaosmem.types import StoredItem
@@ -165,7 +165,7 @@ def test_any_bytes_are_a_record_or_corruption(noise: bytes) -> None:
 @given(data, st.lists(st.tuples(st.sampled_from(["a", "b"]), data), max_size=5), st.integers(1, 2**62))
 def test_a_file_of_items_comes_back(header: dict[str, Any], items: list[tuple[str, dict[str, Any]]], seq: int) -> None:
     """Header, items and their order come back from a snapshot."""
-    stored = b"".join(encode_items(header, items, seq=seq, crc=5, txns=["t"]))
+    stored = b"".join(encode_items(ItemFile(seq, crc=5, txns=("t",), header=header), items))
     found = decode_items(stored, "snap")
     assert (found.seq, found.crc, found.txns) == (seq, 5, ("t",))
     assert (found.header, found.items) == (header, items)
@@ -173,7 +173,7 @@ def test_a_file_of_items_comes_back(header: dict[str, Any], items: list[tuple[st
 
 def test_a_file_of_items_is_whole_or_damaged() -> None:
     """Any cut and any flipped bit makes a snapshot invalid as a whole."""
-    stored = b"".join(encode_items({"n": 2}, [("a", {"id": "x"}), ("a", {"id": "y"})], seq=3))
+    stored = b"".join(encode_items(ItemFile(3, header={"n": 2}), [("a", {"id": "x"}), ("a", {"id": "y"})]))
     damaged = [stored[:size] for size in range(len(stored))]
     damaged += [flipped(stored, bit) for bit in range(8 * len(stored))]
     for bad in damaged:
@@ -185,7 +185,7 @@ def test_a_file_of_items_is_whole_or_damaged() -> None:
 @pytest.mark.parametrize("counter", [{"id": "m0"}, ["m0"], 5, True])
 def test_a_counter_without_a_name_is_damage(counter: object) -> None:
     """The last line of a file of items names the token counter, or none."""
-    lines = b"".join(encode_items({}, [("a", {"id": "x"})], seq=1)).split(b"\n")[:-1]
+    lines = b"".join(encode_items(ItemFile(1), [("a", {"id": "x"})])).split(b"\n")[:-1]
     before, last = (json.loads(line) for line in lines[-2:])
     del last["crc"]
     lines[-1] = seal(json.dumps({**last, "counter": counter}).encode()[1:], int(before["crc"], 16))
@@ -196,7 +196,7 @@ def test_a_counter_without_a_name_is_damage(counter: object) -> None:
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), plain_data | data), max_size=12))
 def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, dict[str, Any]]]) -> None:
     """What a file says of them at its end is what they say, and they come back in order among the others."""
-    stored = b"".join(encode_items({}, items, seq=1))
+    stored = b"".join(encode_items(ItemFile(1), items))
     found = decode_items(stored, "snap", unread=True).items
     assert [*decoded(found)] == items
     for (_, item), (_, stated) in zip(found, items, strict=True):
@@ -207,7 +207,7 @@ def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, 
 def test_the_last_version_of_an_item_is_found(item_ids: list[str], draw: st.DataObject) -> None:
     """The archive finds the last item with an id, and none by text that only looks like it."""
     items = [("s", {"content": f'"id":"{i}"', "m": {"id": "zz"}, "id": i, "n": n}) for n, i in enumerate(item_ids)]
-    stored = b"".join(encode_items({"id": "zz"}, items, seq=1))
+    stored = b"".join(encode_items(ItemFile(1, header={"id": "zz"}), items))
     for item_id in {*item_ids, "zz", draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))}:
         expected = [item for item in items if item[1]["id"] == item_id]
         assert find_item(stored, item_id, "archive") == ((*expected[-1], ()) if expected else None)

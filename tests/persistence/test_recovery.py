@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
-from kaosmem.persistence.items import encode_items
+from kaosmem.persistence.items import ItemFile, encode_items
 from kaosmem.persistence.layout import log_file, snapshot_file
 from kaosmem.persistence.records import Change, Record, encode_commit
 from kaosmem.persistence.recovery import Recovery, recover
@@ -223,7 +223,7 @@ def test_a_rolled_up_segment_stands_for_those_it_holds() -> None:
 def test_a_roll_up_may_reach_over_a_snapshot() -> None:
     """A record that only an earlier segment holds is found there, past a segment that stands nearer."""
     one, two, three, four = stored()
-    snap = b"".join(encode_items({}, [], seq=3, crc=opened((1, one + two)).head.crc))
+    snap = b"".join(encode_items(ItemFile(3, crc=opened((1, one + two)).head.crc), []))
     found = opened((1, one + two + three), (3, two), (7, four), snapshots={3: snap})
     assert [record.seq for record in found.recovered.records] == [4, 5, 6, 7]
 
@@ -237,7 +237,7 @@ def test_a_snapshot_stands_for_the_log_before_it() -> None:
         [(4, parts[2] + parts[3])],
     ):
         whole = opened((1, b"".join(parts[:2])))
-        snap = b"".join(encode_items({"n": 3}, [("messages", {"id": "a"})], seq=3, crc=whole.head.crc))
+        snap = b"".join(encode_items(ItemFile(3, crc=whole.head.crc, header={"n": 3}), [("messages", {"id": "a"})]))
         found = opened(*segments, snapshots={3: snap})
         assert found.recovered.header == {"n": 3}
         assert found.recovered.items == [("messages", {"id": "a"})]
@@ -251,7 +251,7 @@ def test_a_damaged_snapshot_is_passed_over() -> None:
     snaps = {}
     for seq, upto in ((3, 2), (6, 3)):
         crc = opened((1, b"".join(parts[:upto]))).head.crc
-        snaps[seq] = b"".join(encode_items({"n": seq}, [], seq=seq, crc=crc))
+        snaps[seq] = b"".join(encode_items(ItemFile(seq, crc=crc, header={"n": seq}), []))
     sound = opened((1, b"".join(parts)), snapshots=snaps)
     assert (sound.recovered.header, len(sound.recovered.records), sound.recovered.damage) == ({"n": 6}, 1, [])
     snaps[6] = snaps[6][:-1]
