@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
 from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item, item_of
-from kaosmem.persistence.lines import checksum, parse_object, parse_objects, stated_crc
-from kaosmem.persistence.manifest import Blob, Listed, Place, fill, in_line, last_line, missing
+from kaosmem.persistence.lines import checksum, parse_objects, stated_crc
+from kaosmem.persistence.manifest import Listed, Place, fill, in_line, last_line, missing
 from kaosmem.persistence.records import REMEDY, stated_blobs
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections import EvictedItem
@@ -50,24 +50,26 @@ def find_keyed(key: str, known: dict[str, KeyedLines], archives: Iterable[Listed
     """
     found: list[Entry] = []
     for listed in archives:
-        try:
-            if listed.path not in known:
-                fields = yield from _contents(listed)
-                known[listed.path] = KeyedLines(starts_of(fields), keyed_lines(fields))
-            starts, by_key = known[listed.path]
-            if numbers := by_key.get(key):
-                found += yield from _read_lines(listed.path, starts, numbers)
-        except FileNotFoundError:
-            raise missing(listed.path) from None
+        if listed.path not in known:
+            fields = yield from _contents(listed)
+            known[listed.path] = KeyedLines(starts_of(fields), keyed_lines(fields))
+        starts, by_key = known[listed.path]
+        if numbers := by_key.get(key):
+            for entry in (yield from _read_lines(listed.path, starts, sorted(numbers))):
+                if isinstance(entry, CorruptionError):
+                    raise entry
+                found.append(entry)
     return found
 
 
 def _contents(listed: Listed) -> Steps[dict[str, JSONValue]]:
-    """Return what the last line of an archive file says or would say of it. Raises CorruptionError."""
+    """Return the table of an archive file, from its last line or made anew of its items. Raises CorruptionError."""
     try:
         fields = yield from read_contents(listed)
+    except FileNotFoundError:
+        raise missing(listed.path) from None
     except CorruptionError:
-        fields = None  # the file itself says what is damaged
+        fields = None  # reading the whole file names the damage
     if fields is None:
         data = yield from _whole(listed)
         fields = _noted(data, listed.path)
@@ -84,23 +86,39 @@ def _whole(listed: Listed) -> Steps[bytes]:
     return data
 
 
-def _read_lines(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry]]:
-    """Return the items of some lines. Each is read with the line before it, whose checksum it goes on from."""
-    places = [starts[number - 1 : number + 2] for number in sorted(numbers)]
-    parts = yield ReadParts(tuple((path, before, end - before) for before, _, end in places))
-    entries: list[Entry] = []
-    for (before, start, end), part in zip(places, parts, strict=True):
-        line = part[start - before : end - before - 1]
+def _read_lines(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry | CorruptionError]]:
+    """Return the items of some lines, an error for each that cannot be read.
+
+    Each is read with the line before it, whose checksum it goes on from. Raises CorruptionError for a missing file.
+    """
+    places = [starts[number - 1 : number + 2] for number in numbers]
+    try:
+        parts = yield ReadParts(tuple((path, before, end - before) for before, _, end in places))
+    except FileNotFoundError:
+        raise missing(path) from None
+    bounds = [(start - before, end - before - 1) for before, start, end in places]
+    lines = [part[start:end] for part, (start, end) in zip(parts, bounds, strict=True)]
+    entries: list[Entry | CorruptionError] = []
+    for (_, start, _), part, line, fields in zip(places, parts, lines, parse_objects(lines), strict=True):
         try:
             checksum(line, stated_crc(part))
-            fields = parse_object(line)
-            section, data = item_of(fields)
+            if isinstance(fields, CorruptionError):
+                raise fields
+            entry, blobs = item_of(fields), stated_blobs(fields)
         except CorruptionError as error:
-            where = f"{path!r} is damaged at byte {start}"
-            raise CorruptionError(f"{where}: {error}", file=path, byte=start) from None
-        yield from fill(data, stated_blobs(fields))
-        entries.append((section, data))
+            entries.append(_damaged(path, start, str(error)))
+            continue
+        try:
+            if blobs:
+                yield from fill(entry[1], blobs)
+            entries.append(entry)
+        except CorruptionError as error:
+            entries.append(error)
     return entries
+
+
+def _damaged(path: str, start: int, why: str) -> CorruptionError:
+    return CorruptionError(f"{path!r} is damaged at byte {start}: {why}", file=path, byte=start)
 
 
 class ArchiveFile:
@@ -118,51 +136,23 @@ class ArchiveFile:
     def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
         """Return the stored versions of items, or the reason why they cannot be read."""
         try:
-            found: list[Mapping[str, JSONValue] | CorruptionError] = self._perform(self._read(evicted))
+            entries = self._perform(_read_lines(self.path, self.starts, [each.line for each in evicted]))
         except CorruptionError as error:
             return [error] * len(evicted)
-        return found
-
-    def _read(self, evicted: Sequence[EvictedItem]) -> Steps[list[Mapping[str, JSONValue] | CorruptionError]]:
-        """Return the stored versions of items. A line's checksum continues the one before it, so both are read."""
-        places = [self.starts[each.line - 1 : each.line + 2] for each in evicted]
-        try:
-            parts = yield ReadParts(tuple((self.path, before, end - before) for before, _, end in places))
-        except FileNotFoundError:
-            raise missing(self.path) from None
-        bounds = [(start - before, end - before - 1) for before, start, end in places]
-        lines = [part[start:end] for part, (start, end) in zip(parts, bounds, strict=True)]
-        found: list[Mapping[str, JSONValue] | CorruptionError] = []
-        for each, part, line, fields in zip(evicted, parts, lines, parse_objects(lines), strict=True):
-            try:
-                stored, blobs = self._checked(each, part, line, fields)
-                if blobs:
-                    yield from fill(stored, blobs)
-                found.append(stored)
-            except CorruptionError as error:
-                found.append(error)
-        return found
+        return [self._checked(each, entry) for each, entry in zip(evicted, entries, strict=True)]
 
     def _checked(
-        self, evicted: EvictedItem, before: bytes, line: bytes, fields: dict[str, Any] | CorruptionError
-    ) -> tuple[dict[str, JSONValue], tuple[Blob, ...]]:
-        """Return the stored version of an item, checked against the line before it and the listed size."""
-        try:
-            checksum(line, stated_crc(before))
-            if isinstance(fields, CorruptionError):
-                raise fields
-            section, stored = item_of(fields)
-            places = stored.get("id"), stored.get("position"), section
-            if places != (evicted.id, evicted.position, evicted.section) or not self._is_counted(evicted, stored):
-                raise CorruptionError("it is another item than the file says at its end")
-        except CorruptionError as error:
-            start = self.starts[evicted.line]
-            where = f"{self.path!r} is damaged at byte {start}"
-            raise CorruptionError(f"{where}: {error}", file=self.path, byte=start) from None
-        return stored, stated_blobs(fields)
-
-    def _is_counted(self, evicted: EvictedItem, stored: Mapping[str, JSONValue]) -> bool:
-        return self.counter is None or stored.get("tokens") == evicted.tokens
+        self, evicted: EvictedItem, entry: Entry | CorruptionError
+    ) -> Mapping[str, JSONValue] | CorruptionError:
+        """Return a stored version, an error if the table of the file lists another item for its line."""
+        if isinstance(entry, CorruptionError):
+            return entry
+        section, stored = entry
+        place = stored.get("id"), stored.get("position"), section
+        is_counted = self.counter is None or stored.get("tokens") == evicted.tokens
+        if place == (evicted.id, evicted.position, evicted.section) and is_counted:
+            return stored
+        return _damaged(self.path, self.starts[evicted.line], "it is another item than the file says at its end")
 
 
 class NewArchive:
@@ -204,16 +194,13 @@ def new_archive(
 def evicted_items(
     archives: Iterable[Listed], perform: Callable[[Steps[Any]], Any]
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
-    """Return what may be recalled from the archives, oldest first, by file.
+    """Return the evicted items in the archives, oldest first, by file.
 
-    perform: performs what reads a line, later. Raises CorruptionError.
+    perform: performs the steps that read lines later. Raises CorruptionError.
     """
     found = []
     for listed in archives:
-        try:
-            fields = yield from _contents(listed)
-        except FileNotFoundError:
-            raise missing(listed.path) from None
+        fields = yield from _contents(listed)
         file = ArchiveFile(listed.path, counter if isinstance(counter := fields.get("counter"), str) else None, perform)
         file.starts = starts_of(fields)
         found.append((file, list(evicted_in(fields, file, end=len(file.starts) - 1))))
@@ -232,9 +219,8 @@ def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
 def read_archive(
     archives: Iterable[Listed], check: Callable[[Entry], object] = bool
 ) -> Steps[tuple[list[Entry], dict[str, str], set[str | None]]]:
-    """Return every version in the archives, oldest first, and what names their long texts.
+    """Return every version in the archives, oldest first; the SHA-256 of their long texts by name; their counters.
 
-    Each name is with the text's SHA-256. What counted the versions comes last.
     check: raises InvalidArgumentError for a version that makes no sense. Raises CorruptionError.
     """
     entries: list[Entry] = []

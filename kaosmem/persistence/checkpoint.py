@@ -107,7 +107,7 @@ def _drafted(archive: NewArchive, seq: int) -> Steps[tuple[str, Any]]:
 
 
 def _sight(head: Head) -> Steps[Sight]:
-    """Return what is seen of the log. Raises ConflictError if it is no longer the one that `head` is of."""
+    """Return the present view of the log. Raises ConflictError if it is another log than that of `head`."""
     sight = yield from look(head)
     check_same_log(head, sight)
     return sight
@@ -186,7 +186,7 @@ def segments_to_roll_up(commits: Sequence[tuple[int, int]]) -> int:
 
 
 def plan_pruning(segments: Sequence[int], snapshots: Sequence[int], *, newest: int, sound: Iterable[int]) -> list[Step]:
-    """Return the steps that delete what the snapshot `newest` and the sound one before it make unneeded.
+    """Return the steps that delete the files that the snapshot `newest` and the sound one before it replace.
 
     sound: snapshots that were read or written whole; without one before `newest` everything stays.
     Snapshots go first: one without its log could not be told from damage.
@@ -206,7 +206,7 @@ def _blank(first: int) -> Write:
 
 
 def _purged(snapshot: int) -> Steps[int]:
-    """Return what `purged_by` does, 0 for a snapshot that is gone."""
+    """Return the result of `purged_by`, 0 for a snapshot that is gone."""
     try:
         return (yield from purged_by(snapshot))
     except FileNotFoundError:
@@ -231,7 +231,7 @@ _CRC_BYTES = 4
 def encode_index(
     section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int, txn: str, ranker: str = ""
 ) -> Iterator[bytes]:
-    """Yield an index file: a line that says what it is, the index, and the checksum of both.
+    """Yield an index file: a line that describes it, the index, and the checksum of both.
 
     txn: the id of the commit whose last record is `seq`. ranker: name of the ranker that made the index.
     """
@@ -317,7 +317,7 @@ def store_index(
 
 
 def _is_welcome(head: Head, path: str, seq: int, sound: Collection[int]) -> Steps[bool]:
-    """Return whether an index may be stored: else none is under that path any more, whoever left it there.
+    """Return whether an index may be stored. If not, delete the file at its path.
 
     Raises ConflictError.
     """

@@ -83,7 +83,7 @@ def create(
 ) -> Steps[Head]:
     """Store a commit as a segment of its own, and return where the log ends then.
 
-    The name of the segment is the compare-and-swap: whoever creates it first has the next record.
+    The name of the segment is the compare-and-swap: the first writer that creates it has the next record.
     torn: the bytes that recovery found after the head in its segment.
     look_first: so much time has passed that the name may have been taken and be free again.
     unnamed: as for `append`.

@@ -23,7 +23,7 @@ from kaosmem.types import JSONValue, stated_from
 
 _MAX_BYTES = 48 * 2**20  # as a line may not be too long
 _RECALLABLE = {"id": str, "tokens": int, "position": int, "unit": int}
-"""What all that may be recalled has, and of which type."""
+"""The fields of every evicted item, and their types."""
 
 
 @dataclass
@@ -152,7 +152,7 @@ class Contents:
 
 
 def read_contents(listed: Listed) -> Steps[dict[str, Any] | None]:
-    """Return what an archive file's last line says, None where it does not.
+    """Return the table in the last line of an archive file, None without one.
 
     Raises CorruptionError, FileNotFoundError.
     """
@@ -171,7 +171,7 @@ def starts_of(fields: Mapping[str, Any]) -> array[int]:
 
 
 def evicted_in(fields: Mapping[str, Any], file: EvictedFile, *, end: int) -> Iterator[EvictedItem]:
-    """Yield what may be recalled from a file, by what its last line says, which is its line `end`.
+    """Yield the evicted items of a file, from the table in its last line, line `end`.
 
     Raises CorruptionError.
     """
@@ -183,7 +183,7 @@ def evicted_in(fields: Mapping[str, Any], file: EvictedFile, *, end: int) -> Ite
 
 
 def keyed_lines(fields: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return the numbers of the lines that hold items with keys, by key, by what a file's last line says.
+    """Return the numbers of the lines that hold items with keys, by key, from the table of a file.
 
     Raises CorruptionError.
     """

@@ -171,9 +171,9 @@ def irregular(path: str) -> CorruptionError:
 
 
 def _waited_for(descriptor: int) -> Future[Leave]:
-    """Return the end of a wait for a lock, in a thread of its own: the system queues all who wait.
+    """Return the end of a wait for a lock, in a thread of its own. The system keeps a queue of all waits.
 
-    Nobody can call off such a wait. If its future is cancelled, the descriptor is closed at its end.
+    Such a wait cannot be called off. If its future is cancelled, the descriptor is closed at its end.
     """
     future: Future[Leave] = Future()
     if _try_lock(descriptor):  # without a thread

@@ -28,9 +28,9 @@ from kaosmem.types import JSONValue, StoredItem, json_text
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d
 _SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int}
-"""What every item that is summed up has, and of which type."""
+"""The fields of every plain item, and their types."""
 _NOT_SUMMED_UP = frozenset(("key", "expires_at", "pinned", "priority", "unit", "uses", "last_use", "updated"))
-"""What none has: a session needs to know it when it opens."""
+"""Fields that no plain item has: a session needs to know them when it opens."""
 _MAX_SUMMED_UP = 10**6  # as the last line is a line like others, which may not be too long
 
 
@@ -127,7 +127,7 @@ class _Summary:
         self._ids: list[JSONValue] = []
         self._roles: list[JSONValue] = []
         self._tokens: list[JSONValue] = []
-        self._next: tuple[int, str, int] | None = None  # what would go on with the last run
+        self._next: tuple[int, str, int] | None = None  # the line, section and position that would go on with the last run
 
     def note(self, number: int, section: str, data: Mapping[str, JSONValue]) -> None:
         """Take in the item of a line."""

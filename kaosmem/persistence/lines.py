@@ -54,7 +54,7 @@ def split_lines(data: bytes) -> list[bytes]:
 def encode_line(fields: Mapping[str, JSONValue], crc: int) -> tuple[bytes, int]:
     """Return `fields` as a line that is chained to the checksum `crc`, and the line's own checksum.
 
-    Raises InvalidArgumentError for what `decode_line` would refuse.
+    Raises InvalidArgumentError for fields that `decode_line` would refuse.
     """
     try:
         body = json_text({**fields, "d": dict(fields["d"])} if "d" in fields else fields)[1:].encode()
@@ -150,7 +150,7 @@ def _parsed(line: bytes) -> dict[str, Any] | CorruptionError:
 
 
 def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
-    """Return what `parse_object` returns for each line, or None where only that can tell.
+    """Return the result of `parse_object` for each line, or None if they have to be parsed one by one.
 
     They are parsed as one list, in which a mark that no file can hold stands before each: if every other element is
     the mark, as many as there are lines, then each line is one value, and none runs on into the next.

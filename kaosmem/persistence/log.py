@@ -135,7 +135,7 @@ class SessionLog:
         read_only: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> tuple[SessionLog, Recovered]:
-        """Return the log that a storage holds, and what it says, as `open` does.
+        """Return the log that a storage holds, and its state, as `open` does.
 
         session_id: without it, the identity of the session is neither stored nor checked.
         """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 RETENTION_S = 24 * 3600.0
-"""How long what is no longer needed stays, so that no slow reader misses it and no slow writer finds its name free."""
+"""The time for which an unneeded file stays: no slow reader misses it, and no slow writer finds its name free."""
 
 _TRIES = 3
 _PAUSES_S = 0.0, 0.05, 0.2, 0.8
@@ -177,7 +177,7 @@ class ObjectStorage:
         return whole
 
     def _create(self, path: str, data: bytes) -> None:
-        """Store a file if nothing is stored there; what is stored afterwards decides, not the answer.
+        """Store a file if its name is free. The file that is stored afterwards decides, not the answer of the server.
 
         An answer may be lost, and servers refuse in different words.
         """

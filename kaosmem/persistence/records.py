@@ -100,7 +100,7 @@ def encode_commit(
 
     names: by SHA-256, the names of the long texts that are stored already.
     session, snapshot: told in the first of them.
-    Raises InvalidArgumentError for what could not be read back.
+    Raises InvalidArgumentError for data that could not be read back.
     """
     lines: list[bytes] = []
     stored = names or {}

@@ -314,7 +314,7 @@ def _newest_snapshot(
 def _check_own(recovery: Recovery, session: str, identity: Identity | CorruptionError | None) -> Steps[None]:
     """Raise CorruptionError for the files of another session, and for the remains of one that is gone.
 
-    Enter what is wrong with the identity alone in the damage.
+    Enter faults of the identity alone in the damage.
     """
     head, damage = recovery.head, recovery.recovered.damage
     if isinstance(identity, Identity) and identity.session == session and head.seq < identity.segment:

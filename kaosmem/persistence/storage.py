@@ -41,10 +41,10 @@ class Storage(Performer, Protocol):
         """Return whether a commit is appended under a lock, instead of stored under a name of its own."""
 
     def line_up(self) -> Future[Leave] | None:
-        """Return the end of a wait in line with other writers, None where there is no line.
+        """Return the end of a wait in line with other writers, None if there is no line.
 
-        The line keeps nobody out. Writers that others outran get their turns in it, in order. Each calls what it is
-        given once its turn is over. To give up a place, cancel the future.
+        The line keeps no writer out. It gives turns, in order, to writers that others outran. A writer calls the result
+        when its turn is over. To give up a place, cancel the future.
         """
 
     def sizes(self, folder: str) -> dict[str, int]:

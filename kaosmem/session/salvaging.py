@@ -113,7 +113,7 @@ class _Named:
 
 
 def _descriptions(recovered: Recovered) -> Iterator[Mapping[str, Any]]:
-    """Yield what the log says of the session, oldest first."""
+    """Yield the stored descriptions of the session, oldest first."""
     if recovered.header:
         yield recovered.header
     yield from (record.data for record in recovered.records if record.op == Describe.op)
