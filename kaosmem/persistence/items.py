@@ -127,7 +127,7 @@ class _Summary:
         self._ids: list[JSONValue] = []
         self._roles: list[JSONValue] = []
         self._tokens: list[JSONValue] = []
-        self._next: tuple[int, str, int] | None = None  # the line, section and position that would go on with the last run
+        self._next: tuple[int, str, int] | None = None  # line, section, position that go on with the last run
 
     def note(self, number: int, section: str, data: Mapping[str, JSONValue]) -> None:
         """Take in the item of a line."""
