@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.errors import DuplicateError, ReadOnlyError, SectionFullError
+from tests.persistence.damage.damaged import opened, place_of, stored
+from tests.persistence.damage.turns import lost, turns
 
 PERSISTENCES = ("stream", "snapshot", "none")
 SPECS = (
@@ -204,3 +207,12 @@ async def test_an_attached_section_supersedes_nothing_here(tmp_path: Path) -> No
         await ours.attach(theirs["findings"])
         context = await ours.assemble_context("owner", budget=500)
         assert {item.text for item in context.items} == {"their owner is Ann", "our owner is Bob"}
+
+
+async def test_a_damaged_session_keeps_the_newest_of_a_key() -> None:
+    """Where the record that superseded an item is lost, the next version supersedes it."""
+    changes = [partial(SessionMemory.add, section="documents", content=each, key="k", id=each) for each in "abc"]
+    files = lost(stored(await turns(*changes)), 3)
+    async with opened(place_of(files), read_only=True) as memory:
+        assert [item.id for item in memory["documents"]] == ["c"]
+        assert [version.item.id for version in memory["documents"].archive.in_memory()] == ["a"]
