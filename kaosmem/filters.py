@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown, shown_name
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONValue, json_text
 
 Filter: TypeAlias = Mapping[str, Any]
 
@@ -140,3 +140,45 @@ def _kind(value: object) -> str | None:
     if isinstance(value, str):
         return "text"
     return "number" if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+class Grouping:
+    """Ordinals of entries, grouped by the values of some fields: a filter is asked once a group, not once an entry.
+
+    fields: those that the filters ask for.
+    """
+
+    def __init__(self, fields: Iterable[str]) -> None:
+        self._fields = sorted(fields)
+        self._members: dict[str, set[int]] = {}  # JSON text of the fields that an entry has -> ordinals
+        self._values: dict[str, dict[str, JSONValue]] = {}
+        self._group_of: dict[int, str] = {}
+
+    def put(self, ordinal: int, metadata: Mapping[str, JSONValue]) -> None:
+        """Enter an entry, or give it other metadata."""
+        self.remove(ordinal)
+        values = {field: metadata[field] for field in self._fields if field in metadata}
+        group = json_text(values)
+        self._values[group] = values
+        self._members.setdefault(group, set()).add(ordinal)
+        self._group_of[ordinal] = group
+
+    def remove(self, ordinal: int) -> None:
+        """Take an entry out, if it is there."""
+        if (group := self._group_of.pop(ordinal, None)) is None:
+            return
+        self._members[group].discard(ordinal)
+        if not self._members[group]:
+            del self._members[group], self._values[group]
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether each of the fields is one of some entry."""
+        return set().union(*self._values.values()).issuperset(self._fields)
+
+    def passing(self, wanted: MetadataFilter) -> set[int] | None:
+        """Return the ordinals of the entries that pass a filter; None where no entry has any of the fields."""
+        if not any(self._values.values()):
+            return None
+        found = (members for group, members in self._members.items() if wanted(self._values[group]))
+        return set().union(*found)

@@ -13,8 +13,7 @@ from itertools import chain
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.packing import Packing
-from kaosmem.assembly.thinking import bound, is_asked
-from kaosmem.assembly.windows import Rebased, Visible, Window, digest, stored_items, text_digest
+from kaosmem.assembly.windows import Rebased, Visible, Window, bound, digest, is_asked, stored_items, text_digest
 from kaosmem.formats import Format, HistoryPart, Layout
 from kaosmem.formats.text import header_piece, item_pieces, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec

@@ -7,11 +7,19 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kaosmem.assembly.allocation import FRAME, TokenNeed, allocate, by_priority, cap_of, window_too_small
+from kaosmem.assembly.allocation import (
+    FRAME,
+    Tail,
+    TailCutter,
+    TokenNeed,
+    allocate,
+    by_priority,
+    cap_of,
+    window_too_small,
+)
 from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Run, Share, fit
-from kaosmem.assembly.tail import Tail, TailCutter
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import adds_up, header_piece, item_pieces, recalled_header
 from kaosmem.language.duplicates import Shown

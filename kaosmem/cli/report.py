@@ -12,7 +12,7 @@ from kaosmem.cli.terminal import Column, write, write_table
 from kaosmem.display import scored
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest import IngestReport
-from kaosmem.sections import Section
+from kaosmem.sections import Section, compacted_in
 from kaosmem.session import SessionMemory
 from kaosmem.types import Item
 
@@ -92,7 +92,7 @@ def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: 
     write(f"session {memory.session_id}: {memory.used:,} tokens\n")
     for section in sections:
         budget = "" if section.budget is None else f" of {section.budget:,}"
-        compacted = f", {count:,} compacted" if (count := len(section.compacted)) else ""
+        compacted = f", {count:,} compacted" if (count := len(compacted_in(section))) else ""
         title = (
             f"{section.spec.name}: {len(section):,} items{compacted}, {section.used:,}{budget} tokens, "
             f"{len(section.archive):,} archived"
@@ -166,7 +166,7 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
         "sections": {
             section.spec.name: {
                 "items": len(section),
-                "compacted": len(section.compacted),
+                "compacted": len(compacted_in(section)),
                 "tokens": section.used,
                 "share": section.used / memory.used if memory.used else 0.0,
                 "budget": section.budget,

@@ -10,11 +10,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
-from kaosmem.filters import MetadataFilter
+from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, check_updated
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
-from kaosmem.sections.facets import Facets
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item, JSONValue, StoredItem, Version, in_order
@@ -51,7 +50,7 @@ class Holdings:
         self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
         self.needed: set[int] = set()
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: users' messages, ascending
-        self._facets = Facets()
+        self._groupings: dict[frozenset[str], Grouping] = {}  # by the fields that filters have asked for
         self._versions: dict[str, tuple[tuple[object, ...], list[Version[int]]]] = {}  # by key, with their state then
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a dict of numbers, and
         # ranking reads those of hundreds of items scattered over all.
@@ -112,7 +111,12 @@ class Holdings:
 
     def passing(self, wanted: MetadataFilter) -> set[int] | None:
         """Return the ordinals of the items that pass a filter; None where no item has any of its fields."""
-        return self._facets.passing(wanted, self.items())
+        grouping = self._groupings.get(wanted.fields)
+        if grouping is None:
+            grouping = self._groupings[wanted.fields] = Grouping(wanted.fields)
+            for ordinal, item in self.items():
+                grouping.put(ordinal, item.metadata)
+        return grouping.passing(wanted)
 
     @property
     def all_alone(self) -> bool:
@@ -159,7 +163,7 @@ class Holdings:
     def purge(self) -> None:
         """Keep nothing of the keys and the metadata of items that are gone."""
         self._versions = {}
-        self._facets.purge()
+        self._groupings = {fields: each for fields, each in self._groupings.items() if each.is_complete}
 
     def _created_at(self, ordinal: int) -> datetime:
         created_at = self.known(ordinal).created_at
@@ -333,7 +337,8 @@ class Holdings:
             self._drop_key(item, ordinal)
             self.needed.discard(ordinal)
             self._questions.pop(ordinal, None)
-            self._facets.remove(ordinal)
+            for grouping in self._groupings.values():
+                grouping.remove(ordinal)
         for first in dict.fromkeys(map(self.units.first, left)):
             self._reckon(first)
         return items
@@ -359,7 +364,8 @@ class Holdings:
             self._ends[ordinal] = item.expires_at
         (self.needed.add if self._spec.requires(item) else self.needed.discard)(ordinal)
         self._note_question(ordinal, item)
-        self._facets.put(ordinal, item)
+        for grouping in self._groupings.values():
+            grouping.put(ordinal, item.metadata)
 
     def _note_question(self, ordinal: int, item: Item | StoredItem) -> None:
         if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:

@@ -1,12 +1,15 @@
-"""A source's proposal for a window: units in order of value."""
+"""The Source protocol, and a source's proposal for a window: units in order of value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from kaosmem.filters import MetadataFilter
+from kaosmem.retrieval import Query
 from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Interval, Item, Version, aware
 
 if TYPE_CHECKING:
@@ -162,3 +165,42 @@ def shown_with_interval(item: Item, versions: Sequence[Version[T]], place: int) 
     version = versions[place]
     is_stated = place > 0 or version.is_current or item.timestamp is not None
     return replace(item, interval=Interval(version.valid_from if is_stated else None, version.valid_until))
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Offers candidates for a window."""
+
+    @property
+    def spec(self) -> SectionSpec:
+        """Return the spec: how the source is budgeted and shown."""
+        ...
+
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return units worth about twice `cap` tokens, the most wanted first.
+
+        wanted: propose only items that pass this filter, if the source has such metadata.
+        """
+        ...
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return an item in full, or None."""
+        ...
+
+
+@runtime_checkable
+class ForgettingSource(Source, Protocol):
+    """A source that can forget."""
+
+    async def forget(self, item_ids: Collection[str]) -> None:
+        """Erase items, by the ids that `get` knows, with everything that the source derived from them."""
+        ...
+
+
+@runtime_checkable
+class NamedSource(Source, Protocol):
+    """A source whose ids begin with its name and a slash, so that ids of two sources never collide."""
+
+    def named(self, name: str) -> Source:
+        """Return the source under another name. Both share the same items."""
+        ...

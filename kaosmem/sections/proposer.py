@@ -59,6 +59,12 @@ class Proposer:
             return [*kept, item]
         return [item if each.id == item.id else each for each in kept]
 
+    @property
+    def newest_question(self) -> Item | None:
+        """Return a history's newest item of role user with more than tool results."""
+        ordinal = self._held.newest_question
+        return None if ordinal is None else self._held[ordinal]
+
     def _required(self) -> set[int]:
         """Return the first ordinals of the units that must be shown.
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from kaosmem.display import fitted, preview
-from kaosmem.errors import DuplicateError, ReadOnlyError
+from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError, SectionFullError
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
+from kaosmem.sections.eviction import Standing
+from kaosmem.sections.holdings import Holdings, is_older
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.operations import Add, Compact, Evict, Expand, Forget, Remove, SectionOperation, Update, Use
 from kaosmem.sections.proposer import Proposer
-from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.substitution import Replaced, Substitution, message_of, substitution
-from kaosmem.types import Item, check_extent
+from kaosmem.sections.substitution import Substitution, message_of, substitution
+from kaosmem.types import MAX_INTEGER, Item, check_extent
+from kaosmem.units import Link
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Ranker
@@ -35,6 +37,7 @@ class Section:
     ranker: for a spec without its own. The default is `LinearRanker`.
     ledger: what the section holds. It carries out each change that was decided, and reads evicted items back.
     held, archive, index: of the ledger: live items, items that left, and the index over all that may be shown.
+    frozen: the reason why the section refuses changes, and so may be asked from several threads; "" if it does not.
     proposer: ranks the items, and proposes units for a context.
 
     >>> from kaosmem import SessionMemory
@@ -48,7 +51,7 @@ class Section:
     def __init__(self, spec: SectionSpec, *, ranker: Ranker | None = None, ledger: Ledger | None = None) -> None:
         self.spec = spec
         self.journal: list[SectionOperation] = []
-        self._frozen = ""  # why
+        self.frozen = ""
         self._go_on(Ledger(spec, ranker=ranker) if ledger is None else ledger)
 
     def _go_on(self, ledger: Ledger) -> None:
@@ -88,11 +91,6 @@ class Section:
         """Return the number of tokens in the section."""
         return self.held.used
 
-    @property
-    def compacted(self) -> list[Item]:
-        """Return the live items that a compaction made."""
-        return [item for item in self if Replaced.by(item)]
-
     def __len__(self) -> int:
         return len(self.held)
 
@@ -121,23 +119,12 @@ class Section:
         ordinal = self.held.keyed(key)
         return None if ordinal is None else self.held[ordinal]
 
-    @property
-    def newest_question(self) -> Item | None:
-        """Return a history's newest item of role user with more than tool results."""
-        ordinal = self.held.newest_question
-        return None if ordinal is None else self.held[ordinal]
-
-    @property
-    def is_frozen(self) -> bool:
-        """Return whether the section refuses changes, and so may be asked from several threads."""
-        return bool(self._frozen)
-
     def freeze(self, why: str = "was opened read-only; open it without read_only to change it") -> None:
         """Refuse all further changes, uses included.
 
         why: the reason and the remedy, for errors.
         """
-        self._frozen = why
+        self.frozen = why
 
     def take_over(self, other: Section, *, shared: int = 0) -> None:
         """Go on as another section of the same spec was, which is not to be used any more.
@@ -161,7 +148,7 @@ class Section:
             raise DuplicateError(
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
             )
-        evicted = choose_leaving(self.spec, self.held, item, tokens=item.tokens, items=1)
+        evicted = _choose_leaving(self.spec, self.held, item, tokens=item.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
@@ -175,7 +162,7 @@ class Section:
         """
         self._check_change(item)
         check_extent(item)
-        evicted = choose_leaving(self.spec, self.held, shorter, tokens=shorter.tokens, items=1)
+        evicted = _choose_leaving(self.spec, self.held, shorter, tokens=shorter.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
@@ -200,7 +187,7 @@ class Section:
         self._check_change(item)
         check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
-        evicted = choose_leaving(self.spec, self.held, item, tokens=growth, items=0)
+        evicted = _choose_leaving(self.spec, self.held, item, tokens=growth, items=0)
         self._change(Update(self.spec.name, item, evicted or [], at))
         if evicted is None:
             self.evict((item.id,))
@@ -250,7 +237,7 @@ class Section:
         The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
         """
         self._check_writable()
-        victims = choose_surplus(self.spec, self.held, tokens=tokens, keep=keep)
+        victims = _choose_surplus(self.spec, self.held, tokens=tokens, keep=keep)
         if victims:
             self.evict(victims)
         return victims is not None
@@ -280,7 +267,7 @@ class Section:
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; those that have left the section are passed over."""
-        if self.spec.policy.counts_uses and not self._frozen:
+        if self.spec.policy.counts_uses and not self.frozen:
             live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self.held]
             if live:
                 self._change(Use(self.spec.name, live))
@@ -307,11 +294,130 @@ class Section:
             )
 
     def _check_writable(self) -> None:
-        if self._frozen:
-            raise ReadOnlyError(f"section {self.spec.name!r} is of a session that {self._frozen}")
+        if self.frozen:
+            raise ReadOnlyError(f"section {self.spec.name!r} is of a session that {self.frozen}")
 
     def _change(self, operation: SectionOperation) -> None:
         """Carry out an operation and enter it in the journal."""
         operation.apply(self.ledger)
         if self.spec.persistence != "none":
             self.journal.append(operation)
+
+
+def _choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int) -> list[str] | None:
+    """Return the ids of the items that an item, new or updated, supersedes or evicts. None: it leaves itself.
+
+    It leaves if it is outranked, or if the live item with its key began to hold later.
+
+    tokens, items: growth of the section.
+    Raises InvalidArgumentError, SectionFullError.
+    """
+    if _is_older(held, item):
+        return None
+    budget = spec.budget if spec.policy.bounded else None
+    if budget is not None and item.tokens > budget:
+        raise SectionFullError(
+            f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
+            f"{spec.name!r}; split it, or raise the section's budget",
+            section=spec.name,
+            need=item.tokens,
+            budget=budget,
+        )
+    first = _superseded(held, item)
+    if first is None:
+        try:
+            return _choose_victims(spec, held, item, tokens=tokens, items=items)
+        except SectionFullError:
+            if spec.policy.competes and _may_leave(held, item):
+                return None
+            raise
+    unit, freed = held.unit(first)
+    victims = _choose_victims(spec, held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,))
+    return [*(each.id for each in unit), *victims]
+
+
+def _choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iterable[str]) -> list[str] | None:
+    """Return the ids to evict to free tokens and be within `max_items`, None if that can't be done.
+
+    The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
+    """
+    surplus = 0 if spec.max_items is None else len(held) - spec.max_items
+    newcomer = Standing(held.taken, held.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
+    own = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
+    victims = held.choose_victims(newcomer, own=own, tokens=tokens, items=surplus)
+    return None if victims is None else _ids(held, victims)
+
+
+def _is_older(held: Holdings, item: Item) -> bool:
+    """Return whether the live item with an item's key began to hold later. Raises InvalidArgumentError."""
+    ordinal = held.keyed(item.key)
+    if ordinal is None or (newer := held[ordinal]).id == item.id or not is_older(item, newer):
+        return False
+    if not Link.of(item).is_plain:
+        raise InvalidArgumentError(
+            f"item {shown(item.id)} is an older version of {shown(newer.id)} by its timestamp, and is in one unit with "
+            "other items, as a call and its result are; leave out its key"
+        )
+    return True
+
+
+def _superseded(held: Holdings, item: Item) -> int | None:
+    """Return the first ordinal of the unit that holds another item with this one's key, None if there is none."""
+    ordinal = held.keyed(item.key)
+    if ordinal is None or (older := held[ordinal]).id == item.id:
+        return None
+    (first,) = held.firsts((ordinal,))
+    if first in held.would_join(item):
+        raise InvalidArgumentError(
+            f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with it, as a call "
+            "and its result are, which stay together; leave out the key of one"
+        )
+    return first
+
+
+def _choose_victims(
+    spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int, leaving: Collection[int] = ()
+) -> list[str]:
+    """Return the ids that must go so that a section may grow by these, for an item new or updated.
+
+    leaving: first ordinals of units that go anyway.
+    """
+    budget = spec.budget if spec.policy.bounded else None
+    if spec.compaction is not None:  # which comes before any eviction
+        return []
+    excess = 0 if budget is None or tokens <= 0 else held.used + tokens - budget
+    surplus = 0 if spec.max_items is None or items <= 0 else len(held) + items - spec.max_items
+    if excess <= 0 and surplus <= 0:
+        return []
+    newcomer, own = held.prospect(item)
+    speaks = item.id not in held and Link.of(item).speaks
+    victims = held.choose_victims(newcomer, own={*own, *leaving}, tokens=excess, items=surplus, speaks=speaks)
+    if victims is None:
+        raise SectionFullError(
+            f"section {spec.name!r} is full: item {shown(item.id)} needs "
+            + (f"{excess} tokens" if excess > 0 else f"{surplus} place")
+            + f" more than its policy {spec.policy.name!r} can free; {_advice(spec)}",
+            section=spec.name,
+            need=item.tokens,
+            budget=budget,
+        )
+    return _ids(held, victims)
+
+
+def _may_leave(held: Holdings, item: Item) -> bool:
+    """Return whether an item, new or updated, can be archived without tearing a unit."""
+    unit, link = [each for first in held.would_join(item) for each in held.unit(first)[0]], Link.of(item)
+    return link.is_plain and not item.pinned and all(each.id == item.id for each in unit)
+
+
+def _advice(spec: SectionSpec) -> str:
+    """Return the reason why a full section cannot evict enough, and the remedy."""
+    limit = "budget" if spec.max_items is None else "budget or max_items"
+    if spec.policy.key is None:
+        return f"it evicts nothing: remove items, raise its {limit}, or choose a policy that evicts, such as 'fifo'"
+    stays = "pinned items, calls that wait for their results and the item's own unit stay"
+    return f"{stays}; unpin or remove items, or raise its {limit}"
+
+
+def _ids(held: Holdings, firsts: Iterable[int]) -> list[str]:
+    return [item.id for first in firsts for item in held.unit(first)[0]]

@@ -210,6 +210,12 @@ def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
+def renamed(spec: SectionSpec, name: str) -> SectionSpec:
+    """Return a spec under another name, shown under the title that it had."""
+    header = spec.name if spec.header is None else spec.header
+    return spec if spec.name == name else replace(spec, name=name, header=header)
+
+
 def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
     """Return specs by name, in order.
 

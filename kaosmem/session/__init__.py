@@ -2,7 +2,7 @@
 
 from kaosmem.persistence import StoredSession
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.places import (
+from kaosmem.session.opening import (
     delete_idle_sessions,
     delete_namespace,
     delete_session,

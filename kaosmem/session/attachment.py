@@ -13,7 +13,7 @@ from kaosmem.errors import InvalidArgumentError, SourceError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown, shown_name
 from kaosmem.retrieval import Query
-from kaosmem.sections import ForgettingSource, Proposal, Source
+from kaosmem.sections import ForgettingSource, Proposal, Section, SectionSpec, Source, read_evicted
 from kaosmem.types import Item
 
 T = TypeVar("T")
@@ -87,3 +87,37 @@ class Attachment:
             sources=(self.name,),
             late=late,
         )
+
+
+class AttachedSection:
+    """A section of another session. It is read and never changed; no use is marked."""
+
+    def __init__(self, section: Section) -> None:
+        self.section = section
+
+    def __repr__(self) -> str:
+        return f"AttachedSection({self.section!r})"
+
+    @property
+    def spec(self) -> SectionSpec:
+        """Return the section's own spec."""
+        return self.section.spec
+
+    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        """Return the section's proposal, having indexed it beside the event loop."""
+        while True:
+            while self.section.proposer.lag(cap=cap):
+                await asyncio.to_thread(self.section.index.catch_up)
+            proposal = await self._propose(query, cap, wanted)
+            if not proposal.unread:
+                return proposal
+            self.section.ledger.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
+
+    async def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None) -> Proposal:
+        if self.section.frozen:
+            return await asyncio.to_thread(self.section.proposer.propose, query, cap=cap, wanted=wanted)
+        return self.section.proposer.propose(query, cap=cap, wanted=wanted)
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return a live item, or an archived version in memory under that id."""
+        return self.section.peek(item_id) if item_id in self.section else self.section.archive.get(item_id)

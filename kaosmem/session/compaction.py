@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import CorruptionError, KaosmemError
 from kaosmem.formats import Format, Mark
-from kaosmem.sections import Archived, Replaced, Section, Substitution, derived_from, message_of, substitution
-from kaosmem.session.originals import Originals
+from kaosmem.sections import (
+    Archived,
+    Replaced,
+    Section,
+    Substitution,
+    compacted_in,
+    derived_from,
+    message_of,
+    substitution,
+)
+from kaosmem.session.past import Originals
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ChatMessage, Item
 
@@ -54,7 +63,7 @@ class SectionCompaction:
         Assemblies that run meanwhile use the present items. A failed strategy becomes a notice: the section stays
         as it is, and the next turn tries again.
         """
-        if self._is_running or self._section.is_frozen:
+        if self._is_running or self._section.frozen:
             return
         self._is_running, self._format = True, shown_in
         try:
@@ -72,7 +81,7 @@ class SectionCompaction:
         The other originals are then not lost when the items are forgotten. Raises CorruptionError.
         """
         gone = {*item_ids}
-        while compacted := self._section.compacted:
+        while compacted := compacted_in(self._section):
             derived_ids = derived_from(gone, (await self._originals.lineage(compacted)).values())
             derived = [item for item in compacted if item.id in derived_ids]
             versions = await self._versions(derived)
@@ -142,7 +151,7 @@ class SectionCompaction:
         several: the next compaction can take it in, and its originals would leave all contexts with it.
         """
         summaries = [item for item in self._section if (replaced := Replaced.by(item)) and replaced.items > 1]
-        kept = (*summaries[-1:], self._section.newest_question)
+        kept = (*summaries[-1:], self._section.proposer.newest_question)
         return [item.id for item in kept if item is not None]
 
     def _shortened(self, before: Sequence[Item], after: Sequence[ChatMessage]) -> Substitution | None:
@@ -168,7 +177,7 @@ class SectionCompaction:
 
     async def _expand(self) -> bool:
         """Bring back all that derived items replaced, one step of it, if the budget has grown and has room for it."""
-        section, derived = self._section, self._section.compacted
+        section, derived = self._section, compacted_in(self._section)
         replaced = [each for item in derived if (each := Replaced.by(item))]
         self._may_expand = bool(derived) and all(each.budget < self._budget for each in replaced)
         if not self._may_expand:
@@ -179,7 +188,7 @@ class SectionCompaction:
         if self._need[1] > self._room(derived):
             return False
         versions = await self._versions(derived)
-        if derived != section.compacted:
+        if derived != compacted_in(section):
             return False
         self._need = of, self._weight(version.item for version in versions) if versions else math.inf
         most, number = section.spec.max_items, len(section) - len(derived) + len(versions)

@@ -34,25 +34,23 @@ from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_ses
 from kaosmem.retrieval import Query, Ranker
 from kaosmem.sections import (
     DEFAULT_SECTIONS,
-    AttachedSection,
     Section,
     SectionSpec,
     Source,
     check_specs,
     read_evicted,
 )
+from kaosmem.session.attachment import AttachedSection
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
 from kaosmem.session.hydration import Hydrated
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening, SharedSessions, unopened
-from kaosmem.session.originals import Originals
-from kaosmem.session.past import check_version, load_past
+from kaosmem.session.past import Originals, Timeline, check_version, load_past
 from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving import Saver
-from kaosmem.session.timeline import Timeline
 from kaosmem.session.turns import Queues, Turns
 from kaosmem.session.windows import WindowCall
 from kaosmem.tokens import TokenCounter, count_content
@@ -693,7 +691,9 @@ class SessionMemory:
 
     def _check_required(self, section: Section, item: Item) -> None:
         """Refuse an item that no context could show though it must be shown."""
-        if section.spec.in_context and (required := section.proposer.required_with(item)):
+        if section.spec.placement != "static" or not section.spec.in_context:
+            return
+        if required := section.proposer.required_with(item):
             check_required(section.spec, required, item, self.counter)
 
     def _live(self, item_id: str) -> Section:
@@ -916,7 +916,7 @@ class SessionMemory:
 
     async def _expire(self) -> None:
         """Move the items whose time to live is over to the archive. Summaries of them give way to their originals."""
-        own = [section for section in self._sections.values() if section.held.may_expire and not section.is_frozen]
+        own = [section for section in self._sections.values() if section.held.may_expire and not section.frozen]
         if not own:
             return
         now = self._clock()

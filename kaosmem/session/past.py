@@ -1,15 +1,22 @@
-"""Reading the evicted items of a session's sections from its archive files."""
+"""What a session was told before: evicted items, originals of derived items, and the session at earlier times.
+
+There are two clocks. An item holds from its timestamp, else from when it was added: valid time. The session knows an
+item since it was added: known time. Evictions and compactions change neither.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import datetime
 
+from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.errors import CorruptionError, InvalidArgumentError, KaosmemError
 from kaosmem.persistence import Entry, SessionLog
-from kaosmem.sections import Archived, EvictedItem, Section, read_evicted
+from kaosmem.sections import Archived, EvictedItem, Replaced, Section, read_evicted
 from kaosmem.tokens import TokenCounter, count_content
+from kaosmem.types import Interval, Item, JSONValue, Version, in_order
 
 _READ_AT_ONCE = 4_096
 
@@ -87,3 +94,234 @@ def _counted(version: Archived, counter: TokenCounter) -> Archived:
     """Return a version as a counter counts it."""
     tokens = count_content(version.item.content, counter)
     return replace(version, item=replace(version.item, tokens=tokens))
+
+
+class Originals:
+    """Find items of a session: live, archived and evicted ones.
+
+    forgotten: ids of forgotten items.
+    """
+
+    def __init__(
+        self, sections: Mapping[str, Section], log: SessionLog, *, counter: TokenCounter, forgotten: Container[str]
+    ) -> None:
+        self._sections, self._log, self._counter, self._forgotten = sections, log, counter, forgotten
+
+    async def of(self, item: Item, fetch: Callable[[str], Awaitable[Item]]) -> list[Item]:
+        """Return the originals of an item, over any number of steps, each once and in order.
+
+        fetch: reads items that no section of the session has or had. Raises as it does, and CorruptionError.
+        """
+        known = await self.lineage([item])
+        while wanted := {source for each in known.values() for source in each.sources} - known.keys():
+            known |= await self.lineage([await fetch(item_id) for item_id in wanted])
+        return [*_origins(item, known, set())]
+
+    async def lineage(self, items: Iterable[Item]) -> dict[str, Item]:
+        """Return items and their originals over any number of steps, as far as the session has them, by id.
+
+        Raises CorruptionError.
+        """
+        known = new = {item.id: item for item in items}
+        while wanted := {source for each in new.values() for source in each.sources} - known.keys():
+            new = {each.id: each for each in self.live(wanted)}
+            archived = await self.archived({each for each in wanted - new.keys() if not self.is_forgotten(each)})
+            new |= {item_id: version.item for item_id, version in archived.items()}
+            known = known | new
+        return known
+
+    def live(self, item_ids: Iterable[str]) -> Iterator[Item]:
+        """Yield those of these items that are live, in whichever section."""
+        sections = self._sections.values()
+        return (section.peek(item_id) for item_id in item_ids for section in sections if item_id in section)
+
+    def is_forgotten(self, item_id: str) -> bool:
+        """Return whether an item was forgotten; another one may have its id by now."""
+        return item_id in self._forgotten
+
+    async def archived(self, item_ids: Set[str]) -> dict[str, Archived]:
+        """Return the newest archived version of each of these items, whichever section it left.
+
+        Raises CorruptionError.
+        """
+        versions = (version for section in self._sections.values() for version in section.archive.in_memory())
+        in_memory = {version.item.id: version for version in versions if version.item.id in item_ids}
+        left = item_ids - in_memory.keys()
+        stored = await asyncio.to_thread(find_versions, self._log, self._counter, left) if left else {}
+        return stored | in_memory
+
+
+def _origins(item: Item, known: Mapping[str, Item], seen: set[str]) -> Iterator[Item]:
+    """Yield the sources of an item, depth first, without those seen before."""
+    if item.id in seen:
+        return
+    seen.add(item.id)
+    if not item.sources:
+        yield item
+    for source in item.sources:
+        yield from _origins(known[source], known, seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An item of a section, live or archived, as the session was told of it.
+
+    order: the items of a section ascend by it in the order in which they came.
+    known_from, known_until: when the session was told, and when an update corrected it.
+    ended: when a successor began to hold or the item was removed, and when the session was told so.
+    """
+
+    item: Item
+    order: tuple[bool, int, datetime]
+    known_from: datetime
+    known_until: datetime | None = None
+    ended: tuple[datetime, datetime] | None = None
+
+    def is_known(self, at: datetime | None) -> bool:
+        """Return whether the session knew this at a time; None is now."""
+        if at is None:
+            return self.known_until is None
+        return self.known_from <= at and (self.known_until is None or at < self.known_until)
+
+    def end(self, known_at: datetime | None) -> datetime | None:
+        """Return when the item stopped to hold, as the session knew it at a time; None is now."""
+        if self.ended is None or (known_at is not None and known_at < self.ended[1]):
+            return None
+        return self.ended[0]
+
+
+def told(section: Section, archived: Iterable[Archived]) -> list[Told]:
+    """Return all that a section was told, in order. A summary that a compaction made is left out for its originals.
+
+    archived: the versions that archive files hold, oldest first. Those in memory are added here.
+    """
+    contents: dict[object, dict[datetime | None, Archived]] = {}
+    for version in (*archived, *section.archive.in_memory()):
+        if not Replaced.by(version.item):
+            of = version.item.id if version.ordinal is None else version.ordinal
+            contents.setdefault(of, {})[version.corrected] = version  # files may hold it, too
+    for ordinal, item in section.held.items():
+        if not Replaced.by(item):
+            contents.setdefault(ordinal, {})[None] = Archived(item, ordinal=ordinal)
+    return sorted((each for versions in contents.values() for each in _told_of(versions)), key=lambda each: each.order)
+
+
+def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[Told]:
+    """Yield the contents that an item had, by when they were corrected."""
+    known_from: datetime | None = None
+    for corrected in [*sorted(filter(None, versions)), None]:
+        if (version := versions.get(corrected)) is not None:
+            item, number = version.item, version.ordinal
+            order = (number is None, number or 0, item.created_at)
+            yield Told(item, order, known_from or item.created_at, corrected, version.ended)
+        known_from = corrected
+
+
+def versions_of(items: Iterable[Told], *, known_at: datetime | None = None) -> list[Version[Told]]:
+    """Return the versions of one fact, oldest first, as the session knew them at a time; None is now."""
+    known = [each for each in items if each.is_known(known_at)]
+    return in_order(
+        known,
+        stated=lambda each: each.item.stated_from,
+        known_from=lambda each: each.item.created_at,
+        ended=lambda each: each.end(known_at),
+    )
+
+
+def section_at(
+    section: Section, items: Iterable[Told], *, as_of: datetime | None = None, known_at: datetime | None = None
+) -> Section:
+    """Return a section with the items that held at one time, and that the session knew at another.
+
+    Without `as_of`, replaced versions are there for questions about the past, as in the section itself.
+    """
+    facts: dict[object, list[Told]] = {}
+    for number, each in enumerate(items):
+        if each.is_known(known_at):
+            facts.setdefault(number if each.item.key is None else (each.item.key,), []).append(each)
+    chosen: list[Version[Told]] = []
+    for versions in (versions_of(fact, known_at=known_at) for fact in facts.values()):
+        if as_of is not None or versions[-1].is_current:  # else it was removed, and no question may bring it back
+            chosen += versions
+    if as_of is not None:
+        chosen = [replace(version, valid_until=None) for version in _held_at(as_of, chosen)]
+    chosen.sort(key=lambda version: version.item.order)
+    newest = {version.item.item.id: version for version in chosen}  # an id may have been given again
+    unique = [version for version in chosen if newest[version.item.item.id] is version]
+    then = Section(section.spec, ranker=section.ledger.ranker)
+    for version in unique:
+        then.ledger.restored(version.item.item, version.valid_until)
+    return then
+
+
+def _held_at(time: datetime, versions: Iterable[Version[Told]]) -> list[Version[Told]]:
+    """Return the versions that held at a time.
+
+    A relationship holds as its properties `valid_from` and `valid_until` say. Its ends hold as long as it does, unless
+    they have a timestamp.
+    """
+    held, entities = [], []
+    ends: set[str] = set()
+    for version in versions:
+        part = part_of(version.item.item.metadata)
+        begin = version.valid_from
+        if isinstance(part, Relationship) and part.validity != Interval():
+            if not part.validity.covers(time):
+                continue
+            begin = time  # an end that is not stated is open
+        if replace(version, valid_from=begin).holds_at(time):
+            held.append(version)
+            if isinstance(part, Relationship):
+                ends |= {part.source, part.target}
+        elif isinstance(part, Entity) and version.item.item.stated_from is None:
+            entities.append((part.id, version))
+    return held + [
+        version for entity, version in entities if entity in ends and replace(version, valid_from=time).holds_at(time)
+    ]
+
+
+class Timeline:
+    """All that a session was ever told, as its sections and its archive files have it.
+
+    unpurged: ids of items that were forgotten and that files may still hold.
+    """
+
+    def __init__(
+        self,
+        sections: Mapping[str, Section],
+        log: SessionLog,
+        *,
+        counter: TokenCounter,
+        unpurged: Callable[[], Container[str]],
+    ) -> None:
+        self._sections, self._log, self._counter, self._unpurged = sections, log, counter, unpurged
+
+    async def versions(self, key: str, names: Iterable[str]) -> list[Version[Item]]:
+        """Return the versions of a key in some sections, oldest first. Raises CorruptionError."""
+        stored = self._by_section(await asyncio.to_thread(self._log.keyed, key))
+        found: list[Version[Item]] = []
+        for name in names:
+            items = told(self._sections[name], stored.get(name, ()))
+            versions = versions_of(each for each in items if each.item.key == key)
+            found += (
+                Version(version.item.item, version.valid_from, version.valid_until, version.known_from)
+                for version in versions
+            )
+        return sorted(found, key=lambda version: version.valid_from)
+
+    async def sections_at(self, *, as_of: datetime | None, known_at: datetime | None) -> dict[str, Section]:
+        """Return all sections as they were: see `section_at`. The archive is read whole. Raises CorruptionError."""
+        stored = self._by_section(await asyncio.to_thread(self._log.archive, check_version))
+        return {
+            name: section_at(section, told(section, stored.get(name, ())), as_of=as_of, known_at=known_at)
+            for name, section in self._sections.items()
+        }
+
+    def _by_section(self, entries: Iterable[tuple[str, Mapping[str, JSONValue]]]) -> dict[str, list[Archived]]:
+        unpurged, found = self._unpurged(), dict[str, list[Archived]]()
+        for name, data in entries:
+            if data["id"] not in unpurged:
+                version = Archived.from_dict(data, name)
+                tokens = count_content(version.item.content, self._counter)
+                found.setdefault(name, []).append(replace(version, item=replace(version.item, tokens=tokens)))
+        return found

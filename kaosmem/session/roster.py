@@ -16,7 +16,6 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_name, shown
 from kaosmem.retrieval import Query
 from kaosmem.sections import (
-    AttachedSection,
     Candidate,
     EvictedItem,
     NamedSource,
@@ -28,7 +27,7 @@ from kaosmem.sections import (
     renamed,
 )
 from kaosmem.sections.proposer import LABEL_TOKENS
-from kaosmem.session.attachment import Attachment
+from kaosmem.session.attachment import AttachedSection, Attachment
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import Item, ToolResultBlock, content_text
 
@@ -91,7 +90,7 @@ class Roster:
 
     def newest_question(self) -> str:
         """Return the text of the newest user message in all histories, without tool results; "" if there is none."""
-        newest = [item for section in self.sections.values() if (item := section.newest_question)]
+        newest = [item for section in self.sections.values() if (item := section.proposer.newest_question)]
         if not newest:
             return ""
         blocks = max(newest, key=lambda item: item.created_at).message.blocks

@@ -15,8 +15,17 @@ from kaosmem.persistence import Change, Recovered, SessionLog
 from kaosmem.persistence.commit import News
 from kaosmem.sections import Archived, Moment, Section, derived_from
 from kaosmem.sections.operations import Add, Describe, Forget, Operation, SectionOperation, Turn, Use
-from kaosmem.session.checkpoints import Checkpoints
-from kaosmem.session.hydration import Frozen, Hydrated, describe, drain, freeze, merged, operation_of, release
+from kaosmem.session.hydration import (
+    Checkpoints,
+    Frozen,
+    Hydrated,
+    describe,
+    drain,
+    freeze,
+    merged,
+    operation_of,
+    release,
+)
 from kaosmem.session.past import check_version, find_past, let_go
 from kaosmem.session.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.turns import OneLoop, in_line

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from kaosmem.arguments import check_count
 from kaosmem.assembly import Context, Limits, Packing
 from kaosmem.assembly.growth import Growth, Request, begin, gained
-from kaosmem.assembly.thinking import without_thinking
-from kaosmem.assembly.windows import Rebased, Window, default_block, digest, history_limit, thrashes
+from kaosmem.assembly.windows import Rebased, Window, default_block, digest, history_limit, thrashes, without_thinking
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_name, shown
 from kaosmem.sections import Proposal, Section, SectionSpec

@@ -17,6 +17,7 @@ import pytest
 
 from kaosmem import NotFoundError, SessionMemory
 from kaosmem.persistence import SessionLog
+from kaosmem.sections import compacted_in
 from tests.persistence.killed_writer import SECTIONS, SESSION, Plan, text_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
@@ -97,7 +98,7 @@ async def check(folder: Path, account: Account, pending: Plan) -> str:
         live = Counter(item.id for spec in SECTIONS for item in memory[spec.name] if not item.sources)
         archives = (memory[spec.name].archive for spec in SECTIONS)
         left = {each.item.id for archive in archives for each in archive.in_memory() if not each.item.sources}
-        for summary in memory["talk"].compacted:
+        for summary in compacted_in(memory["talk"]):
             assert {item.id for item in await memory.expand(summary.id)} <= {*found}
     stored = SessionLog.open(folder, SESSION, read_only=True)[0].archive()
     left |= {data["id"] for _, data in stored if "sources" not in data}

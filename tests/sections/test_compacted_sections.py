@@ -46,7 +46,7 @@ from kaosmem.formats import count_messages
 from kaosmem.persistence import log as session_log
 from kaosmem.retrieval import Query
 from kaosmem.sections import Ledger, Section, lazy_index
-from kaosmem.session import originals
+from kaosmem.session import past
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.contexts import before_block
 
@@ -591,14 +591,14 @@ async def test_what_is_removed_while_its_originals_are_read_stays_removed(monkey
         await shown(memory)
         await memory.save()
     await memory.close()
-    found, asked, go_on = originals.find_versions, threading.Event(), threading.Event()
+    found, asked, go_on = past.find_versions, threading.Event(), threading.Event()
 
     def slow(*given: Any) -> Any:
         asked.set()
         assert go_on.wait(30)
         return found(*given)
 
-    monkeypatch.setattr(originals, "find_versions", slow)
+    monkeypatch.setattr(past, "find_versions", slow)
     async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000)) as again:
         turn_taken = asyncio.create_task(shown(again))
         assert await asyncio.to_thread(asked.wait, 30)

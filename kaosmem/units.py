@@ -1,11 +1,118 @@
-"""The units of a history: a call with its results, or a parallel batch of them."""
+"""Units of a history: entries that stay together, and its repair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain, count
 
-from kaosmem.units.link import Link
-from kaosmem.units.waiting_calls import WaitingCalls
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.memos import register_memo
+from kaosmem.types import ChatMessage, ContentBlock, Item, StoredItem, ToolResultBlock, ToolUseBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The ties of one entry of a history to others.
+
+    calls: ids of the tool calls that the entry makes.
+    answers: ids of the tool calls whose results the entry holds.
+    batch: entries with the same batch stay together.
+    mixed: the entry holds words beside its results. They must not be lost with the results.
+    """
+
+    calls: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    batch: str | None = None
+    role: str = ""
+    mixed: bool = False
+
+    @classmethod
+    def of(cls, message: ChatMessage | Item | StoredItem) -> Link:
+        """Return the ties that the content blocks of a message make."""
+        if isinstance(message, StoredItem) or isinstance(message.content, str):
+            return _plain_link(message.role)
+        blocks = message.content
+        answers = tuple(block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock))
+        return cls(
+            calls=tuple(block.id for block in blocks if isinstance(block, ToolUseBlock)),
+            answers=answers,
+            role=message.role,
+            mixed=0 < len(answers) < len(blocks),
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether nothing in the entry itself ties it to another."""
+        return not self.calls and not self.answers and self.batch is None
+
+    @property
+    def is_results(self) -> bool:
+        """Return whether the entry holds tool results and nothing else."""
+        return bool(self.answers) and not self.calls and not self.mixed
+
+    @property
+    def speaks(self) -> bool:
+        """Return whether the entry is more than a tool's result, a summary or a system message.
+
+        Calls that are still open are abandoned once another entry speaks.
+        """
+        return bool(self.calls) or (self.role not in ("tool", "system", "summary") and not self.is_results)
+
+
+@lru_cache(maxsize=128)
+def _plain_link(role: str) -> Link:
+    return Link(role=role)
+
+
+register_memo(_plain_link.cache_clear)
+
+
+class WaitingCalls:
+    """The calls without a result, by id, each with the ordinals of the entries that make it, ascending."""
+
+    def __init__(self) -> None:
+        self._ordinals: dict[str, list[int]] = {}
+
+    def __len__(self) -> int:
+        """Return how many calls wait."""
+        return sum(map(len, self._ordinals.values()))
+
+    def before(self, call: str, ordinal: int) -> int | None:
+        """Return the latest entry before another one that makes a call of this id; None if none waits."""
+        waiting = self._ordinals.get(call, ())
+        earlier = bisect_left(waiting, ordinal)
+        return waiting[earlier - 1] if earlier else None
+
+    def enter(self, ordinal: int, link: Link) -> dict[str, int]:
+        """Enter the newest entry's calls, take out those that it answers and return by id where these were made."""
+        for call in dict.fromkeys(link.calls):
+            self._ordinals.setdefault(call, []).append(ordinal)
+        answered = {}
+        for call in dict.fromkeys(link.answers):
+            if call in self._ordinals:
+                answered[call] = self._ordinals[call].pop()
+                if not self._ordinals[call]:
+                    del self._ordinals[call]
+        return answered
+
+    def add(self, other: WaitingCalls) -> None:
+        """Enter calls of other entries."""
+        for call, ordinals in other._ordinals.items():
+            for ordinal in ordinals:
+                insort(self._ordinals.setdefault(call, []), ordinal)
+
+    def remove(self, ordinal: int, link: Link) -> None:
+        """Take out those of an entry's calls that wait."""
+        for call in link.calls:
+            waiting = self._ordinals.get(call, [])
+            place = bisect_left(waiting, ordinal)
+            if waiting[place : place + 1] == [ordinal]:
+                del waiting[place]
+                if not waiting:
+                    del self._ordinals[call]
 
 
 class _Unit:
@@ -220,3 +327,73 @@ class Units:
         self._batches |= dict.fromkeys(unit.batches, unit)
         if unit.links:
             unit.first, unit.last = min(unit.links), max(unit.links)
+
+
+NO_RESULT = "no result was recorded for this call"
+
+
+def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """Return messages in which each call is directly followed by its one result, in the order of the calls.
+
+    A late result moves up to its call. A repeated result, or one without a call, is left out. A missing result is
+    stated as an error. Each result becomes a `tool` message of its own; the rest of its message stays in place. If a
+    message repeats the id of a call, its later calls get new ids, and the result belongs to the first.
+
+    >>> from kaosmem.types import ChatMessage, ToolUseBlock
+    >>> [message.text for message in repair([ChatMessage("assistant", (ToolUseBlock("c1", "search"),))])]
+    ['search({})', 'no result was recorded for this call']
+    """
+    return list(chain.from_iterable(repaired(messages)))
+
+
+def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
+    """Return, for each message, the messages that `repair` puts in its place."""
+    distinct = list(map(_with_distinct_calls, messages))
+    links = list(map(Link.of, distinct))
+    waiting = WaitingCalls()
+    results: dict[tuple[int, str], ChatMessage] = {}
+    for position, link in enumerate(links):
+        for call, caller in waiting.enter(position, link).items():
+            results[caller, call] = _result_message(distinct[position], call)
+    parts = []
+    for position, (message, link) in enumerate(zip(distinct, links, strict=True)):
+        part = [] if link.is_results else [message]
+        if link.answers and part:
+            part = [replace(message, content=_without_results(message))]
+        for call in link.calls:
+            missing = ToolResultBlock(call, NO_RESULT, is_error=True)
+            part.append(results.get((position, call)) or ChatMessage("tool", (missing,)))
+        parts.append(part)
+    return parts
+
+
+def _result_message(message: ChatMessage, call: str) -> ChatMessage:
+    """Return a call's result as a message of its own: the same message where it is nothing else."""
+    for block in message.blocks:
+        if isinstance(block, ToolResultBlock) and block.tool_use_id == call:
+            alone = replace(message, role="tool", content=(block,))
+            return message if message == alone else alone
+    raise KeyError(call)
+
+
+def _with_distinct_calls(message: ChatMessage) -> ChatMessage:
+    """Return a message whose calls have ids of their own: the same message where they do."""
+    calls = [block.id for block in message.blocks if isinstance(block, ToolUseBlock)]
+    if len(set(calls)) == len(calls):
+        return message
+    taken = set(calls)
+    seen: set[str] = set()
+    blocks: list[ContentBlock] = []
+    for block in message.blocks:
+        if isinstance(block, ToolUseBlock) and block.id in seen:
+            new = next(name for number in count(2) if (name := f"{block.id}-{number}") not in taken)
+            taken.add(new)
+            block = replace(block, id=new)
+        elif isinstance(block, ToolUseBlock):
+            seen.add(block.id)
+        blocks.append(block)
+    return replace(message, content=tuple(blocks))
+
+
+def _without_results(message: ChatMessage) -> tuple[ContentBlock, ...]:
+    return tuple(block for block in message.blocks if not isinstance(block, ToolResultBlock))
