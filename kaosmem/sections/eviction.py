@@ -113,24 +113,25 @@ class EvictionQueue:
 
     Every change of a standing is to be pushed. It keeps no reference to the units, since they keep the queue: a cycle
     would leave a closed session to the garbage collector.
+    heap: None until it is made; then nothing needs to be pushed.
     """
 
     def __init__(self, policy: EvictionPolicy) -> None:
         self._policy = policy
-        self._heap: list[tuple[int, ...]] | None = None
+        self.heap: list[tuple[int, ...]] | None = None
         self._max_length = 0
 
     def clear(self) -> None:
         """Forget the order: the next choice makes it anew."""
-        self._heap = None
+        self.heap = None
 
     def push(self, first: int, standing: StandingOf) -> None:
         """Enter a unit that is new or has changed."""
-        if self._heap is None or (unit := standing(first)) is None:
+        if self.heap is None or (unit := standing(first)) is None:
             return
-        heappush(self._heap, self._policy.order(unit))
-        if len(self._heap) > self._max_length:  # about half is stale: the next choice makes it anew
-            self._heap = None
+        heappush(self.heap, self._policy.order(unit))
+        if len(self.heap) > self._max_length:  # about half is stale: the next choice makes it anew
+            self.heap = None
 
     def choose_victims(
         self,
@@ -171,9 +172,9 @@ class EvictionQueue:
         return list(victims) if enough else None
 
     def _made(self, firsts: Iterable[int], standing: StandingOf) -> list[tuple[int, ...]]:
-        if self._heap is None:
+        if self.heap is None:
             units = map(standing, firsts)
-            self._heap = [self._policy.order(unit) for unit in units if unit is not None]
-            heapify(self._heap)
-            self._max_length = 2 * len(self._heap) + 64
-        return self._heap
+            self.heap = [self._policy.order(unit) for unit in units if unit is not None]
+            heapify(self.heap)
+            self._max_length = 2 * len(self.heap) + 64
+        return self.heap

@@ -255,7 +255,7 @@ class Holdings:
         asked = self.units.asking
         if speaks and asked is not None:
             self.units.asking = None
-            self.queue.push(self.units.first(asked), self._evictable)
+            self._push(self.units.first(asked))
         try:
             return self.queue.choose_victims(
                 newcomer, own=own, tokens=tokens, items=items, firsts=self._held, standing=self._evictable
@@ -282,9 +282,9 @@ class Holdings:
             for first in joined:
                 self._shared.pop(first, None)
             self._shared[self.units.first(ordinal)] = combined(parts)
-        self.queue.push(self.units.first(ordinal), self._evictable)
+        self._push(self.units.first(ordinal))
         if asked is not None and asked != self.units.asking:
-            self.queue.push(self.units.first(asked), self._evictable)  # nobody waits for its results any more
+            self._push(self.units.first(asked))  # nobody waits for its results any more
         return ordinal
 
     def replace(self, item: Item, ordinal: int | None = None) -> int:
@@ -362,10 +362,14 @@ class Holdings:
         self._ends.pop(ordinal, None)
         if item.expires_at is not None:
             self._ends[ordinal] = item.expires_at
-        (self.needed.add if self._spec.requires(item) else self.needed.discard)(ordinal)
+        (self.needed.add if self.is_needed(item) else self.needed.discard)(ordinal)
         self._note_question(ordinal, item)
         for grouping in self._groupings.values():
             grouping.put(ordinal, item.metadata)
+
+    def is_needed(self, item: Item | StoredItem) -> bool:
+        """Return whether an item must be shown for its own sake: it is pinned, or a static section's of role system."""
+        return item.pinned or (self._spec.placement == "static" and item.role == "system")
 
     def _note_question(self, ordinal: int, item: Item | StoredItem) -> None:
         if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:
@@ -455,7 +459,7 @@ class Holdings:
                 shared.last_use = self.clock
             touched.add(first)
         for first in touched:
-            self.queue.push(first, self._evictable)
+            self._push(first)
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew."""
@@ -510,7 +514,7 @@ class Holdings:
                 ordinals[entry.id] = last = ordinal
                 tokens[ordinal] = entry.tokens
                 if spec.placement != "query":  # where an item that is not decoded need not be shown
-                    if spec.requires(entry):
+                    if holdings.is_needed(entry):
                         holdings.needed.add(ordinal)
                     holdings._note_question(ordinal, entry)
                 continue
@@ -541,11 +545,15 @@ class Holdings:
         for first in self.units.several():
             self._reckon(first)
 
+    def _push(self, first: int) -> None:
+        if self.queue.heap is not None:
+            self.queue.push(first, self._evictable)
+
     def _reckon(self, first: int) -> None:
         members = self.units.members(first)
         if len(members) > 1:
             self._shared[first] = combined(map(self._alone, members))
-        self.queue.push(first, self._evictable)
+        self._push(first)
 
     def _standing(self, first: int) -> Standing:
         return self._shared.get(first) or self._alone(first)

@@ -71,6 +71,7 @@ class LazyIndex:
         self._updates: int | None = None  # of which the index knows, None where it is another's and has not caught up
         self._seen = Moment(0, 0)  # the newest of which the index may have anything
         self._unstored = 0  # changes of the index that the one that is kept lacks
+        self._noted = 0  # ordinals below this are known here: of items that the index has, or that are stale or unread
         self._stale: dict[int, bool] = {}  # held ordinal, new or changed -> whether the index has it
         self._unread: dict[int, bool] = {}  # as `_stale`, of evicted items that only files hold
         self._gone: dict[int, None] = {}  # ordinals that the index has still
@@ -92,21 +93,29 @@ class LazyIndex:
         if read is not None and (stored := read(self._ranker_used.name)) is not None and self._index is None:
             self._stored = stored
 
-    def added(self, ordinals: Iterable[int]) -> None:
-        """Note new items."""
+    def came_back(self, ordinals: Iterable[int]) -> None:
+        """Note items at ordinals that were given before. Items at new ordinals need no note."""
         if self._index is not None:
             self._stale |= dict.fromkeys(ordinals, False)
 
     def changed(self, ordinal: int) -> None:
         """Note an item's new version."""
-        if self._index is not None:
+        if self._index is not None and ordinal < self._noted:
             self._stale.setdefault(ordinal, True)
 
     def removed(self, ordinals: Iterable[int]) -> None:
         """Note that items are gone."""
         for ordinal in ordinals if self._index is not None else ():
-            if self._stale.pop(ordinal, self._unread.pop(ordinal, True)):
+            if ordinal < self._noted and self._stale.pop(ordinal, self._unread.pop(ordinal, True)):
                 self._gone[ordinal] = None
+
+    def _note_new(self) -> None:
+        """Note the items that came since the last time."""
+        with self.lock:
+            new, self._noted = range(self._noted, self._held.taken), self._held.taken
+            for ordinal in new:
+                if self._held.holds(ordinal) or ordinal in self._held.past:
+                    self._stale[ordinal] = False
 
     def unread(self, limit: int) -> list[EvictedItem]:
         """Return some of the items that the index lacks until they are read: `read` says when."""
@@ -134,11 +143,13 @@ class LazyIndex:
         self._is_warm = other._is_warm
         if isinstance(self._ranker_used, StorableRanker):
             cast("StorableIndex", self._index).tokens_of = self._held.item_tokens
+        other._note_new()
         lacking = {at for each in (other._stale, other._unread) for at, indexed in each.items() if not indexed}
         now = {*chain(self._held.past, self._held)}
         before = {*chain(other._held.past, other._held)} - lacking | other._gone.keys()
         kept = {ordinal for ordinal in before & now - other._gone.keys() if ordinal < shared}
         self._gone = dict.fromkeys(before - kept)
+        self._noted = self._held.taken
         self._stale = dict.fromkeys(now - kept, False)
         self._stale |= dict.fromkeys(kept & self._held.differing(other._held), True)
         self._stale |= {at: True for each in (other._stale, other._unread) for at in each if at in kept}
@@ -188,11 +199,12 @@ class LazyIndex:
         with self.lock:
             if self._index is None:
                 return len(self._held) + len(self._held.past)
+            self._note_new()
             return len(self._gone) + len(self._stale)
 
     def synced(self) -> Index:
         """Return the index, which has all changes but for evicted items that have to be read first."""
-        while self._index is None or self._gone or self._stale:
+        while self._index is None or self.behind:
             self._catch_up()
         return self._index
 
@@ -223,7 +235,7 @@ class LazyIndex:
         else:
             self._take_in(self._index)
         with self.lock:
-            if self._gone or self._stale:
+            if self.behind:
                 return
             if not any(self._unread.values()):
                 self._updates = self._held.updates
@@ -293,6 +305,7 @@ class LazyIndex:
         with self.lock:
             if index is None or stored is None or not self._takes(index, stored.updates):
                 self._gone, self._stale = {}, dict.fromkeys(chain(self._held.past, self._held), False)
+                self._noted = self._held.taken
                 self._index, self._updates, self._seen = self._made(), self._held.updates, Moment(0, 0)
                 self._days = array("i")
 
@@ -325,6 +338,7 @@ class LazyIndex:
         if 2 * (len(known - now) + len(changed)) > len(known):
             return False
         self._gone = dict.fromkeys(known - now)
+        self._noted = self._held.taken
         self._stale = dict.fromkeys(sorted(now - known), False) | dict.fromkeys(changed, True)
         self._index, self._updates = index, updates
         self._seen = Moment(max(known, default=-1) + 1, updates)

@@ -125,7 +125,7 @@ class Ledger:
         self.removed.discard(item.id)
         if evicted != []:
             self.evict(evicted, successor=item)
-        self.index.added((self.held.put(item),))
+        self.held.put(item)
 
     @_under_lock
     def update(self, item: Item, evicted: Iterable[str], at: datetime | None) -> None:
@@ -161,7 +161,6 @@ class Ledger:
     def restored(self, item: Item, valid_until: datetime | None) -> None:
         """Take an item in as it once was: live, or evicted if it has stopped to hold by now."""
         ordinal = self.held.put(item)
-        self.index.added((ordinal,))
         if valid_until is not None:
             if self.spec.recalls and not self.held.units.ties(ordinal):
                 self.evict((item.id,))
@@ -234,7 +233,7 @@ class Ledger:
         evicted = sum(version.position is not None for version in versions)
         self.index.removed(held.past.give_back(items, evicted))
         held.bring_back(items)
-        self.index.added(items)
+        self.index.came_back(items)
 
     def forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
         """Erase all versions of items. Archive files hold the versions beyond those in memory."""
@@ -268,7 +267,7 @@ class Ledger:
 
         Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
         """
-        self.index.added(self.held.recall(versions))
+        self.index.came_back(self.held.recall(versions))
         self.held.past.unloaded = 0
 
     @_under_lock

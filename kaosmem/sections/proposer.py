@@ -51,7 +51,7 @@ class Proposer:
 
         None in other sections, whose items a context may shorten, and none for an item that need not be shown.
         """
-        if self._spec.placement != "static" or not self._spec.requires(item):
+        if self._spec.placement != "static" or not self._held.is_needed(item):
             return []
         required = [each for first in sorted(self._required()) for each in self._held.unit(first)[0]]
         kept = [each for each in required if each.id == item.id or each.key is None or each.key != item.key]

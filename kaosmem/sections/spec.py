@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import check_instance, check_listed
@@ -18,7 +19,7 @@ from kaosmem.types import MAX_INTEGER, is_integer
 
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
-    from kaosmem.types import Item, JSONValue, StoredItem
+    from kaosmem.types import JSONValue
 
 PLACEMENTS = ("static", "history", "query")
 PERSISTENCE = ("stream", "snapshot", "none")
@@ -153,31 +154,27 @@ class SectionSpec:
             names = (*POLICIES,)
             self._require("eviction", self.eviction in names, f"one of {', '.join(names)}, or an EvictionPolicy")
 
-    @property
+    @cached_property
     def policy(self) -> EvictionPolicy:
         """Return how the section makes room."""
         return self.eviction if isinstance(self.eviction, EvictionPolicy) else POLICIES[self.eviction]
 
-    @property
+    @cached_property
     def labels(self) -> LabelStyle:
         """Return the style of its items' labels."""
         return LabelStyle(self.dates, self.provenance, self.is_verbatim)
 
-    def requires(self, item: Item | StoredItem) -> bool:
-        """Return whether an item must be shown for its own sake: it is pinned, or a static section's of role system."""
-        return item.pinned or (self.placement == "static" and item.role == "system")
-
-    @property
+    @cached_property
     def recalls(self) -> bool:
         """Return whether evicted items of the section may be shown again."""
         return self.placement != "static" and self.recall > 0
 
-    @property
+    @cached_property
     def is_verbatim(self) -> bool:
         """Return whether the application's own texts are shown as they are."""
         return self.header == ""
 
-    @property
+    @cached_property
     def title(self) -> str:
         """Return the text of the section's header."""
         return self.header or self.name

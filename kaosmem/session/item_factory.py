@@ -68,7 +68,7 @@ class ItemFactory:
         """Return an item for a section. Raises DuplicateError, InvalidNameError, InvalidArgumentError."""
         checked = check_content(content)
         role = _default_role(spec) if role is None else check_text(role, "role")
-        sources = tuple(check_item_id(source) for source in check_several(sources, "sources"))
+        sources = () if sources == () else tuple(map(check_item_id, check_several(sources, "sources")))
         gone = [source for source in sources if source in self._forgotten and self.section_of(source) is None]
         if gone:
             raise NotFoundError(f"item {shown(gone[0])} was forgotten; nothing derived from it may be kept")
@@ -90,7 +90,7 @@ class ItemFactory:
             created_at=created_at,
             priority=priority,
             pinned=pinned,
-            tags=tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
+            tags=() if tags == () else tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
             metadata=check_metadata(metadata),
             key=key if key is None else check_text(key, "key"),
             sources=sources,
