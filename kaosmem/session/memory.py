@@ -930,7 +930,8 @@ class SessionMemory:
 
     async def _read_back(self, sections: Sequence[Section]) -> None:
         """Read the parts of sections that a question needs. Opening skips this, as many callers never ask."""
-        if error := await load_past(sections, self._log, self.counter):
+        is_unloaded = any(section.held.past.unloaded for section in sections)
+        if is_unloaded and (error := await load_past(sections, self._log, self.counter)):
             self._notices.append(f"{_NOT_RECALLED}: {error}")
 
     # what is kept
