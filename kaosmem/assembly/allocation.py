@@ -41,7 +41,8 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budge
         raise window_too_small(musts, budget)
     grants: dict[str, float] = {**musts}
     left: float = budget - sum(musts.values())
-    held = {spec.name: max(0.0, _floor(spec, needs[spec.name], budget) - grants[spec.name]) for spec in wanting}
+    floors = {spec.name: min(spec.floor * budget, _most(spec, needs[spec.name])) for spec in wanting}
+    held = {name: max(0.0, floor - grants[name]) for name, floor in floors.items()}
 
     def give(spec: SectionSpec, room: float) -> None:
         nonlocal left
@@ -92,10 +93,6 @@ def window_too_small(needs: Mapping[str, int], window: int, *, section: str | No
         f"raise the budget by {total - window}, lower reserve, or unpin or shorten items",
         need=needs,
     )
-
-
-def _floor(spec: SectionSpec, need: TokenNeed, window: int) -> float:
-    return min(spec.floor * window, _most(spec, need))
 
 
 def _most(spec: SectionSpec, need: TokenNeed) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeAlias
 
 from kaosmem.errors import SectionFullError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark, get_format
@@ -15,14 +14,6 @@ from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item
 from kaosmem.units import repair
-
-_Measure: TypeAlias = tuple[str, Callable[[Item], int]]
-"""A form in which an item has a size, and how it is measured."""
-
-
-def _as_piece(counter: TokenCounter, style: LabelStyle, *, continued: bool = False, newer: bool = False) -> _Measure:
-    form = f"{'continued ' if continued else ''}{'newer ' if newer else ''}piece {style} {counter.name}"
-    return form, partial(item_tokens, counter=counter, style=style, continued=continued, newer=newer)
 
 
 class Costs:
@@ -39,14 +30,18 @@ class Costs:
         It takes the items, the item of their section that is shown before them, and whether they are marked as newer.
         """
         forms = {
-            newer: [_as_piece(self._counter, style, continued=each, newer=newer) for each in (False, True)]
+            (newer, continued): (
+                f"{'continued ' if continued else ''}{'newer ' if newer else ''}piece {style} {self._counter.name}",
+                partial(item_tokens, counter=self._counter, style=style, continued=continued, newer=newer),
+            )
             for newer in (False, True)
+            for continued in (False, True)
         }
 
         def size(items: Iterable[Item], before: Item | None, newer: bool) -> int:
-            tokens, named = 0, forms[newer]
+            tokens = 0
             for item in items:
-                tokens += item.size(*named[style.continues(item, before)])
+                tokens += item.size(*forms[newer, style.continues(item, before)])
                 before = item
             return tokens
 
@@ -58,7 +53,10 @@ class Costs:
             return unit.items[0].size(self._as_entry, self._measure_entry)
         # A unit is measured once for its content: a result that arrives or an update makes it another form.
         contents = hash(tuple(item.content for item in unit.items))
-        return unit.items[-1].size(f"{self._as_entry} {contents}", lambda _: self._measure_entries(unit))
+        return unit.items[-1].size(
+            f"{self._as_entry} {contents}",
+            lambda _: sum(self._format.entry_tokens(entry, self._counter) for entry in entries_of(unit)),
+        )
 
     def header(self, spec: SectionSpec) -> int:
         """Return the tokens of a section's header in the system message or the block."""
@@ -91,9 +89,6 @@ class Costs:
     def _measure_entry(self, item: Item) -> int:
         known = item.tokens if isinstance(item.content, str) else None
         return sum(self._format.entry_tokens(entry, self._counter, known=known) for entry in repair((item.message,)))
-
-    def _measure_entries(self, unit: Candidate) -> int:
-        return sum(self._format.entry_tokens(entry, self._counter) for entry in entries_of(unit))
 
 
 def entries_of(unit: Candidate) -> list[ChatMessage]:

@@ -127,7 +127,9 @@ def _aligned(context: Context, decisions: Sequence[Decision]) -> Iterable[str]:
     """Yield the header and the decisions as lines: the item's text takes the room that the rest leaves."""
     reasons = [_why(context, each) for each in decisions]
     figures = [_HEADER[2:5], *map(_figures, decisions)]
-    section_width = min(_MAX_SECTION, max(_shown_width(name) for name in (_HEADER[0], *(d.section for d in decisions))))
+    section_width = min(
+        _MAX_SECTION, max(width(visible(name)) for name in (_HEADER[0], *(d.section for d in decisions)))
+    )
     widths = [max(map(len, column)) for column in zip(*figures, strict=True)]
     room = COLUMNS - section_width - sum(widths) - len(widths) - 3 - max(map(width, (_HEADER[5], *reasons)))
     item_width = max(_MIN_ITEM, min(room, max((width(each.summary(COLUMNS)) for each in decisions), default=0)))
@@ -136,7 +138,3 @@ def _aligned(context: Context, decisions: Sequence[Decision]) -> Iterable[str]:
     for section, item, numbers, reason in zip(sections, items, figures, (_HEADER[5], *reasons), strict=True):
         aligned = (figure.rjust(wide) for figure, wide in zip(numbers, widths, strict=True))
         yield " ".join((padded(section, section_width, tail=6), padded(item, item_width), *aligned)) + f"  {reason}"
-
-
-def _shown_width(text: str) -> int:
-    return width(visible(text))

@@ -156,7 +156,9 @@ class Holdings:
         state = ordinals, [ended(ordinal) for ordinal in ordinals], updated
         known = self._versions.get(key)
         if known is None or known[0] != state:  # each question asks for those of hundreds of keys
-            versions = in_order(ordinals, stated=self._stated_from, known_from=self._created_at, ended=ended)
+            versions = in_order(
+                ordinals, stated=lambda at: self.known(at).stated_from, known_from=self._created_at, ended=ended
+            )
             known = self._versions[key] = state, versions
         return known[1]
 
@@ -169,9 +171,6 @@ class Holdings:
         created_at = self.known(ordinal).created_at
         assert created_at is not None  # as of all with a key
         return created_at
-
-    def _stated_from(self, ordinal: int) -> datetime | None:
-        return self.known(ordinal).stated_from
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int]:
         """Return a live unit: its items in stored order, and their tokens."""

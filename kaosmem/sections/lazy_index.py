@@ -83,16 +83,6 @@ class LazyIndex:
         """Say how to read the index that was kept for a ranker, by its name; it is done once at most."""
         self._read_stored = read
 
-    def read_stored(self) -> None:
-        """Read back the index that was kept. This is I/O, and may be done in another thread."""
-        with self.asking:
-            self._offer_stored()
-
-    def _offer_stored(self) -> None:
-        read, self._read_stored = self._read_stored, None
-        if read is not None and (stored := read(self._ranker_used.name)) is not None and self._index is None:
-            self._stored = stored
-
     def came_back(self, ordinals: Iterable[int]) -> None:
         """Note items at ordinals that were given before. Items at new ordinals need no note."""
         if self._index is not None:
@@ -220,9 +210,9 @@ class LazyIndex:
         This is meant for another thread: the section may change meanwhile. If it raises, the changes stay to be made.
         """
         with self.asking:
-            is_lacking = self._index is None and self._stored is None
-            if is_lacking and self._read_stored and len(self._held) + len(self._held.past) >= MIN_STORED:
-                self._offer_stored()
+            if self._index is None and self._read_stored and len(self._held) + len(self._held.past) >= MIN_STORED:
+                read, self._read_stored = self._read_stored, None
+                self._stored = read(self._ranker_used.name)
             if self.behind:
                 self._catch_up()
 
@@ -271,19 +261,16 @@ class LazyIndex:
         Return None if it has anything from after that moment, or lacks an earlier change.
         """
         with self.asking:
-            return self._dump(moment)
-
-    def _dump(self, moment: Moment) -> IndexDump | None:
-        with self.lock:
-            index, updates, seen = self._index, self._updates, self._seen
-            if index is None or updates is None or seen.taken > moment.taken or seen.updates > moment.updates:
+            with self.lock:
+                index, updates, seen = self._index, self._updates, self._seen
+                if index is None or updates is None or seen.taken > moment.taken or seen.updates > moment.updates:
+                    return None
+                unstored, self._unstored = self._unstored, 0
+            chunks = cast("StorableIndex", index).dump()
+            if chunks is None:
+                self._unstored += unstored
                 return None
-            unstored, self._unstored = self._unstored, 0
-        chunks = cast("StorableIndex", index).dump()
-        if chunks is None:
-            self._unstored += unstored
-            return None
-        return IndexDump(self._ranker_used.name, updates, chain((_dump_days(self._days),), chunks))
+            return IndexDump(self._ranker_used.name, updates, chain((_dump_days(self._days),), chunks))
 
     def not_stored(self) -> None:
         """Note that nothing is kept of the index."""

@@ -108,6 +108,11 @@ class Proposal:
         )
         return cls(candidates, is_all=all(score is None for _, score in listed))
 
+    def filtered(self, keep: Callable[[Candidate], bool]) -> Proposal:
+        """Return the proposal with the units alone that pass a test."""
+        candidates, earlier = (tuple(filter(keep, units)) for units in (self.candidates, self.earlier))
+        return replace(self, candidates=candidates, earlier=earlier)
+
     def with_versions(self, versions: Mapping[str, Sequence[Version[Item]]], question: PastQuestion | None) -> Proposal:
         """Return the proposal with the versions that a question asks for, as a section proposes its own.
 

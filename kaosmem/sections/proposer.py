@@ -319,16 +319,15 @@ class Proposer:
         past, candidates = self._held.past, []
         for rank, first in enumerate(firsts, 1):
             evicted = first in past
-            items, tokens = self._evicted_unit(first) if evicted else self._held.unit(first)
+            if evicted:
+                items = tuple(item for item in past.known_unit(first) if isinstance(item, Item))
+                tokens = past.tokens(first)
+            else:
+                items, tokens = self._held.unit(first)
             is_orphan = past.is_orphan(first) if evicted else self._held.units.is_orphan(first)
             is_cut, is_must, score = first in cuts, first in must, scores.get(first)
             candidates.append(Candidate(items, first, is_cut, is_must, is_orphan, rank, score, tokens, evicted))
         return tuple(candidates)
-
-    def _evicted_unit(self, first: int) -> tuple[tuple[Item, ...], int]:
-        """Return an evicted unit that was read as `Holdings.unit` does."""
-        past = self._held.past
-        return tuple(item for item in past.known_unit(first) if isinstance(item, Item)), past.tokens(first)
 
 
 def _sure_tokens(item: Item | StoredItem) -> int:

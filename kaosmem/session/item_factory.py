@@ -67,7 +67,9 @@ class ItemFactory:
     ) -> Item:
         """Return an item for a section. Raises DuplicateError, InvalidNameError, InvalidArgumentError."""
         checked = check_content(content)
-        role = _default_role(spec) if role is None else check_text(role, "role")
+        if role is None:
+            role = "system" if spec.name == "role" else "user" if spec.placement == "history" else ""
+        check_text(role, "role")
         sources = () if sources == () else tuple(map(check_item_id, check_several(sources, "sources")))
         gone = [source for source in sources if source in self._forgotten and self.section_of(source) is None]
         if gone:
@@ -136,7 +138,8 @@ class ItemFactory:
         self, spec: SectionSpec, role: str, content: Content, sources: Sequence[str], given: Trust | None
     ) -> Trust:
         if not sources:
-            return _default_trust(spec, role, content) if given is None else given
+            usual = Trust.APPLICATION if spec.placement == "static" else trust_of(role, content)
+            return usual if given is None else given
         if spec.placement == "static":
             raise InvalidArgumentError(
                 f"section {spec.name!r} is static: a derived item may not stand in the system message; "
@@ -158,13 +161,3 @@ def _known_trust(given: int) -> Trust:
         return Trust(given)  # a number of one too
     except ValueError:
         raise InvalidArgumentError(f"trust is {shown_name(given)}; give a Trust, such as Trust.USER") from None
-
-
-def _default_role(spec: SectionSpec) -> str:
-    if spec.name == "role":
-        return "system"
-    return "user" if spec.placement == "history" else ""
-
-
-def _default_trust(spec: SectionSpec, role: str, content: Content) -> Trust:
-    return Trust.APPLICATION if spec.placement == "static" else trust_of(role, content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from types import MappingProxyType
 
 from kaosmem.arguments import Clock, check_count, check_instance, check_several
@@ -64,7 +64,8 @@ class Roster:
         check_instance(source, Source, "source")
         if name is None:
             own = source.spec.name
-            name = next(free for free in _numbered(own) if free not in self._specs)
+            numbered = chain([own], (f"{own}-{number}" for number in count(2)))
+            name = next(free for free in numbered if free not in self._specs)
         elif check_name(name, "source") in self._specs:
             raise InvalidArgumentError(f"{shown(name)} is the name of a section or source already; give another")
         if name != source.spec.name and isinstance(source, NamedSource):
@@ -265,8 +266,7 @@ class Roster:
                     yield self._counted(unit._replace(items=items))
 
         candidates, earlier = tuple(taken_in(proposal.candidates)), tuple(taken_in(proposal.earlier))
-        for unit in (*candidates, *earlier):
-            known.enter(unit.items)
+        known.enter(item for unit in (*candidates, *earlier) for item in unit.items)
         return replace(proposal, candidates=candidates, earlier=earlier)
 
     def _counted(self, unit: Candidate) -> Candidate:
@@ -311,11 +311,7 @@ def _admitted(proposal: Proposal, query: Query) -> Proposal:
     """Return a source's proposal without units that are newer than the times that the query asks for."""
     if query.as_of is None and query.known_at is None:
         return proposal
-    candidates, earlier = (
-        tuple(unit for unit in units if all(map(query.admits, unit.items)))
-        for units in (proposal.candidates, proposal.earlier)
-    )
-    return replace(proposal, candidates=candidates, earlier=earlier)
+    return proposal.filtered(lambda unit: all(map(query.admits, unit.items)))
 
 
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
@@ -324,11 +320,7 @@ def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
     if all(item.expires_at is None for unit in units for item in unit.items):
         return proposal
     now = clock()
-    candidates, earlier = (
-        tuple(unit for unit in units if not any(item.is_expired(now) for item in unit.items))
-        for units in (proposal.candidates, proposal.earlier)
-    )
-    return replace(proposal, candidates=candidates, earlier=earlier)
+    return proposal.filtered(lambda unit: not any(item.is_expired(now) for item in unit.items))
 
 
 class _KnownItems:
@@ -354,16 +346,14 @@ def _without_reused(proposal: Proposal, section: Section, known: _KnownItems) ->
     if not proposal.evicted:
         return proposal
 
-    def new(units: Iterable[Candidate]) -> Iterator[Candidate]:
-        for unit in units:
-            if unit.recalled:
-                evicted = [item for item in unit.items if item.id not in section]
-                if any(known.get(item.id) is not None for item in evicted):
-                    continue
-                known.enter(evicted)
-            yield unit
+    def is_new(unit: Candidate) -> bool:
+        evicted = [item for item in unit.items if item.id not in section] if unit.recalled else []
+        if any(known.get(item.id) is not None for item in evicted):
+            return False
+        known.enter(evicted)
+        return True
 
-    return replace(proposal, candidates=tuple(new(proposal.candidates)), earlier=tuple(new(proposal.earlier)))
+    return proposal.filtered(is_new)
 
 
 def _qualified(name: str, item_id: str) -> str:
@@ -372,9 +362,3 @@ def _qualified(name: str, item_id: str) -> str:
 
 def _own_id(name: str, item_id: str) -> str:
     return item_id.removeprefix(_qualified(name, ""))
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    for number in count(2):
-        yield f"{name}-{number}"

@@ -561,7 +561,7 @@ async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(
         memory.add("documents", f"{CANARY} alpha", id="secret")
     await filled(place)
     async with opened(place) as memory:
-        memory["documents"].index.read_stored()
+        memory["documents"].index.catch_up()
         await memory.forget("secret")
         assert traces([CANARY], [memory]) == []
         assert indexes(place) == {}
