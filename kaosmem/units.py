@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, count
 
-from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
 from kaosmem.types import ChatMessage, ContentBlock, Item, StoredItem, ToolResultBlock, ToolUseBlock
 
