@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from kaosmem.arguments import Clock, check_clock, check_ttl
@@ -19,6 +19,9 @@ from kaosmem.persistence.storage import Location, Storage, as_durability_error, 
 from kaosmem.stores.blob import Bytes, check_bytes, unknown_blob
 from kaosmem.stores.expiry import expiry_of, utc_now
 from kaosmem.types import check_text
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 T = TypeVar("T")
 
@@ -105,10 +108,8 @@ class FolderFileStore:
     async def list_keys(self) -> list[str]:
         """Return the keys whose bytes are not expired, sorted. Each key costs the reading of a small file."""
 
-        def keys() -> list[str]:
-            filesystem, found = filesystem_of(self._location), dict[str, _File]()
-            filesystem.invalidate_cache()
-            paths = filesystem.find("")
+        def keys(filesystem: AbstractFileSystem, paths: list[str]) -> list[str]:
+            found = dict[str, _File]()
             for path in paths:
                 if (file := _file(path)) is not None:
                     folder = path.rpartition(f"/{_DATA}/")[0]
@@ -117,21 +118,17 @@ class FolderFileStore:
             held = {f"{folder}/{_KEY_PATH}" for folder, file in found.items() if file.expiry > now}
             return sorted(filesystem.cat_file(path).decode() for path in held.intersection(paths))
 
-        with as_durability_error("listing the blobs"):
-            return await asyncio.to_thread(keys)
+        return await self._over_all(keys, "listing the blobs")
 
     async def delete_all(self) -> None:
         """Delete the files of all keys; files with other names stay."""
 
-        def sweep() -> None:
-            filesystem = filesystem_of(self._location)
-            filesystem.invalidate_cache()
-            for path in filesystem.find(""):
+        def sweep(filesystem: AbstractFileSystem, paths: list[str]) -> None:
+            for path in paths:
                 if _file(path) is not None or path.endswith(f"/{_KEY_PATH}"):
                     filesystem.rm_file(path)
 
-        with as_durability_error("deleting the blobs"):
-            await asyncio.to_thread(sweep)
+        await self._over_all(sweep, "deleting the blobs")
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         """Return a URL of the bytes, signed where the filesystem can sign. A `file://` URL does not expire.
@@ -141,23 +138,13 @@ class FolderFileStore:
         check_ttl(expires_s, "expires_s")
 
         def presign(storage: Storage) -> str:
-            files = self._current(storage)
-            if not files:
-                raise unknown_blob(key)
-            return self._url("/".join((*_folders(key), files[0].path)), expires_s)
+            return self._url("/".join((*_folders(key), self._newest(storage, key).path)), expires_s)
 
         return await self._perform(key, presign)
 
     async def content_type(self, key: str) -> str:
         """Return the media type that bytes were stored with. Raises MissingFileError."""
-
-        def media_type(storage: Storage) -> str:
-            files = self._current(storage)
-            if not files:
-                raise unknown_blob(key)
-            return unquote(files[0].media_type)
-
-        return await self._perform(key, media_type)
+        return await self._perform(key, lambda storage: unquote(self._newest(storage, key).media_type))
 
     async def delete_expired(self) -> int:
         """Delete the files whose time to live is over, and return their number. Call it now and then.
@@ -165,10 +152,8 @@ class FolderFileStore:
         Expired bytes can't be downloaded in any case.
         """
 
-        def sweep() -> int:
-            filesystem, now = filesystem_of(self._location), self._clock().timestamp()
-            filesystem.invalidate_cache()
-            paths = filesystem.find("")
+        def sweep(filesystem: AbstractFileSystem, paths: list[str]) -> int:
+            now = self._clock().timestamp()
             expired = {path for path in paths if (file := _file(path)) and file.expiry <= now}
             left = {path.rpartition(f"/{_DATA}/")[0] for path in paths if _file(path) and path not in expired}
             # An upload under way stores the key once more.
@@ -178,8 +163,7 @@ class FolderFileStore:
                 filesystem.rm_file(path)
             return len(expired)
 
-        with as_durability_error("deleting expired blobs"):
-            return await asyncio.to_thread(sweep)
+        return await self._over_all(sweep, "deleting expired blobs")
 
     async def _perform(self, key: str, work: Callable[[Storage], T]) -> T:
         """Return what `work` returns, done in a thread. Raises InvalidNameError, DurabilityError."""
@@ -187,10 +171,27 @@ class FolderFileStore:
         with as_durability_error("the blob store"):
             return await asyncio.to_thread(work, storage)
 
+    async def _over_all(self, work: Callable[[AbstractFileSystem, list[str]], T], doing: str) -> T:
+        """Return what `work` returns, done in a thread with the paths of all files. Raises DurabilityError."""
+
+        def over_all() -> T:
+            filesystem = filesystem_of(self._location)
+            filesystem.invalidate_cache()
+            return work(filesystem, list(filesystem.find("")))
+
+        with as_durability_error(doing):
+            return await asyncio.to_thread(over_all)
+
     def _current(self, storage: Storage) -> list[_File]:
         """Return the newest file, and older ones in case it is not whole; none if it is expired."""
         files = _files(storage)[::-1]
         return files if files and files[0].expiry > self._clock().timestamp() else []
+
+    def _newest(self, storage: Storage, key: str) -> _File:
+        """Return the newest file of a key. Raises MissingFileError."""
+        if files := self._current(storage):
+            return files[0]
+        raise unknown_blob(key)
 
     def _url(self, path: str, expires_s: float) -> str:
         from fsspec.implementations.dirfs import DirFileSystem

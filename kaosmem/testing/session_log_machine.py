@@ -8,7 +8,7 @@ from operator import mul
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from kaosmem.errors import ConflictError
 from kaosmem.persistence import (
@@ -22,6 +22,7 @@ from kaosmem.persistence import (
 )
 from kaosmem.persistence.records import TXNS_KEPT
 from kaosmem.testing.erasure import paths_holding
+from kaosmem.testing.storage_machine import PlaceMachine
 
 Version: TypeAlias = tuple[str, dict[str, Any]]
 """A section, and one of an item's versions there: its `id`, and an `n` that no other version has."""
@@ -119,7 +120,7 @@ class Writer:
     archived: int = 0
 
 
-class SessionLogMachine(RuleBasedStateMachine):
+class SessionLogMachine(PlaceMachine):
     """Commits, snapshots, kills and forgetting by several writers lose nothing: subclass it and provide `place`.
 
         class MySessionLog(SessionLogMachine):
@@ -136,16 +137,6 @@ class SessionLogMachine(RuleBasedStateMachine):
     where: Location
     account: PlainSession
     torn = False
-
-    def place(self) -> Location:
-        """Return an empty place to keep sessions, for each example another: a URL, path or filesystem."""
-        raise NotImplementedError(
-            f"{type(self).__name__} needs a method `place` that returns a URL, path or filesystem"
-        )
-
-    def reopened(self, place: Location) -> Location:
-        """Return the same place as another process would open it."""
-        return place
 
     @initialize()
     def begin(self) -> None:

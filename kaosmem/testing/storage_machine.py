@@ -44,7 +44,21 @@ _parts = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 50)), min_size=1
 _contents = st.builds(mul, st.binary(max_size=32), _times)
 
 
-class StorageMachine(RuleBasedStateMachine):
+class PlaceMachine(RuleBasedStateMachine):
+    """A state machine over a place for sessions."""
+
+    def place(self) -> Location:
+        """Return an empty place to keep sessions, for each example another: a URL, path or filesystem."""
+        raise NotImplementedError(
+            f"{type(self).__name__} needs a method `place` that returns a URL, path or filesystem"
+        )
+
+    def reopened(self, place: Location) -> Location:
+        """Return the same place as another process would open it."""
+        return place
+
+
+class StorageMachine(PlaceMachine):
     """Files are stored, listed, read and deleted as the session log needs it: subclass it and provide `place`.
 
         class MyStorage(StorageMachine):
@@ -56,16 +70,6 @@ class StorageMachine(RuleBasedStateMachine):
     Of threads that store a file under one name at once one must win. If a filesystem caches its listings,
     give `reopened` too. To clean up, override `teardown`; how much is tried say Hypothesis's `settings`.
     """
-
-    def place(self) -> Location:
-        """Return an empty place to keep sessions, for each example another: a URL, path or filesystem."""
-        raise NotImplementedError(
-            f"{type(self).__name__} needs a method `place` that returns a URL, path or filesystem"
-        )
-
-    def reopened(self, place: Location) -> Location:
-        """Return the same place as another process would open it."""
-        return place
 
     @initialize()
     def begin(self) -> None:
