@@ -36,9 +36,8 @@ class HistorySource(StoreSource):
         pipeline, the first of these. An item that the pipeline made has a `~` before its id. A changed message names
         the original as its source, and `fetch` returns the original. The pipeline runs for each context. Once it has
         made a summary with an id and sources, it continues from the summary as long as the thread only grows. Nothing
-        of this is stored, so each process asks the model anew. A pipeline that cuts anew each turn, such as a sliding
-        window, changes the prefix each turn. If the pipeline raises, the messages are shown as they are. If its
-        model fails, an outline takes the summary's place. The context says either.
+        of this is stored, so each process asks the model anew. If the pipeline raises, the messages are shown as they
+        are. If its model fails, an outline takes the summary's place. The context says either.
     Raises InvalidNameError for an id, InvalidArgumentError for the provider, the pipeline and the spec.
     """
 
