@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from itertools import product
 
 import pytest
 
@@ -305,15 +306,14 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("format_name", ["text", "openai"])
 @pytest.mark.parametrize("kind", ODD)
-async def test_text_of_any_kind_is_counted_and_packed(kind: str, format_name: str) -> None:
+async def test_text_of_any_kind_is_counted_and_packed(kind: str) -> None:
     """It is handed over whole where it fits and left out where it does not, and the count is right in both."""
     sections = [SectionSpec("documents", placement="query", eviction="none")]
     memory = SessionMemory.test_mode(sections=sections)
     item = memory.add("documents", ODD[kind])
     memory.add("documents", "A short note on something else.")
-    for budget in (item.tokens + 1_000, 60):
+    for budget, format_name in product((item.tokens + 1_000, 60), ("text", "openai")):
         context = await memory.assemble_context("something else", budget=budget, format=format_name)
         handed_over = context.text if format_name == "text" else context.messages
         assert count_messages(handed_over, format_name) == context.used <= budget

@@ -531,7 +531,7 @@ def test_every_order_of_two_writers_ends_in_one_session(steps: list[tuple[str, i
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_order_of_two_that_compact_ends_in_one_session(seed: int) -> None:
     """The same where each of them compacts what the other adds to, updates and removes."""
     rng = random.Random(seed)
