@@ -133,13 +133,14 @@ def _base(
             if log_id not in ("", found.log_id):
                 raise foreign(path, session)
         except CorruptionError as error:
-            if part is None and error.byte is not None:
-                part = _intact_items(data, path, seq, damage)
-                purged = part.purged
+            if part is not None or error.byte is None:
+                damage.append(error)
+                continue
+            intact = _intact_items(data, path, seq, damage)
+            if intact.seq == seq and ("" in (log_id, intact.log_id) or intact.log_id == log_id):
+                part, purged = intact, intact.purged
                 if not part.log_id and (yield from is_purge_unfinished()):
                     purged = seq
-            else:
-                damage.append(error)
             continue
         if seq >= purged:  # else a crash has left it undeleted
             return found, True
@@ -194,7 +195,7 @@ def _archive(
     return file
 
 
-class Line(NamedTuple):
+class _Line(NamedTuple):
     """A line of a damaged file. start: its first byte. fields: None if it is not valid. ends: it has its newline."""
 
     start: int
@@ -203,7 +204,7 @@ class Line(NamedTuple):
     ends: bool
 
 
-def intact_lines(data: bytes, crcs: Sequence[int] | None) -> Iterator[Line]:
+def _intact_lines(data: bytes, crcs: Sequence[int] | None) -> Iterator[_Line]:
     """Yield the lines of a file, valid or not.
 
     crcs: checksums that the first line may go on from; None if they are lost, and it is taken without a check.
@@ -217,7 +218,7 @@ def intact_lines(data: bytes, crcs: Sequence[int] | None) -> Iterator[Line]:
         fields = _parsed(line) if own and (bases is None or own[0] in computed) else None
         stated = own if fields else [*stated, *own][-_BASES:]
         bases = stated if fields else [*stated, *computed[:_BASES]]  # where its own statement alone is damaged
-        yield Line(start, raw, fields, ends)
+        yield _Line(start, raw, fields, ends)
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
@@ -226,7 +227,8 @@ def _pieces(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
     *lines, rest = split_lines(data)
     for number, line in enumerate([*lines, rest] if rest else lines):
         begins = [match.start() for match in islice(_STATEMENT.finditer(line), _MAX_PIECES)]
-        bounds = [0] if _parsed(line) else sorted({0, *begins})
+        is_one = begins == [0] or _parsed(line[: line.rfind(b"}") + 1])
+        bounds = [0] if is_one else sorted({0, *begins})
         for begin, end in pairwise([*bounds, len(line)]):
             yield start + begin, line[begin:end], end == len(line) and number < len(lines)
         start += len(line) + 1
@@ -246,7 +248,7 @@ def _intact_items(data: bytes, path: str, seq: int, damage: list[CorruptionError
     """
     file, count = ItemFile(seq), None
     bad: list[int] = []
-    for line in intact_lines(data, (0,)):
+    for line in _intact_lines(data, (0,)):
         fields = line.fields or {}
         try:
             if line.fields is not None and line.start == 0:
@@ -298,7 +300,7 @@ def _places(names: Iterable[str], base: ItemFile, log_id: str, damage: list[Corr
             continue
         seq = first - 1
         crcs = (ends[seq],) if seq in ends else None
-        lines = [(line, _record(line, log_id)) for line in intact_lines(data, crcs)]
+        lines = [(line, _record(line, log_id)) for line in _intact_lines(data, crcs)]
         if crcs is None and lines and (record := lines[0][1]) and record.seq != first:
             lines[0] = lines[0][0], None
         if first == firsts[-1]:
@@ -312,7 +314,7 @@ def _places(names: Iterable[str], base: ItemFile, log_id: str, damage: list[Corr
     return places
 
 
-def _record(line: Line, log_id: str) -> Record | None:
+def _record(line: _Line, log_id: str) -> Record | None:
     """Return the record of a line, None if it is not valid or of another log. Raises UnsupportedVersionError."""
     try:
         record = record_of(line.fields or {})
@@ -323,8 +325,8 @@ def _record(line: Line, log_id: str) -> Record | None:
 
 
 def _without_torn(
-    lines: list[tuple[Line, Record | None]], path: str, damage: list[CorruptionError]
-) -> list[tuple[Line, Record | None]]:
+    lines: list[tuple[_Line, Record | None]], path: str, damage: list[CorruptionError]
+) -> list[tuple[_Line, Record | None]]:
     """Return the lines of the last segment without the remains of a commit that a crash has cut short."""
     end = 1 + max((number for number, (_, record) in enumerate(lines) if record and record.k == 0), default=-1)
     tail = lines[end:]

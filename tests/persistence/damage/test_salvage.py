@@ -202,6 +202,15 @@ async def test_a_lone_damaged_snapshot_is_served_line_by_line(monkeypatch: pytes
         assert ("1 of its 6 items are lost" in str(damage[0])) == bool(lost)
 
 
+async def test_the_intact_items_of_another_session_are_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged snapshot of another session is named, and none of its items stand for the own ones."""
+    files, other = (await snapshotted(monkeypatch))[0], (await snapshotted(monkeypatch))[0]
+    (path,) = (path for path in files if path.startswith("snap/"))
+    found, damage = await read(files | {path: flip(other[path], other[path].index(b'"text 2"'))})
+    assert found == {("documents", "d9"): "text"}
+    assert path in {error.file for error in damage}
+
+
 async def test_sections_without_a_description_are_given_or_dormant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the header is lost a section has the spec given for its name, or is kept and not shown."""
     files, whole = await snapshotted(monkeypatch)
