@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, count
@@ -154,6 +155,15 @@ class Units:
         self._waiting = WaitingCalls()
         self._batches: dict[str | None, _Unit] = {}
         self.asking: int | None = None
+
+    @contextmanager
+    def abandoned(self) -> Iterator[None]:
+        """Let no entry wait for results inside the block."""
+        asking, self.asking = self.asking, None
+        try:
+            yield
+        finally:
+            self.asking = asking
 
     @classmethod
     def restore(cls, entries: Iterable[tuple[int, Link, int]], *, asking: int | None) -> Units:

@@ -124,14 +124,14 @@ def _damaged(path: str, start: int, why: str) -> CorruptionError:
 class ArchiveFile:
     """An archive file, whose lines are read one by one.
 
-    counter: name of the counter of its tokens, or None if unknown; unknown counts are not checked.
+    counter: name of the counter of its tokens; None if it is another one than the caller's, and no count is checked.
     starts: where each line begins, and where the last one ends.
     """
 
-    def __init__(self, path: str, counter: str | None, perform: Callable[[Steps[Any]], Any]) -> None:
-        self.path, self.counter = path, counter
-        self.starts = array("q")
-        self._perform = perform
+    def __init__(
+        self, path: str, counter: str | None, starts: array[int], perform: Callable[[Steps[Any]], Any]
+    ) -> None:
+        self.path, self.counter, self.starts, self._perform = path, counter, starts, perform
 
     def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
         """Return the stored versions of items, or the reason why they cannot be read."""
@@ -192,17 +192,18 @@ def new_archive(
 
 
 def evicted_items(
-    archives: Iterable[Listed], perform: Callable[[Steps[Any]], Any]
+    archives: Iterable[Listed], counter: str, perform: Callable[[Steps[Any]], Any]
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
     """Return the evicted items in the archives, oldest first, by file.
 
+    counter: name of the caller's token counter. A file by another counter has none.
     perform: performs the steps that read lines later. Raises CorruptionError.
     """
     found = []
     for listed in archives:
         fields = yield from _contents(listed)
-        file = ArchiveFile(listed.path, counter if isinstance(counter := fields.get("counter"), str) else None, perform)
-        file.starts = starts_of(fields)
+        known = counter if fields.get("counter") == counter else None
+        file = ArchiveFile(listed.path, known, starts_of(fields), perform)
         found.append((file, list(evicted_in(fields, file, end=len(file.starts) - 1))))
     return found
 

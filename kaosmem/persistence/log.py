@@ -411,14 +411,14 @@ class SessionLog:
                 raise
         return [entry for entry in self._intact_archive() if entry[1].get("key") == key]
 
-    def evicted(self, *, at: int | None = None) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
+    def evicted(self, counter: str, *, at: int | None = None) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
         """Return the items that may be recalled from the archives, or from that of record `at`, oldest first, by file.
 
-        Raises CorruptionError.
+        counter: name of the caller's token counter. A file by another counter has none. Raises CorruptionError.
         """
 
         def read(archives: Iterable[Listed]) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
-            return evicted_items([each for each in archives if at in (None, each.seq)], self._perform)
+            return evicted_items([each for each in archives if at in (None, each.seq)], counter, self._perform)
 
         return self._read(read)
 

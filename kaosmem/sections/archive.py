@@ -126,6 +126,10 @@ class Archive:
         """Return how many versions were ever archived."""
         return self.on_disk + len(self._versions)
 
+    def count_on_disk(self, versions: int) -> None:
+        """Note how many versions archive files hold and memory does not."""
+        self.on_disk = versions
+
     def get(self, item_id: str) -> Item | None:
         """Return the newest archived version of an item, if it is in memory."""
         return self._newest.get(item_id)

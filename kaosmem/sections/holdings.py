@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -252,15 +253,12 @@ class Holdings:
         speaks: the newcomer is a new entry that speaks. Calls that wait are abandoned by it, and may leave for it.
         """
         asked = self.units.asking
-        if speaks and asked is not None:
-            self.units.asking = None
-            self._push(self.units.first(asked))
-        try:
+        with self.units.abandoned() if speaks else nullcontext():
+            if speaks and asked is not None:
+                self._push(self.units.first(asked))
             return self.queue.choose_victims(
                 newcomer, own=own, tokens=tokens, items=items, firsts=self._held, standing=self._evictable
             )
-        finally:
-            self.units.asking = asked
 
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item, new or a new version, would be in one unit with."""
@@ -431,19 +429,20 @@ class Holdings:
         if max(items, default=-1) >= self.taken or any(map(self.holds, items)):
             raise InvalidArgumentError("an evicted item is out of its place")
         self._updated |= updated
-        past.ended |= ended
+        past.ended.update(ended)
         past.put_all(items, firsts)
         return items.keys()
 
     def inherit(self, other: Holdings, shared: int) -> None:
         """Keep in `past` the items that another has there of the first `shared` ones, which both have in common."""
         past = self.past
+        evicted = past.unloaded + len(past)
         for unit in other.past.units():
             known = {at for at in unit if at in past or self.holds(at) or at in past.returned}
             if max(unit) < shared and not known:
                 past.put(unit)
-                past.ended |= {at: end for at in unit if (end := other.past.ended.get(at))}
-                past.unloaded -= len(unit)
+                past.ended.update((at, end) for at in unit if (end := other.past.ended.get(at)))
+        past.expect(evicted)
 
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""

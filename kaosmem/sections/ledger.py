@@ -85,10 +85,10 @@ class Ledger:
             raise InvalidArgumentError("a section's state has a count that is none")
         archive = Archive(on_disk=state["archived"]) if archive is None else archive
         held = Holdings.restore(spec, state, entries)
-        held.past.returned = {*state["returned"]}
+        held.past.returned.update(state["returned"])
         if spec.recalls:
             held.recall(archive.in_memory())
-            held.past.unloaded = state["evicted"] - len(held.past)
+            held.past.expect(state["evicted"])
         return cls(spec, held=held, archive=archive, ranker=ranker)
 
     def state(self) -> dict[str, JSONValue]:
@@ -151,7 +151,7 @@ class Ledger:
             for ordinal, first, item in zip(ordinals, firsts, self.held.evict(ordinals), strict=True):
                 updated, ended = self.held.updated(ordinal), ends.get(ordinal)
                 self.archive.put(Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended))
-            self.held.past.ended |= {ordinal: valid_until for ordinal, (valid_until, _) in ends.items()}
+            self.held.past.ended.update((ordinal, valid_until) for ordinal, (valid_until, _) in ends.items())
         else:
             for ordinal, item in zip(ordinals, self.held.take(ordinals), strict=True):
                 self.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
@@ -268,7 +268,7 @@ class Ledger:
         Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
         """
         self.index.came_back(self.held.recall(versions))
-        self.held.past.unloaded = 0
+        self.held.past.expect(len(self.held.past))
 
     @_under_lock
     def let_go(self, evicted: Iterable[EvictedItem]) -> None:
@@ -280,7 +280,7 @@ class Ledger:
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
         """Take in the texts that a proposal needs; a unit whose text could not be read can't be recalled any more."""
         past = self.held.past
-        past.texts |= {evicted: item for evicted, item in read.items() if isinstance(item, Item)}
+        past.texts.update((evicted, item) for evicted, item in read.items() if isinstance(item, Item))
         self.index.read(evicted.position for evicted in read)
         failed = {each: error for each, error in read.items() if isinstance(error, CorruptionError)}
         lost = {at for each in failed for at in past.members(past.first(each.position))}

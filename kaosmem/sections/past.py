@@ -120,6 +120,10 @@ class Past:
         """Return whether any item has a key."""
         return bool(self._keys)
 
+    def expect(self, evicted: int) -> None:
+        """Note how many items were evicted and may be recalled; archive files hold the ones that are not here."""
+        self.unloaded = evicted - len(self)
+
     def put(self, items: Mapping[int, Item | EvictedItem]) -> None:
         """Keep a unit, its items by ordinal in stored order; one that is there already stays as it is."""
         first = next(iter(items))

@@ -107,7 +107,7 @@ class Proposer:
     def _unindexed_evicted(self) -> list[EvictedItem]:
         unread = self._index.unread(_READ_AT_ONCE)
         if unread:
-            self._held.past.texts = {}  # of those read before: the index keeps none
+            self._held.past.keep_texts(())  # of the items read before: the index keeps none
         return unread
 
     def _ranks(self, cap: int, *, is_crowded: bool) -> bool:

@@ -47,11 +47,8 @@ def find_past(log: SessionLog, counter: TokenCounter, *, at: int | None = None) 
     Texts are read only from files that another counter may have counted. Raises CorruptionError.
     """
     found: list[EvictedItem] = []
-    for file, evicted in log.evicted(at=at):
-        if file.counter != counter.name:
-            file.counter = None
-            _recount(evicted, counter)
-        found += evicted
+    for file, evicted in log.evicted(counter.name, at=at):
+        found += evicted if file.counter else _recounted(evicted, counter)
     return found
 
 
@@ -82,12 +79,12 @@ def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> N
             sections[name].ledger.let_go(own)
 
 
-def _recount(evicted: Sequence[EvictedItem], counter: TokenCounter) -> None:
+def _recounted(evicted: Sequence[EvictedItem], counter: TokenCounter) -> Iterator[EvictedItem]:
     for start in range(0, len(evicted), _READ_AT_ONCE):
         for each, item in read_evicted(evicted[start : start + _READ_AT_ONCE]).items():
             if isinstance(item, CorruptionError):
                 raise item
-            each.tokens = count_content(item.content, counter)
+            yield replace(each, tokens=count_content(item.content, counter))
 
 
 def _counted(version: Archived, counter: TokenCounter) -> Archived:

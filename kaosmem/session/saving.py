@@ -362,7 +362,7 @@ class Saver:
             return
         release(self._sections.values(), frozen.archived)
         for name, state in whole.header["states"].items():
-            self._sections[name].archive.on_disk = state["archived"]
+            self._sections[name].archive.count_on_disk(state["archived"])
         with suppress(CorruptionError, OSError):  # else what was evicted stays where it is no more
             let_go(self._sections, await asyncio.to_thread(find_past, self._log, self._counter))
         self._note_no_indexes()
