@@ -131,14 +131,24 @@ class Outline:
         """The tokens of all messages together."""
         return sum(self.sizes) + REPLY_TOKENS if self.messages else 0
 
-    def tail(self, weights: Sequence[int], room: int, kept: Mapping[int, str] | None = None) -> list[int] | None:
-        """Return the positions of the longest tail with the kept messages before it, None if these are too much.
+    def tail_within(
+        self,
+        weights: Sequence[int],
+        most: int,
+        *,
+        limit: str,
+        frame: int = 0,
+        kept: Mapping[int, str] | None = None,
+    ) -> list[int]:
+        """Return the positions of the longest tail with the kept messages before it.
 
-        weights: of each position, 0 or more; the positions returned weigh at most `room`.
+        weights: of each position, 0 or more; the positions returned weigh at most `most` less `frame`.
+        limit: the name of `most`, for the error. frame: the part of it that messages take beside their weights.
         kept: positions with reasons; None is `protected`. The tail begins at a cut beside them. Orphans are left out
         once anything is, since their calls may be.
+        Raises WindowTooSmallError with the sums if the kept messages alone are too much.
         """
-        kept = self.protected if kept is None else kept
+        kept, room = self.protected if kept is None else kept, max(0, most - frame)
         weight = sum(weights)
         if weight <= room:
             return list(range(len(self.messages)))
@@ -149,32 +159,17 @@ class Outline:
                 return self.shown_from(start, kept)
             if start < len(weights) and start not in kept and start not in self.orphans:
                 weight -= weights[start]
-        return None
-
-    def tail_within(
-        self,
-        weights: Sequence[int],
-        most: int,
-        *,
-        limit: str,
-        frame: int = 0,
-        kept: Mapping[int, str] | None = None,
-    ) -> list[int]:
-        """Return the positions that `tail` returns. Raises WindowTooSmallError with the sums if there are none.
-
-        limit: the name of `most`, for the error. frame: the part of it that messages take beside their weights.
-        """
-        kept = self.protected if kept is None else kept
-        tail = self.tail(weights, max(0, most - frame), kept)
-        if tail is not None:
-            return tail
-        need = self._sums(weights, kept) | ({"(frame)": frame} if frame else {})
-        least = sum(need.values())
+        need: Counter[str] = Counter()
+        for place, reason in kept.items():
+            need[reason] += weights[place]
+        if frame:
+            need["(frame)"] = frame
+        least = need.total()
         sums = ", ".join(f"{reason} {weight}" for reason, weight in need.items())
         raise WindowTooSmallError(
             f"{limit} is {most}, and the protected messages alone take {least} ({sums}); "
             f"raise it by {least - most}, unpin or shorten some, or answer open calls",
-            need=need,
+            need=dict(need),
         )
 
     def shown_from(self, start: int, kept: Container[int] | None = None) -> list[int]:
@@ -192,11 +187,3 @@ class Outline:
     def at(self, positions: Iterable[int]) -> list[ChatMessage]:
         """Return the messages at positions."""
         return [self.messages[place] for place in positions]
-
-    @staticmethod
-    def _sums(weights: Sequence[int], kept: Mapping[int, str]) -> dict[str, int]:
-        """Return the weights of kept messages by the reason why they are kept."""
-        sums: Counter[str] = Counter()
-        for place, reason in kept.items():
-            sums[reason] += weights[place]
-        return dict(sums)

@@ -11,7 +11,7 @@ from kaosmem.conversation.condensers import (
 )
 from kaosmem.conversation.events import ActionEvent, ConversationEvent, EventSource, ObservationEvent, RecalledText
 from kaosmem.conversation.log import EventLog
-from kaosmem.conversation.messages import ConversationConfig, ConversationMemory
+from kaosmem.conversation.messages import ConversationMemory
 from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers
 from kaosmem.conversation.rolling import CondensationReason, RollingCondenser
 from kaosmem.conversation.summarizing import LLMSummarizingCondenser
@@ -24,7 +24,6 @@ __all__ = [
     "CondensationRequest",
     "Condenser",
     "CondenserPipeline",
-    "ConversationConfig",
     "ConversationEvent",
     "ConversationMemory",
     "ConversationView",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, groupby
 
 from kaosmem.arguments import check_count
@@ -193,30 +193,27 @@ def _distinct(ids: list[str]) -> list[str]:
     return distinct
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationConfig:
-    """Abilities of the model, and knowledge beside the conversation.
+class ConversationMemory:
+    """Makes messages of a conversation that every provider takes, whatever the log went through.
 
-    function_calling: without it, calls and results are shown as texts.
+    prompts: the words around events.
+    function_calling: whether the model calls tools. If it does not, calls and results are shown as texts.
     disabled_knowledge: names of knowledge that is never recalled.
     memory: notes beyond the conversation, shown in at most `max_memory_chars`.
     """
 
-    function_calling: bool = True
-    disabled_knowledge: frozenset[str] = frozenset()
-    memory: tuple[MemoryTier, ...] = ()
-    max_memory_chars: int = 6_000
-
-
-class ConversationMemory:
-    """Makes messages of a conversation that every provider takes, whatever the log went through.
-
-    prompt_manager: the words around events.
-    """
-
-    def __init__(self, config: ConversationConfig | None = None, prompt_manager: PromptTemplates | None = None) -> None:
-        self._config = config or ConversationConfig()
-        self._prompts = prompt_manager or PromptTemplates()
+    def __init__(
+        self,
+        prompts: PromptTemplates | None = None,
+        *,
+        function_calling: bool = True,
+        disabled_knowledge: Iterable[str] = (),
+        memory: Iterable[MemoryTier] = (),
+        max_memory_chars: int = 6_000,
+    ) -> None:
+        self._prompts, self._function_calling = prompts or PromptTemplates(), function_calling
+        self._disabled, self._notes = frozenset(disabled_knowledge), tuple(memory)
+        self._max_memory_chars = max_memory_chars
 
     def process_events(
         self,
@@ -249,14 +246,12 @@ class ConversationMemory:
             )
         if max_message_chars is not None:
             check_count(max_message_chars, "max_message_chars", least=1)
-        wording = Wording(
-            self._prompts, max_chars=max_message_chars, vision=vision_is_active, never=self._config.disabled_knowledge
-        )
+        wording = Wording(self._prompts, max_chars=max_message_chars, vision=vision_is_active, never=self._disabled)
         events = self._begun(view_of(condensed_history), initial_user_action)
         messages = list(answered(events, wording))
         after_system = int(messages[0].role == "system") if messages else 0
         messages[after_system:after_system] = self._remembered()
-        if not self._config.function_calling:
+        if not self._function_calling:
             messages = list(self._told(messages))
         return list(self._merged(messages))
 
@@ -274,7 +269,7 @@ class ConversationMemory:
         return [system, *rest]
 
     def _remembered(self) -> list[ChatMessage]:
-        text = fitted_tiers(self._config.memory, self._config.max_memory_chars)
+        text = fitted_tiers(self._notes, self._max_memory_chars)
         return [ChatMessage("memory", text, trust=Trust.EXTERNAL)] if text else []
 
     def _told(self, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:

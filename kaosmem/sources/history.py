@@ -13,8 +13,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
-from kaosmem.sources.compacted import Compacted
-from kaosmem.sources.excerpt import Excerpt, Placed, local_ids
+from kaosmem.sources.excerpt import Compacted, Excerpt, Placed, local_ids
 from kaosmem.sources.store_source import StoreSource
 from kaosmem.sources.thread_reader import ThreadReader
 from kaosmem.stores import HistoryProvider

@@ -13,7 +13,6 @@ from kaosmem import ChatMessage, ImageBlock, InvalidArgumentError, TextBlock, To
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    ConversationConfig,
     ConversationEvent,
     ConversationMemory,
     ConversationView,
@@ -28,8 +27,8 @@ from tests.conversation.logs import PICTURE, agent, call, logged, loop, result, 
 FIRST = user("first")
 
 
-def told(*events: ConversationEvent, config: ConversationConfig | None = None, **options: object) -> list[ChatMessage]:
-    return ConversationMemory(config).process_events(view_of(*events), FIRST, **options)
+def told(*events: ConversationEvent, memory: ConversationMemory | None = None, **options: object) -> list[ChatMessage]:
+    return (memory or ConversationMemory()).process_events(view_of(*events), FIRST, **options)
 
 
 def lines(messages: list[ChatMessage]) -> list[str]:
@@ -65,7 +64,7 @@ def test_a_system_message_comes_first() -> None:
     assert lines(told(user("U"))) == [f"system: {prompt}", "user: U"]
     assert lines(told(system("S"), user("U"))) == ["system: S", "user: U"]
     assert lines(told(user("U"), agent("A"), system("S"))) == ["system: S", "user: U", "assistant: A"]
-    mine = ConversationMemory(prompt_manager=PromptTemplates(system="Mine, for $5."))
+    mine = ConversationMemory(prompts=PromptTemplates(system="Mine, for $5."))
     assert lines(mine.process_events([], FIRST)) == ["system: Mine, for $5.", "user: first"]
 
 
@@ -116,7 +115,7 @@ def test_what_is_recalled_is_told_once_and_what_is_disabled_never() -> None:
 
     messages = told(
         *(system("S"), user("U"), recall("a", "off"), recall("a", "b"), recall("b"), recall(), agent("A")),
-        config=ConversationConfig(disabled_knowledge=frozenset({"off"})),
+        memory=ConversationMemory(disabled_knowledge={"off"}),
     )
     assert lines(messages)[2:] == ["knowledge: [a]\nabout a", "knowledge: [b]\nabout b", "assistant: A"]
     assert messages[2].authority is Trust.TOOL
@@ -185,8 +184,8 @@ def test_tiers_keep_to_their_limit_and_lose_no_more_than_they_must(tiers: list[M
 
 
 def test_what_is_remembered_comes_after_the_system_message_and_is_not_one() -> None:
-    config = ConversationConfig(memory=(MemoryTier("# notes", "be brief"),))
-    messages = told(system("S"), user("U"), config=config)
+    memory = ConversationMemory(memory=(MemoryTier("# notes", "be brief"),))
+    messages = told(system("S"), user("U"), memory=memory)
     assert lines(messages) == ["system: S", "memory: # notes\nbe brief", "user: U"]
     assert messages[1].authority is Trust.EXTERNAL
 
@@ -221,9 +220,9 @@ def test_an_image_is_shown_to_a_model_that_sees_and_told_to_others() -> None:
 
 def test_without_function_calling_calls_and_results_are_texts() -> None:
     """The texts are those of the templates, and nobody's results pass for what the user says."""
-    config = ConversationConfig(function_calling=False)
+    memory = ConversationMemory(function_calling=False)
     first, second = (call("1", says="I look"), result("1", "x")), (call("2"), result("2", "y", kind="error"))
-    messages = told(system("S"), user("U"), *first, *second, user("V"), config=config)
+    messages = told(system("S"), user("U"), *first, *second, user("V"), memory=memory)
     assert lines(messages) == [
         "system: S",
         "user: U",
@@ -269,7 +268,7 @@ def test_a_template_that_names_no_value_is_refused() -> None:
             PromptTemplates(**no_text)
     prompts = PromptTemplates(summary="so far: $summary, $$5")
     view = view_of(system("S"), user("U"), Condensation((), summary="s", summary_offset=2))
-    assert ConversationMemory(prompt_manager=prompts).process_events(view, FIRST)[-1].text == "U\nso far: s, $5"
+    assert ConversationMemory(prompts=prompts).process_events(view, FIRST)[-1].text == "U\nso far: s, $5"
 
 
 def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:

@@ -12,7 +12,6 @@ from kaosmem import ChatMessage, render_messages
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    ConversationConfig,
     ConversationEvent,
     ConversationMemory,
     ConversationView,
@@ -39,7 +38,7 @@ def checked(messages: list[ChatMessage]) -> None:
 def test_every_provider_takes_the_messages_at_every_step(
     log: EventLog, calls: bool, most: int | None, vision: bool
 ) -> None:
-    memory = ConversationMemory(ConversationConfig(function_calling=calls))
+    memory = ConversationMemory(function_calling=calls)
     view = ConversationView()
     for event in log:
         view.append(event)
