@@ -67,7 +67,6 @@ class LazyIndex:
         self.asking = Lock()
         self._read_stored: Callable[[str], StoredIndex | None] | None = None
         self._index: Index | None = None
-        self._stored: StoredIndex | None = None
         self._updates: int | None = None  # of which the index knows, None where it is another's and has not caught up
         self._seen = Moment(0, 0)  # the newest of which the index may have anything
         self._unstored = 0  # changes of the index that the one that is kept lacks
@@ -125,7 +124,6 @@ class LazyIndex:
         self._read_stored = other._read_stored
         if not shared:
             return
-        self._stored = other._stored
         if other._index is None:
             return
         self._index, self._unstored, self._seen = other._index, other._unstored, other._seen
@@ -210,16 +208,17 @@ class LazyIndex:
         This is meant for another thread: the section may change meanwhile. If it raises, the changes stay to be made.
         """
         with self.asking:
+            stored = None
             if self._index is None and self._read_stored and len(self._held) + len(self._held.past) >= MIN_STORED:
                 read, self._read_stored = self._read_stored, None
-                self._stored = read(self._ranker_used.name)
+                stored = read(self._ranker_used.name)
             if self.behind:
-                self._catch_up()
+                self._catch_up(stored)
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, stored: StoredIndex | None = None) -> None:
         """Make the index or read it back, or take one batch of changes in. Where this fails, they stay noted."""
         if self._index is None:
-            self._begin()
+            self._begin(stored)
         elif self._gone:
             self._take_out(_BATCH)
         else:
@@ -233,7 +232,7 @@ class LazyIndex:
         self._warm_up()
 
     def purge(self) -> None:
-        """Keep nothing of items that are gone: no entry, no index that was kept, no last query.
+        """Keep nothing of items that are gone: no entry and no last query.
 
         This may be done in another thread. After items are forgotten, their words stay in the index until this call or
         the next ranking.
@@ -241,7 +240,6 @@ class LazyIndex:
         is_left = True
         while is_left:
             with self.asking:
-                self._stored = None
                 self._take_out(_BATCH)
                 is_left = bool(self._gone)
 
@@ -284,10 +282,8 @@ class LazyIndex:
             self._ranker = LinearRanker()
         return self._ranker
 
-    def _begin(self) -> None:
+    def _begin(self, stored: StoredIndex | None) -> None:
         """Have the index that was kept, with a note of the differences, or an empty one."""
-        with self.lock:
-            stored, self._stored = self._stored, None
         index = None if stored is None else self._loaded(stored)
         with self.lock:
             if index is None or stored is None or not self._takes(index, stored.updates):

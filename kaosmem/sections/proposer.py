@@ -113,6 +113,8 @@ class Proposer:
     def _ranks(self, cap: int, *, is_crowded: bool) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
         held, past = self._held, self._held.past
+        if not (held or past):
+            return False
         if self._spec.placement == "history":
             is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
             return self._spec.recall > 0 and (len(past) > 0 or is_crowded)

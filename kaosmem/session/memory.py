@@ -547,13 +547,6 @@ class SessionMemory:
             ttl_s=ttl_s,
         )
         self._check_required(target, item)
-        return self._taken_in(target, item)
-
-    def _taken_in(self, target: Section, item: Item) -> Item:
-        """Add an item, or the longest copy of a tool's result that the section takes. Return the live item.
-
-        Raises SectionFullError; then nothing has changed.
-        """
         try:
             target.add(item)
         except SectionFullError:
