@@ -192,14 +192,15 @@ def told(section: Section, archived: Iterable[Archived]) -> list[Told]:
 
     archived: the versions that archive files hold, oldest first. Those in memory are added here.
     """
-    contents: dict[object, dict[datetime | None, Archived]] = {}
+    # Of a damaged session, the archive may number its items as the log numbers others.
+    contents: dict[tuple[int | None, str], dict[datetime | None, Archived]] = {}
     for version in (*archived, *section.archive.in_memory()):
         if not Replaced.by(version.item):
-            of = version.item.id if version.ordinal is None else version.ordinal
+            of = version.ordinal, version.item.id
             contents.setdefault(of, {})[version.corrected] = version  # files may hold it, too
     for ordinal, item in section.held.items():
         if not Replaced.by(item):
-            contents.setdefault(ordinal, {})[None] = Archived(item, ordinal=ordinal)
+            contents.setdefault((ordinal, item.id), {})[None] = Archived(item, ordinal=ordinal)
     return sorted((each for versions in contents.values() for each in _told_of(versions)), key=lambda each: each.order)
 
 

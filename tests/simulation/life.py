@@ -24,7 +24,6 @@ from tests.simulation.loss import befall
 from tests.simulation.schedule import Process, Schedule
 from tests.simulation.world import Faults, World, simulated
 
-LOSES_FILES = False
 REFUSALS = SectionFullError, InvalidArgumentError, NotFoundError, WindowTooSmallError
 ACTS = (
     *("add",) * 6,
@@ -62,6 +61,7 @@ class Writer:
             if number in self.world.skipped:
                 continue
             self.rng = random.Random(f"{self.world.seed} {number}")
+            self.world.counts[act] += 1
             if not await self.act(act):
                 return
         if self.rng.random() < 0.2:
@@ -108,6 +108,7 @@ class Writer:
                     await self.fetch()
                 case "compact":
                     await self.did(name, self.memory.assemble_context(budget=5_000, sections=["talk"]))
+                    self.world.counts["compacted"] += any(item.sources for item in self.memory["talk"])
                 case _:
                     await self.assemble(is_window=name == "window")
         return True
@@ -219,6 +220,7 @@ class Writer:
         for held in surely:
             held.erasing = "done"
         self.world.say(f"forgot {target.id}{'' if self.alone else ' beside others'}")
+        self.world.counts["forgotten"] += 1
         self.note_clean()
         return True
 
@@ -269,6 +271,7 @@ class Reader:
                 if damage := [each for each in memory.damage if "unfinished commit" not in str(each)]:
                     raise ViolationError(f"a reader is told of damage: {damage}")
                 self.world.say("reads")
+                self.world.counts["read"] += 1
                 ids = {spec.name: [item.id for item in memory[spec.name]] for spec in memory.sections}
                 texts = {item.id: str(item.content) for spec in memory.sections for item in memory[spec.name]}
         except NotFoundError:
@@ -345,9 +348,11 @@ def episode(world: World) -> None:
     world.check_erased()
     if world.is_durable and not world.store.late:
         world.copies = [*world.copies[-4:], world.files]
-        if LOSES_FILES and rng.random() < 0.5:
+        if rng.random() < 0.3:
             befall(world)
-    world.clock += rng.choice([0.0, 1.0, 100.0, 100_000.0, -1_000.0])
+    jump = rng.choice([0.0, 1.0, 100.0, 100_000.0, -1_000.0])
+    world.clock += jump
+    world.counts["clock back" if jump < 0 else "clock ahead"] += jump != 0
 
 
 def process(world: World, number: int) -> Process:

@@ -13,6 +13,7 @@ from tests.simulation.disk import SimulatedDisk
 from tests.simulation.world import DiscardError, World
 
 Files = dict[str, bytes]
+LOSSES = "is deleted", "are swapped", "is an old copy", "is there again"
 
 
 def befall(world: World) -> None:
@@ -22,6 +23,7 @@ def befall(world: World) -> None:
     if files == before:
         return
     world.say(f"between the processes, {done}")
+    world.counts[next(each for each in LOSSES if done.endswith(each))] += 1
     _put(world, files)
     wrong = _check_told(world, read_only=True) | _check_told(world, read_only=False)
     if wrong and world.rng.random() < 0.5 and _repaired(world):
@@ -32,11 +34,14 @@ def befall(world: World) -> None:
 def _damaged(world: World, files: Files) -> tuple[str, Files]:
     rng = world.rng
     paths = sorted(path for path in files if f"/{world.session}/" in path and not path.endswith("/lock"))
+    end = max((each for each in paths if "/log/" in each), default="")
+    if not world.is_local:  # a log that ends with an earlier commit cannot be told from one that never went on
+        paths = [path for path in paths if path != end]
     if not paths:
         return "", files
     path = rng.choice(paths)
     short = path.partition(f"/{world.session}/")[2]
-    match rng.choice(["delete", "swap", "old"]):
+    match rng.choice(["delete", "swap", "old"][: 2 if path == end else 3]):
         case "delete":
             return f"{short} is deleted", {each: data for each, data in files.items() if each != path}
         case "swap":
@@ -127,6 +132,7 @@ def _repaired(world: World) -> bool:
         raise ViolationError("something is lost, and repair finds nothing")
     if not report.damage:
         raise ViolationError("a repair names no damage")
+    world.counts["repaired"] += 1
     old, world.session = world.session, report.into
     world.say(f"the session is repaired into {report.into}")
     seen = world.seen()

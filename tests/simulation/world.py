@@ -7,7 +7,7 @@ import errno
 import os
 import random
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -121,6 +121,7 @@ class World:
         self.schedule: Schedule | None = None
         self.power_at: int | None = None
         self.changing = self.shaken = 0  # for so many episodes, somebody may meet what a kill has left
+        self.counts: Counter[str] = Counter()
         self.looks = 0.0
         self.first: Process | None = None  # in the line of writers
         self._looked: set[int] = set()
@@ -141,6 +142,8 @@ class World:
     def called(self, process: Process, name: str, path: object) -> None:
         """Let time pass at a call, and all that may happen meanwhile."""
         self.io.append(f"    {process.name} {name} {path}")
+        if name in ("replace", "put"):
+            self.counts.update(kind for kind in ("snap", "archive", "blob", "index") if f"/{kind}/" in str(path))
         process.state["call"] = name
         process.schedule.step(process)
 
@@ -157,6 +160,7 @@ class World:
         self.changing += is_critical
         if is_critical and self.changing == self.power_at:
             self.say("the power fails")
+            self.counts["power loss"] += 1
             self.shaken = 2
             process.schedule.kill_all()
             raise KilledError
@@ -176,6 +180,7 @@ class World:
     def kill(self, process: Process) -> None:
         """End a process: the system closes its files, and the page cache stays."""
         self.say("is killed")
+        self.counts["kill"] += 1
         self.shaken = 2
         process.is_killed = True
         for descriptor in process.descriptors:
@@ -190,7 +195,7 @@ class World:
         is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
         faults.syncs += name == "sync"
         is_spoiled = name == "sync" and faults.syncs == faults.sync
-        if not is_lasting and not is_spoiled and self.rng.random() >= faults.rate:
+        if not is_lasting and not is_spoiled and self.rng.random() >= faults.rate * (3 if name == "write" else 1):
             return ""
         kinds = ["error"]
         kinds += ["late"] * (name in CHANGING and name != "open")
@@ -202,17 +207,19 @@ class World:
         if is_spoiled:  # then the file can't be cut, either
             faults.lasting = faults.made + 1, self.rng.choice([1, 2, 5])
         self.say(f"{name} fails: {kind}")
+        self.counts[kind] += 1
         return kind
 
     def network_fault(self, process: Process, name: str, path: str, *, changes: bool) -> str:
         """Return what becomes of a request."""
         faults: Faults = process.state["faults"]
         is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
-        if not is_lasting and self.rng.random() >= faults.rate:
+        if not is_lasting and self.rng.random() >= faults.rate * (3 if changes else 1):
             return ""
         kinds = ["error", "late", "lost", "doubled"] if changes else ["error"]
         kind = self.rng.choice(kinds[: 1 if is_lasting else None])
         self.say(f"{name} {path}: {kind}")
+        self.counts[kind] += 1
         return kind
 
     # what is stored
