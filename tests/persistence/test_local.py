@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -14,11 +15,13 @@ import pytest
 
 from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, DurabilityError
-from kaosmem.persistence import SessionLog, delete_session, list_sessions
+from kaosmem.persistence import Recovered, SessionLog, delete_session, list_sessions
 from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Lock
-from tests.persistence.worlds import add, ids, snapshot, started
+from tests.persistence.worlds import OPENING, add, ids, snapshot, started
+from tests.simulation import power_loss
+from tests.simulation.disk import SimulatedDisk
 
 
 def segment(root: Path, seq: int = 1) -> Path:
@@ -101,6 +104,44 @@ def test_a_last_newline_may_be_missing_or_come_late(tmp_path: Path) -> None:
     assert ids(found) == ["a", "b"]
     log.commit([add("c")])
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
+
+
+class LosingDisk(SimulatedDisk):
+    """A disk that can fail to sync and to cut. It then takes the unsynced pages for written, as Linux does."""
+
+    is_losing = False
+
+    def sync(self, fd: int) -> None:
+        if self.is_losing:
+            self.lose_pages(fd)
+            raise OSError(errno.EIO, "Input/output error")
+        super().sync(fd)
+
+    def truncate(self, fd: int, size: int) -> None:
+        if self.is_losing:
+            raise OSError(errno.EIO, "Input/output error")
+        super().truncate(fd, size)
+
+
+def test_a_commit_whose_sync_failed_is_written_again_before_the_next() -> None:
+    """A power loss takes nothing that another process saved on top of a commit that never reached the disk."""
+    disk = LosingDisk()
+
+    def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
+        return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
+
+    log, _ = opened(disk)
+    log.commit([OPENING, add("a")])
+    disk.is_losing = True
+    with pytest.raises(DurabilityError):
+        log.commit([add("b")])
+    disk.is_losing = False
+    other, found = opened(disk)
+    assert ids(found) == ["a", "b"]
+    other.commit([add("c")])
+    for image in power_loss.states(disk):
+        _, found = opened(SimulatedDisk(image))
+        assert (ids(found), found.damage) == (["a", "b", "c"], [])
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from hypothesis import given, settings
 from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, Reason, SectionSpec, SessionMemory
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
+from kaosmem.sections import Archived
+from kaosmem.session.past import told
 from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 
@@ -185,3 +188,11 @@ async def test_a_forgotten_key_is_in_no_table(tmp_path: Path, monkeypatch: pytes
         assert await memory.versions("CANARY") == []
         assert "CANARY" not in repr(memory._log._keyed)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()]
+
+
+def test_an_archived_version_whose_number_another_item_has_is_told() -> None:
+    """Where a snapshot is lost, the log numbers its items anew, and the archive keeps the old numbers."""
+    memory = SessionMemory.test_mode()
+    new = memory.add("findings", "The fee is 20.")
+    old = replace(new, id="old")
+    assert {each.item.id for each in told(memory["findings"], [Archived(old, ordinal=0)])} == {"old", new.id}
