@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tiktoken
 
-_NOT_SEARCHED = (FrameType, asyncio.AbstractEventLoop, ModuleType, tiktoken.Encoding, pytest.Session)
+_NOT_SEARCHED = (FrameType, asyncio.AbstractEventLoop, ModuleType, tiktoken.Encoding, pytest.Session, pytest.Config)
 _EMPTY = (int, float, bool, type(None))
 
 

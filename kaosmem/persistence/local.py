@@ -303,6 +303,7 @@ class LocalStorage:
                         self._disk.unlink(f"{folder}/{name}")
 
     def _truncate(self, path: str, size: int) -> None:
+        self._note_unsure(True)  # until the next commit: killed before the sync, the torn bytes may come back
         descriptor = self._disk.open(path, os.O_WRONLY)
         try:
             self._disk.truncate(descriptor, size)

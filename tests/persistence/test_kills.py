@@ -93,7 +93,9 @@ async def texts_in(memory: SessionMemory, item_ids: set[str]) -> dict[str, str]:
 async def check(folder: Path, account: Account, pending: Plan) -> str:
     """Check that all that was acknowledged is there once, and of what was not all or nothing; return which of these."""
     asked = {*account.texts, *pending.texts, *pending.forgotten, *account.forgotten}
-    async with SessionMemory.open(folder, SESSION, sections=SECTIONS, counter="estimate", read_only=True) as memory:
+    async with SessionMemory.open(
+        folder, SESSION, sections=SECTIONS, counter="estimate", read_only=True, missing_ok=True
+    ) as memory:
         found = await texts_in(memory, asked)
         live = Counter(item.id for spec in SECTIONS for item in memory[spec.name] if not item.sources)
         archives = (memory[spec.name].archive for spec in SECTIONS)

@@ -174,8 +174,8 @@ class FaultyDisk(Disk):
             raise OSError(5, "the disk does not answer")
         return answer
 
-    def write(self, descriptor: int, data: memoryview) -> int:
-        return int(self._change("write", descriptor, data))
+    def write(self, descriptor: int, data: memoryview, start: int | None = None) -> int:
+        return int(self._change("write", descriptor, data, start))
 
     def sync(self, descriptor: int) -> None:
         self._change("sync", descriptor)

@@ -363,7 +363,7 @@ async def test_an_artefact_is_a_handle_until_it_is_fetched(stores: Stores, memor
         await files.upload(f"{number}.txt", f"minutes of meeting {number}".encode(), content_type="text/plain")
     assert (await shown(memory, files, "Umsätze", budget=200))[0].startswith("report.txt")
     again = BlobSource(stores.files, files.handles)
-    assert (await again.proposer.propose(Query("Umsätze"), cap=100)) == (await files.propose(Query("Umsätze"), cap=100))
+    assert (await again.propose(Query("Umsätze"), cap=100)) == (await files.propose(Query("Umsätze"), cap=100))
     await stores.files.delete("0.txt")
     with pytest.raises(NotFoundError):
         await memory.fetch("files/0.txt")
