@@ -31,6 +31,7 @@ class Held:
 
     erasing: how far its forgetting got: "" not asked for, "tried" may have happened, "done".
     is_clean: whether no file may hold its texts any more.
+    is_placed: whether its place among others is known: not after a repair, as a lost record may have held it.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Held:
     texts: set[str] = field(default_factory=set)
     erasing: str = ""
     is_clean: bool = False
+    is_placed: bool = True
     born: int | None = None
     settled: int | None = None
 
@@ -142,7 +144,7 @@ class Account:
         latest, before = 0, ""
         for each in ids:
             held = self.items.get(each)
-            if held is None or held.born is None:
+            if held is None or held.born is None or not held.is_placed:
                 continue
             if held.settled is not None and held.settled < latest:
                 raise ViolationError(f"{held.id} stands after {before}, and was saved before")

@@ -135,6 +135,8 @@ def _repaired(world: World) -> bool:
     world.counts["repaired"] += 1
     old, world.session = world.session, report.into
     world.say(f"the session is repaired into {report.into}")
+    for held in world.account.items.values():
+        held.is_placed = False
     seen = world.seen()
     for held in world.account.items.values():
         value = seen[held.id]
