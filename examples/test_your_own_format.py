@@ -19,6 +19,7 @@ class GeminiFormat:
     name = "gemini"
 
     def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+        # known: the tokens of the entry's text alone. A format that shows the text unchanged may count from it, faster.
         return _tokens(_content(entry), counter)
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
@@ -36,6 +37,7 @@ class GeminiFormat:
         return isinstance(entry, ChatMessage) and entry.role == "user"
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, Any]] = ()) -> Rendered:
+        # after: messages of a growing window that stand before these. A format that merges neighbours needs the last.
         contents = [_content(entry) for part in layout.history for entry in part.entries]
         if layout.block:
             block = {"text": "".join((BLOCK_BEGIN, *layout.block, BLOCK_END))}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ class SqliteSessionState:
     """A ShortTermMemory in a table; each method is one transaction."""
 
     def __init__(self, database: str) -> None:
+        self.database = database
         self._connection = sqlite3.connect(database)
         self._connection.execute("create table if not exists states (session text primary key, state text)")
 
@@ -68,10 +72,16 @@ class TestSqliteSessionState(ShortTermContract):
     """It passes what every ShortTermMemory passes."""
 
     async def make(self) -> SqliteSessionState:
-        return SqliteSessionState(":memory:")
+        return SqliteSessionState(str(Path(tempfile.mkdtemp(), "states.db")))
+
+    async def reopen(self, store: SqliteSessionState) -> SqliteSessionState:
+        """Prove that what was acknowledged is in the file. The contract of a store in memory says `durable = False`."""
+        store.close()
+        return SqliteSessionState(store.database)
 
     async def close(self, store: SqliteSessionState) -> None:
         store.close()
+        shutil.rmtree(Path(store.database).parent, ignore_errors=True)  # of a reopened store, both are closed
 
 
 async def turn(state: ShortTermMemory, session_id: str, question: str) -> str:

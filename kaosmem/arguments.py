@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timezone
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
@@ -87,11 +87,19 @@ def check_time(given: object, name: str) -> datetime:
 
 
 def check_instance(given: T, kind: type, name: str) -> T:
-    """Return an instance of a class or of a runtime-checkable Protocol. Raises InvalidArgumentError otherwise."""
+    """Return an instance of a class or of a runtime-checkable Protocol.
+
+    Raises InvalidArgumentError otherwise, with the members of the Protocol that are missing.
+    """
     if isinstance(given, type):  # a class has the methods of its instances
         raise InvalidArgumentError(f"{name} is the class {given.__name__}; give an instance of it")
     if not isinstance(given, kind):
-        raise InvalidArgumentError(f"{name} is a {type(given).__name__}; give a {kind.__name__}")
+        remedy = f"{name} is a {type(given).__name__}; give a {kind.__name__}"
+        members = [each for each in dir(kind) if not each.startswith("_")] if Protocol in kind.__bases__ else []
+        missing = [
+            f"{each}()" if callable(getattr(kind, each)) else each for each in members if not hasattr(given, each)
+        ]
+        raise InvalidArgumentError(f"{remedy}: it lacks {' and '.join(missing)}" if missing else remedy)
     return given
 
 

@@ -19,6 +19,7 @@ import asyncio
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import BM25Ranker, ChatMessage, Context, LinearRanker, SectionSpec, SessionMemory
 from kaosmem.compaction import Summarizer
+from kaosmem.formats import FORMATS
 from kaosmem.retrieval import Query, analyze
 from kaosmem.stores import VectorDocument
 from kaosmem.testing import ScriptedLLM
@@ -64,8 +65,12 @@ async def contexts() -> str:
         section = rng.choice(["messages", "documents", "findings", "actions"])
         memory.add(section, " ".join(rng.choices(WORDS, k=rng.randint(3, 40))), priority=rng.randint(0, 3))
     asked = "notice and term of TASK-17"
-    formats = ("text", "openai", "anthropic")
-    return "\n".join([told(await memory.assemble_context(asked, budget=1_500, format=each)) for each in formats])
+    return "\n".join(
+        [
+            told(await memory.assemble_context(asked, budget=1_500, format=each))
+            for each in sorted(FORMATS, reverse=True)
+        ]
+    )
 
 
 async def contexts_of_stores() -> str:

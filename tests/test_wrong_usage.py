@@ -95,7 +95,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (lambda: opened(ranker="bm25"), InvalidArgumentError, "ranker is a str; give a Ranker"),
     (lambda: opened(ranker=BM25Ranker), InvalidArgumentError, "the class BM25Ranker; give an instance"),
     (lambda: opened(3), InvalidNameError, "<int>; give a folder, a URL"),
-    (lambda: SectionSpec("x", ranker="bm25"), InvalidArgumentError, "is a str; give a Ranker"),
+    (lambda: SectionSpec("x", ranker=5), InvalidArgumentError, "give a Ranker: it lacks index() and name"),
     (lambda: SectionSpec("x", eviction="fif"), InvalidArgumentError, "use one of none, refuse, fifo"),
     (lambda: SectionSpec("x", floor=2), InvalidArgumentError, "a number from 0 to 1"),
     (lambda: SectionSpec("x", header=3), InvalidArgumentError, "one line of text"),

@@ -17,6 +17,7 @@ from kaosmem.compaction import (
     SummarizationCompaction,
     ToolResultCompaction,
 )
+from kaosmem.formats import FORMATS
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.testing import ScriptedLLM
 
@@ -207,6 +208,6 @@ def _metadata(rng: random.Random) -> dict[str, object] | None:
 
 
 budgets = st.one_of(st.integers(0, 60), st.integers(60, 250), st.integers(100, 800), st.just(5_000))
-formats = st.sampled_from(["text", "openai", "anthropic"])
+formats = st.sampled_from(sorted(FORMATS, reverse=True))
 questions = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 queries = st.one_of(questions, questions, st.sampled_from([None, "", "zzyzx"]))

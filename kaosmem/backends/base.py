@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from kaosmem.errors import CorruptionError, DurabilityError, NotOpenedError
-from kaosmem.types import ChatMessage, Content, ContentBlock, JSONValue, Trust, content_json, json_text
+from kaosmem.types import Content, ContentBlock, JSONValue, content_json, json_text
 from kaosmem.types.content import stored_blocks
 
 T = TypeVar("T")
@@ -96,32 +96,6 @@ class Service(ABC, Generic[W]):
     @abstractmethod
     async def _check(self) -> object:
         """Open a connection. Raises the errors of the backend."""
-
-
-def message_text(message: ChatMessage) -> str:
-    """Return a message as JSON text; fields with their default are left out."""
-    fields: dict[str, JSONValue] = {"id": message.id, "pinned": message.pinned, "sources": list(message.sources)}
-    given = {name: value for name, value in fields.items() if value}
-    if message.trust is not None:
-        given["trust"] = int(message.trust)
-    return json_text({"role": message.role, "content": content_json(message.content), **given})
-
-
-def message_of(text: str) -> ChatMessage:
-    """Return the message of which `message_text` made a text. Raises CorruptionError."""
-    fields = value_of(text)
-    try:
-        trust = fields.get("trust")
-        return ChatMessage(
-            fields["role"],
-            content_of(fields["content"]),
-            id=fields.get("id", ""),
-            pinned=fields.get("pinned", False),
-            sources=tuple(fields.get("sources", ())),
-            trust=None if trust is None else Trust(trust),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(error) from error
 
 
 def blocks_text(blocks: tuple[ContentBlock, ...]) -> str:

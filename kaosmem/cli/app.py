@@ -47,7 +47,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import FORMATS
 from kaosmem.ingest import IngestReport
 from kaosmem.names import shown
-from kaosmem.retrieval import BM25Ranker, DenseRanker, Ranker
+from kaosmem.retrieval import RANKERS
 from kaosmem.session import RepairReport, SessionMemory, repair_session
 from kaosmem.types import Item, check_text
 
@@ -65,15 +65,8 @@ app = typer.Typer(
 
 FormatName = StrEnum("FormatName", {name.upper(): name for name in FORMATS})  # type: ignore[misc]
 _TEXT = FormatName("text")
-
-
-class RankerName(StrEnum):
-    """Rankers that order passages by a question."""
-
-    LINEAR = "linear"
-    BM25 = "bm25"
-    DENSE = "dense"
-
+RankerName = StrEnum("RankerName", {name.upper(): name for name in RANKERS})  # type: ignore[misc]
+_LINEAR = RankerName("linear")
 
 Namespace = Annotated[str, typer.Option(help="The namespace of the session.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
@@ -116,7 +109,7 @@ def assemble(
     counter: Counter = "o200k_base",
     ranker: Annotated[
         RankerName, typer.Option(help="The ranker; dense also compares meaning and needs the extra dense.")
-    ] = RankerName.LINEAR,
+    ] = _LINEAR,
     min_confidence: Annotated[
         float, typer.Option(metavar="SHARE", help="Show no passage if the confidence is lower than this, 0 to 1.")
     ] = 0.0,
@@ -136,7 +129,7 @@ def assemble(
     async def answer() -> tuple[SessionMemory, IngestReport, Context]:
         with Phases() as phases:
             phases.begin("opening the session")
-            async with opened_corpus(session, namespace, counter, _ranker(ranker)) as memory:
+            async with opened_corpus(session, namespace, counter, RANKERS[ranker]()) as memory:
                 phases.begin("reading files")
                 report = await memory.ingest(path, progress=phases.reading)
                 if session is not None:
@@ -382,15 +375,6 @@ async def _stored(url: str, namespace: str, item_id: str | None = None) -> tuple
                 return memory, None
             phases.begin("looking for the item")
             return memory, await memory.fetch(item_id)
-
-
-def _ranker(name: RankerName) -> Ranker | None:
-    match name:
-        case RankerName.BM25:
-            return BM25Ranker()
-        case RankerName.DENSE:
-            return DenseRanker()
-    return None
 
 
 def _whole_number(text: str) -> int:

@@ -6,6 +6,7 @@ from kaosmem.language.past_cues import PAST_CUES, PastCues, PastQuestion, PastWo
 from kaosmem.language.query import Query
 from kaosmem.retrieval.ranker import Index, Ranker, Ranking, StorableIndex, StorableRanker
 from kaosmem.retrieval.rankers import (
+    RANKERS,
     BM25Ranker,
     DenseRanker,
     Embedder,
@@ -17,6 +18,7 @@ from kaosmem.retrieval.rankers import (
 
 __all__ = [
     "PAST_CUES",
+    "RANKERS",
     "BM25Ranker",
     "DenseRanker",
     "Embedder",

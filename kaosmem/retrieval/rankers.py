@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from kaosmem.arguments import check_instance
@@ -327,3 +328,9 @@ class GraphRanker:
         return GraphIndex(
             depth=self.depth, hub=self.hub, max_relationships=self.max_relationships, words=self.words.index()
         )
+
+
+RANKERS: Mapping[str, Callable[[], Ranker]] = MappingProxyType(
+    {"linear": LinearRanker, "bm25": BM25Ranker, "dense": DenseRanker}
+)
+"""The rankers that the command offers, each by its name there."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
-from kaosmem.names import check_name
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.names import check_name, shown_name
 
 
 @dataclass(slots=True)
@@ -49,13 +50,15 @@ def combined(standings: Iterable[Standing]) -> Standing:
 class EvictionPolicy:
     """How a section makes room. Give it to a section as `SectionSpec(eviction=...)`.
 
-    name: by which a stored session knows the policy. Whoever opens the session gives the policy again with its spec.
-    key: sorts units. The smallest makes room first, among equals the oldest. None: nothing makes room.
+    name: is stored with the section. The policy itself is given again, with its spec, by each caller that opens the
+        session. Without it, a notice of the session names the policy.
+    key: sorts units by a tuple of numbers. The smallest makes room first, among equals the oldest. None: nothing makes
+        room.
     competes: a newcomer makes room only among the units whose key is no larger than its own. If that is too little, the
         newcomer itself is archived.
     bounded: whether the budget bounds the section's contents, or its share of a window only.
     counts_uses: whether `key` looks at uses, which are logged only then.
-    Raises InvalidNameError.
+    Raises InvalidNameError, and InvalidArgumentError if the key of a new unit is no tuple of numbers.
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> largest = EvictionPolicy("largest", lambda unit: (-unit.tokens,))
@@ -74,17 +77,41 @@ class EvictionPolicy:
 
     def __post_init__(self) -> None:
         check_name(self.name, "eviction policy")
+        self.order(Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0))
 
     def __str__(self) -> str:
         return self.name
 
     def spares(self, unit: Standing, newcomer: Standing) -> bool:
         """Return whether a unit, and with it all behind it in the order, is kept from a newcomer."""
-        return self.competes and self.key is not None and self.key(unit) > self.key(newcomer)
+        return self.competes and self._key_of(unit) > self._key_of(newcomer)
 
     def order(self, unit: Standing) -> tuple[int, ...]:
-        """Return a unit's place among those that make room, its first ordinal last."""
-        return (*(self.key(unit) if self.key else ()), unit.first)
+        """Return a unit's place among those that make room, its first ordinal last.
+
+        Raises InvalidArgumentError if its key is no tuple of numbers.
+        """
+        return (*self._key_of(unit), unit.first)
+
+    def _key_of(self, unit: Standing) -> tuple[int, ...]:
+        if self.key is None:
+            return ()
+        try:
+            key = self.key(unit)
+        except Exception as error:
+            raise self._unusable(f"raises {type(error).__name__}") from error
+        if type(key) is not tuple:
+            raise self._unusable(f"is {shown_name(key)}")
+        for each in key:
+            if not isinstance(each, int | float):
+                raise self._unusable(f"contains {shown_name(each)}")
+        return key
+
+    def _unusable(self, fact: str) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"the key of eviction policy {self.name!r} {fact}; return a tuple of numbers, such as (unit.priority,), "
+            "made of the fields of a Standing"
+        )
 
 
 POLICIES: Mapping[str, EvictionPolicy] = MappingProxyType(
@@ -129,7 +156,11 @@ class EvictionQueue:
         """Enter a unit that is new or has changed."""
         if self.heap is None or (unit := standing(first)) is None:
             return
-        heappush(self.heap, self._policy.order(unit))
+        try:
+            heappush(self.heap, self._policy.order(unit))
+        except InvalidArgumentError:  # the next choice raises it, before anything changes
+            self.heap = None
+            return
         if len(self.heap) > self._max_length:  # about half is stale: the next choice makes it anew
             self.heap = None
 

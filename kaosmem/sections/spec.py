@@ -186,12 +186,17 @@ class SectionSpec:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], *, ranker: Ranker | None = None) -> SectionSpec:
-        """Return the spec that `to_dict` stored. Raises UnsupportedVersionError for a field it does not know."""
+        """Return the spec that `to_dict` stored. Without its own policy, which is not stored, nothing is evicted.
+
+        Raises UnsupportedVersionError for a field it does not know.
+        """
         unknown = stored.keys() - {field.name for field in fields(cls)}
         if unknown:
             raise UnsupportedVersionError(
                 f"a stored section spec has the unknown field {shown(min(unknown))}; open it with a newer kaosmem"
             )
+        if stored.get("eviction", "none") not in POLICIES:
+            stored = {**stored, "eviction": "none", "max_items": None}
         return cls(**stored, ranker=ranker)
 
 

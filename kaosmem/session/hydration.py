@@ -24,6 +24,7 @@ from kaosmem.sections import (
     SectionSpec,
     StoredIndex,
 )
+from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.operations import (
     Describe,
     Forget,
@@ -40,8 +41,8 @@ from kaosmem.types import JSONValue, StoredItem, json_text
 
 STATE_FIELDS = "states", "forgotten", "windows"
 """What a snapshot's header says beside the description of the session."""
-DORMANT: Mapping[str, JSONValue] = {"eviction": "none", "max_items": None, "in_context": False}
-"""Of a section without a spec: nothing is added to it, and its policy may be one that nobody has defined today."""
+DORMANT: Mapping[str, JSONValue] = {"in_context": False}
+"""Of a section without a spec: nothing is added to it, and it is not shown."""
 
 
 @dataclass
@@ -137,7 +138,7 @@ def _hydrate(
             unpurged.update(operation.ids)
     for section in sections.values():
         section.archive.drain()  # the log has them
-    notices = notices_of(sections, unknown)
+    notices = notices_of(sections, unknown, described)
     others = {description["counter"] for description in descriptions} - {counter.name}
     if others:
         notices.append(f"counted again with {counter.name}: the session was counted with {min(others)}")
@@ -158,11 +159,21 @@ def check_count(names: Collection[str]) -> None:
         )
 
 
-def notices_of(sections: Mapping[str, Section], unknown: Iterable[str]) -> list[str]:
-    """Return notices about stored sections that no spec names."""
-    return [
+def notices_of(
+    sections: Mapping[str, Section], unknown: Iterable[str], described: Mapping[str, Mapping[str, JSONValue]]
+) -> list[str]:
+    """Return notices about stored sections that no spec names, and about policies that are not given again."""
+    unnamed = [
         f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are kept, not shown"
         for name in unknown
+    ]
+    stored = {name: spec.get("eviction", "none") for name, spec in described.items()}
+    now = {name: section.spec.policy.name for name, section in sections.items()}
+    return unnamed + [
+        f"section {name!r} was stored with the eviction policy {policy!r} and now has {now[name]!r}; "
+        "give the policy with its spec to evict as before"
+        for name, policy in stored.items()
+        if policy not in (*POLICIES, now[name])
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -292,6 +292,9 @@ class SessionMemory:
                 f"no section {shown(section)}; there are {', '.join(self._sections)}; "
                 "to have another, give a SectionSpec for it in sections"
             ) from None
+
+    def __iter__(self) -> Iterator[Section]:
+        return iter(self._sections.values())
 
     def __contains__(self, item_id: object) -> bool:
         return isinstance(item_id, str) and self._factory.section_of(item_id) is not None

@@ -86,7 +86,9 @@ def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[Sectio
     usual = {spec.name: spec for spec in DEFAULT_SECTIONS}
     specs = [SectionSpec.from_dict(spec) for spec in described.values()]
     others = sorted(found - described.keys() - {""})
-    return specs + [usual.get(name) or SectionSpec.from_dict({**DORMANT, "name": name}) for name in others]
+    return specs + [
+        usual.get(name) or SectionSpec.from_dict({**DORMANT, "eviction": "none", "name": name}) for name in others
+    ]
 
 
 def stored_counter(recovered: Recovered) -> TokenCounter:

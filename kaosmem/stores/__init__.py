@@ -2,9 +2,17 @@
 
 from kaosmem.entities import Entity, GraphPath, Relationship, SubGraph
 from kaosmem.stores.blob import BlobStore, InMemoryFileStore
-from kaosmem.stores.graph import CypherCapable, GraphStore, InMemoryGraphStore
-from kaosmem.stores.history import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores.graph import BaseGraphStore, CypherCapable, GraphStore, InMemoryGraphStore
+from kaosmem.stores.history import (
+    BaseHistoryProvider,
+    HistoryProvider,
+    InMemoryHistoryProvider,
+    message_of,
+    message_text,
+)
 from kaosmem.stores.memory import (
+    BaseLongTermMemory,
+    BaseShortTermMemory,
     InMemoryLongTermMemory,
     InMemoryShortTermMemory,
     LongTermMemory,
@@ -22,10 +30,16 @@ from kaosmem.stores.task_list import (
     current_parent_agent_id,
     current_thread_id,
 )
-from kaosmem.stores.tasks import GlobalTaskStore, InMemoryTaskStore, TaskStore
-from kaosmem.stores.vector import InMemoryVectorStore, SearchResult, VectorDocument, VectorStore
+from kaosmem.stores.tasks import BaseTaskStore, GlobalTaskStore, InMemoryTaskStore, TaskStore
+from kaosmem.stores.vector import BaseVectorStore, InMemoryVectorStore, SearchResult, VectorDocument, VectorStore
 
 __all__ = [
+    "BaseGraphStore",
+    "BaseHistoryProvider",
+    "BaseLongTermMemory",
+    "BaseShortTermMemory",
+    "BaseTaskStore",
+    "BaseVectorStore",
     "BlobStore",
     "CypherCapable",
     "Entity",
@@ -58,4 +72,6 @@ __all__ = [
     "current_board_key",
     "current_parent_agent_id",
     "current_thread_id",
+    "message_of",
+    "message_text",
 ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import check_count, check_several
-from kaosmem.errors import InvalidArgumentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
-from kaosmem.types import ChatMessage, check_content, check_text
+from kaosmem.types import ChatMessage, JSONValue, Trust, check_content, check_text, content_json, json_text
+from kaosmem.types.content import stored_blocks
 
 Thread: TypeAlias = tuple[str, str]
 """An agent id and a session id."""
@@ -155,3 +157,37 @@ class InMemoryHistoryProvider(BaseHistoryProvider):
 
 def _thread_key(agent_id: str, session_id: str) -> Thread:
     return check_id(agent_id, "agent id"), check_id(session_id, "session id")
+
+
+def message_text(message: ChatMessage) -> str:
+    """Return a message as JSON text, for a durable store. Fields with their default are left out.
+
+    >>> message_text(ChatMessage("user", "Who owns the deal?", id="m1"))
+    '{"role":"user","content":"Who owns the deal?","id":"m1"}'
+    >>> message_of(message_text(ChatMessage("user", "Who owns the deal?", id="m1"))).id
+    'm1'
+    """
+    fields: dict[str, JSONValue] = {"id": message.id, "pinned": message.pinned, "sources": list(message.sources)}
+    given = {name: value for name, value in fields.items() if value}
+    if message.trust is not None:
+        given["trust"] = int(message.trust)
+    return json_text({"role": message.role, "content": content_json(message.content), **given})
+
+
+def message_of(text: str) -> ChatMessage:
+    """Return the message of which `message_text` made a text. Raises CorruptionError."""
+    try:
+        fields = json.loads(text)
+        content, trust = fields["content"], fields.get("trust")
+        return ChatMessage(
+            fields["role"],
+            content if isinstance(content, str) else stored_blocks(content),
+            id=fields.get("id", ""),
+            pinned=fields.get("pinned", False),
+            sources=tuple(fields.get("sources", ())),
+            trust=None if trust is None else Trust(trust),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptionError(
+            f"a stored message is damaged ({type(error).__name__}); restore the store from a copy"
+        ) from error

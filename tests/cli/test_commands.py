@@ -22,6 +22,7 @@ from kaosmem.errors import InvalidNameError, MissingExtraError, MissingFileError
 from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD
 from kaosmem.evaluation.report import FIGURES_HEADER
 from kaosmem.formats import count_messages
+from kaosmem.retrieval import RANKERS
 
 QUESTION = "how long is the notice of termination"
 PROCESS = [sys.executable, "-m", "kaosmem.cli"]
@@ -78,8 +79,8 @@ def rows(table: str) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in table.strip().splitlines()]
 
 
-@pytest.mark.parametrize("ranker", ["bm25", "dense"])
-def test_another_ranker_can_be_named(ranker: str, place: Path, command: Command) -> None:
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_each_ranker_can_be_named(ranker: str, place: Path, command: Command) -> None:
     """With --ranker, also for a session that is kept, which may be asked by any."""
     args = "assemble", "docs", "-q", "How long in advance must one say that it ends?", "-b", 150, "--json"
     code, out, _ = command(*args, "--session", "kept/deal", "--ranker", ranker)

@@ -234,9 +234,68 @@ async def test_a_section_whose_policy_is_not_given_again_is_kept(tmp_path: Path)
         item = memory.add("old", "still here")
     async with SessionMemory.open(str(tmp_path)) as memory:
         assert await memory.fetch(item.id) == item
-        assert "'old'" in memory.notices[0]
+        assert memory["old"].spec.policy.name == "none"
+        assert "'old' is stored but no spec names it" in memory.notices[0]
+        assert "'old' was stored with the eviction policy 'largest' and now has 'none'" in memory.notices[1]
+    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old"),), read_only=True) as memory:
+        assert ["'largest' and now has 'fifo'; give the policy" in each for each in memory.notices] == [True]
     async with SessionMemory.open(str(tmp_path), sections=(old,), read_only=True) as memory:
         assert (memory["old"].spec.policy, memory.notices) == (old.eviction, ())
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_the_stored_name_of_a_shipped_policy_brings_it_back(policy: str, tmp_path: Path) -> None:
+    """A session that is opened without a section's spec knows its policy, also after the next save."""
+    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old", 40, eviction=policy),)) as memory:
+        memory.add("old", "still here")
+    for _ in range(2):
+        async with SessionMemory.open(str(tmp_path)) as memory:
+            assert (memory["old"].spec.policy.name, len(memory.notices)) == (policy, 1)
+            memory.add("messages", "again")
+
+
+def test_a_stored_spec_is_read_without_its_own_policy() -> None:
+    """A policy of one's own is not stored: the spec that is read has none, and no limit that none could keep."""
+    old = SectionSpec("old", max_items=5, eviction=EvictionPolicy("largest", lambda unit: (-unit.tokens,)))
+    assert SectionSpec.from_dict(old.to_dict()) == SectionSpec("old", eviction="none")
+
+
+@pytest.mark.parametrize(
+    ("key", "fact"),
+    [
+        (lambda unit: unit.tokens, "is 1"),
+        (lambda unit: [unit.tokens], "is <list>"),
+        (lambda unit: None, "is None"),
+        (lambda unit: ("largest", unit.tokens), "contains 'largest'"),
+        (lambda unit: (unit.text,), "raises AttributeError"),
+    ],
+)
+def test_a_policy_whose_key_is_no_tuple_of_numbers_is_refused(key: Any, fact: str) -> None:
+    """The error names the policy, the fact and the remedy, when the policy is made."""
+    with pytest.raises(InvalidArgumentError, match=f"policy 'mine' {fact}; return a tuple of numbers"):
+        EvictionPolicy("mine", key)
+
+
+def test_a_key_that_fails_later_refuses_the_addition_and_changes_nothing() -> None:
+    """A key that is no tuple for some units fails the addition that needs room; the section stays as it was."""
+    mine = EvictionPolicy("mine", lambda unit: (-unit.tokens,) if unit.tokens < 5 else None)  # type: ignore[arg-type, return-value]
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 12, eviction=mine),))
+    for text in ("one", "two", "three", "four", "five", "six", "seven"):  # the queue of victims is made
+        memory.add("notes", text)
+    with pytest.raises(InvalidArgumentError, match="policy 'mine' is None"):
+        for text in ("a much longer note than all", "more", "yet more"):
+            before = memory["notes"].used, [item.text for item in memory["notes"]]
+            memory.add("notes", text)
+    assert (memory["notes"].used, [item.text for item in memory["notes"]]) == before
+
+
+def test_a_memory_is_iterated_by_section_and_contains_ids_of_items() -> None:
+    """Iteration gives all sections in order of declaration; `in` asks for an item's id."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes"), SectionSpec("facts")))
+    item = memory.add("notes", "The rent is due.")
+    assert [section.spec.name for section in memory] == ["notes", "facts"]
+    assert item.id in memory
+    assert "notes" not in memory
 
 
 def test_a_policy_has_a_name_of_its_own() -> None:

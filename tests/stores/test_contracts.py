@@ -26,36 +26,50 @@ from kaosmem.testing import (
 
 
 class TestInMemoryHistory(HistoryContract):
+    durable = False
+
     async def make(self) -> InMemoryHistoryProvider:
         return InMemoryHistoryProvider()
 
 
 class TestInMemoryShortTerm(ShortTermContract):
+    durable = False
+
     async def make(self) -> InMemoryShortTermMemory:
         return InMemoryShortTermMemory()
 
 
 class TestInMemoryLongTerm(LongTermContract):
+    durable = False
+
     async def make(self) -> InMemoryLongTermMemory:
         return InMemoryLongTermMemory(clock=self.clock)
 
 
 class TestInMemoryVector(VectorContract):
+    durable = False
+
     async def make(self) -> InMemoryVectorStore:
         return InMemoryVectorStore()
 
 
 class TestInMemoryGraph(GraphContract):
+    durable = False
+
     async def make(self) -> InMemoryGraphStore:
         return InMemoryGraphStore()
 
 
 class TestInMemoryFiles(BlobContract):
+    durable = False
+
     async def make(self) -> InMemoryFileStore:
         return InMemoryFileStore(clock=self.clock)
 
 
 class TestInMemoryTasks(TaskContract):
+    durable = False
+
     async def make(self) -> InMemoryTaskStore:
         return InMemoryTaskStore()
 

@@ -423,7 +423,7 @@ def subject(contract: type, store: type) -> Any:
     async def make(self: Any) -> Any:
         return store(clock=self.clock) if "clock" in inspect.signature(store).parameters else store()
 
-    return type("Subject", (contract,), {"make": make})()
+    return type("Subject", (contract,), {"make": make, "durable": False})()
 
 
 def fails(tested: Any, name: str) -> bool:

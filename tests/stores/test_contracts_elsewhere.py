@@ -20,17 +20,26 @@ class Forgetful(InMemoryShortTermMemory):
 
 
 class TestRight(ShortTermContract):
+    durable = False
+
     async def make(self):
         return InMemoryShortTermMemory()
 
 
 class TestWrong(ShortTermContract):
+    durable = False
+
     async def make(self):
         return Forgetful()
 
 
 class TestUnfinished(ShortTermContract):
     pass
+
+
+class TestNeverReopened(ShortTermContract):
+    async def make(self):
+        return InMemoryShortTermMemory()
 """
 
 
@@ -43,19 +52,21 @@ def ran(folder: Path, *names: str) -> str:
 
 def test_a_contract_runs_anywhere(tmp_path: Path) -> None:
     """Every test of it runs in pytest-asyncio's default mode, a failure shows what was compared, and a subclass
-    that lacks its one method is told which."""
+    that lacks a method is told which."""
     (tmp_path / "test_mine.py").write_text(PROJECT)
     # Of the wrong classes one test each: the machine, which looks for the shortest failure for a minute, is tested
     # where it is.
     names = ("TestWrong::test_a_patch_replaces_values_whole", "TestUnfinished::test_it_satisfies_the_protocol")
+    names += ("TestNeverReopened::test_it_satisfies_the_protocol",)
     report = ran(tmp_path, "TestRight", *names)
     assert "PASSED test_mine.py::TestRight::test_anything_in_any_order_does_what_plain_dicts_do" in report
     assert report.count("PASSED test_mine.py::TestRight::") == sum(
         name.startswith("test_") for name in dir(ShortTermContract)
     )
     assert "FAILED test_mine.py::TestWrong::test_a_patch_replaces_values_whole" in report
-    assert ", 1 error in " in report
+    assert ", 2 errors in " in report
     assert "1 failed, " in report
     assert "update_state" in report
     assert "assert {" in report
+    assert "for a store in memory set `durable = False`" in report
     assert "needs a method `make` that returns a new, empty store" in report

@@ -35,6 +35,8 @@ class LetterCounts:
 class TestWithAClient(VectorContract):
     """A store that has an embedding client keeps the contract where nothing is to be embedded."""
 
+    durable = False
+
     async def make(self) -> InMemoryVectorStore:
         return InMemoryVectorStore(RefusingClient())
 

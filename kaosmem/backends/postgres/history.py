@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaosmem.backends.base import message_of, message_text
 from kaosmem.backends.postgres.database import PostgresDatabase
-from kaosmem.stores.history import BaseHistoryProvider, Thread
+from kaosmem.stores.history import BaseHistoryProvider, Thread, message_of, message_text
 from kaosmem.types import MAX_INTEGER, ChatMessage
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import secrets
 from typing import Any
 
 from kaosmem.arguments import check_ttl
-from kaosmem.backends.base import message_of, message_text
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.stores.history import BaseHistoryProvider, Thread
+from kaosmem.stores.history import BaseHistoryProvider, Thread, message_of, message_text
 from kaosmem.types import MAX_INTEGER, ChatMessage
 
 # Lua can pass about 8,000 values at once.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from kaosmem.backends.base import message_of, message_text
 from kaosmem.backends.sqlite.database import SqliteDatabase
-from kaosmem.stores.history import BaseHistoryProvider, Thread
+from kaosmem.stores.history import BaseHistoryProvider, Thread, message_of, message_text
 from kaosmem.types import MAX_INTEGER, ChatMessage
 
 

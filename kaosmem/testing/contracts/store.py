@@ -77,10 +77,12 @@ class StoreContract(Generic[S]):
     Tests ask for the fixture `store`, which `make` made and `close` closes. The contract of a durable store also
     provides `reopen`, by which tests prove that all changes are there. They are asynchronous and need
     pytest-asyncio, in any mode. A subclass that overrides a test raises InvalidArgumentError.
+    durable: False for a store in memory, which needs no `reopen`.
     protocol: of the store. machine: does anything in any order. examples, steps: how much it tries.
     ttl_s: seconds that stored things live in tests, and `wait` lets pass.
     """
 
+    durable: ClassVar[bool] = True
     protocol: ClassVar[type]
     machine: ClassVar[type[StoreMachine[Any]]]
     examples: ClassVar[int] = 25
@@ -129,6 +131,11 @@ class StoreContract(Generic[S]):
         """Return a new store with a new clock."""
         self.clock = Clock()
         self._opened = [await self.make()]
+        if self.durable and type(self).reopen is StoreContract.reopen:
+            raise NotImplementedError(
+                f"{type(self).__name__} needs a method `reopen`, which closes the store and returns another over the "
+                "same data; for a store in memory set `durable = False`"
+            )
         return self._opened[0]
 
     @pytest.mark.asyncio
@@ -161,7 +168,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
         # Not by the runner, which takes and gives back the handler of Ctrl-C for each call.
         return self._runner.get_loop().run_until_complete(asked)
 
-    @precondition(lambda self: type(self.contract).reopen is not StoreContract.reopen)
+    @precondition(lambda self: self.contract.durable)
     @rule()
     def reopen(self) -> None:
         self.store = self.ask(self.contract.reopen(self.store))
