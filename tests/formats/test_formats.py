@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +38,7 @@ from kaosmem.formats import (
 )
 from kaosmem.formats.anthropic import BLOCK_TOKENS, EMPTY, ID_TOKENS, IMAGE_TOKENS, REPLY_TOKENS
 from kaosmem.formats.labels import DATES, Dates, LabelStyle
-from kaosmem.formats.text import item_piece, item_tokens
+from kaosmem.formats.text import TextFormat, item_piece, item_tokens
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types import DocumentBlock, ImageBlock, json_text
@@ -756,3 +758,20 @@ class TestTextFormat(FormatContract):
 
     def make(self) -> Format:
         return get_format("text")
+
+
+class _LeavesResultsOut(TextFormat):
+    def render(self, layout: Layout, *, after: Sequence[Mapping[str, Any]] = ()) -> Rendered:
+        parts = [HistoryPart(each.title, tuple(each.entries[:2])) for each in layout.history]
+        return super().render(replace(layout, history=tuple(parts)), after=after)
+
+
+def test_the_contract_catches_a_format_that_leaves_results_out() -> None:
+    """A result that is not handed over fails the contract."""
+
+    class Subject(FormatContract):
+        def make(self) -> Format:
+            return _LeavesResultsOut()
+
+    with pytest.raises(AssertionError):
+        Subject().test_calls_and_results_are_handed_over_once()
