@@ -95,10 +95,11 @@ class SectionCompaction:
 
     @property
     def _size(self) -> int:
-        """Return the tokens of the section as a history, with a mark for the items that left it."""
+        """Return the tokens of the section as a history, with its header and a mark for the items that left it."""
+        header = self._format.history_header_tokens(self._section.spec.title, self._counter)
         mark = Mark(self._section.held.taken)
         left = self._format.entry_tokens(mark, self._counter) if len(self._section.archive) else 0
-        return left + self._weight(self._section)
+        return header + left + self._weight(self._section)
 
     def _weight(self, items: Iterable[Item]) -> int:
         form, measure = f"message {self._format.name} {self._counter.name}", self._measure
