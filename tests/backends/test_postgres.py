@@ -288,7 +288,7 @@ async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> N
 
 async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str) -> None:
     """After `timeout_s`, with the remedy, for a lock that another holds and for a server that is away; no password."""
-    async with database(postgres, timeout_s=0.5) as impatient:
+    async with database(postgres, timeout_s=2) as impatient:
         history = PostgresHistoryProvider(impatient)
         await history.append("a", ChatMessage("user", "1"), session_id="s")
         with psycopg.connect(postgres) as connection:

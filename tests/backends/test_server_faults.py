@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -26,7 +27,7 @@ from kaosmem.stores import HistoryProvider
 from tests.faulty_network import Network, network
 from tests.servers import own_postgres_server, own_redis_server, s3_server
 
-CONNECTIONS, TIMEOUT_S = 4, 0.5
+CONNECTIONS, TIMEOUT_S = 4, 3.0  # a busy machine answers within it
 _numbers = count(1)
 
 
@@ -86,7 +87,7 @@ class Service:
 
 async def _few(way: Network, connections: int) -> None:
     """Check that soon no more connections than so many are open."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while way.connections > connections:
         assert time.monotonic() < until
         gc.collect()  # psycopg's attempts to connect that timed out wait for it
@@ -176,6 +177,12 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
         yield request.param(running)
 
 
+@pytest.fixture(autouse=True)
+def no_records_of_failed_attempts(caplog: pytest.LogCaptureFixture) -> None:
+    """A record of the log keeps the error of psycopg's attempt to connect, and so the socket of that attempt."""
+    caplog.set_level(logging.CRITICAL, logger="psycopg.pool")
+
+
 def named(first: str, number: int) -> list[str]:
     return [f"{first}{n}" for n in range(number)]
 
@@ -188,7 +195,7 @@ async def test_two_thousand_calls_to_a_server_that_stands_still_all_end(service:
         way.hold()
         began = time.monotonic()
         acknowledged = await store.adds(names)
-        assert time.monotonic() - began < 2 * TIMEOUT_S + 3  # a second for PostgreSQL's own limit, two for the machine
+        assert time.monotonic() - began < 20 * TIMEOUT_S  # 500 times, if each call waited for the one before
         assert acknowledged == []
         way.release()
         await store.add("after")
