@@ -106,6 +106,7 @@ def recover(session: str = "") -> Steps[Recovery]:
     Raises CorruptionError, UnsupportedVersionError and ConflictError.
     """
     seen = None
+    told: list[str] = []
     for _ in range(LOOKS):
         # First the identity, which is stored after the log has begun, and then the log: a snapshot listed after it
         # cannot lack the log that follows it.
@@ -117,11 +118,17 @@ def recover(session: str = "") -> Steps[Recovery]:
             if not session:
                 return recovery
             yield from _check_own(recovery, session, identity)
-            return replace(recovery, is_named=isinstance(identity, Identity))
         except (CorruptionError, FileNotFoundError):
             if seen == (log, snapshots):
                 raise
             seen = log, snapshots
+            continue
+        damage = recovery.recovered.damage
+        # Another writer may have stored a missing file since; a torn tail alone is believed at once.
+        if len(damage) <= bool(recovery.torn) or [*map(str, damage)] == told:
+            return replace(recovery, is_named=isinstance(identity, Identity))
+        told = [*map(str, damage)]
+        del recovery, damage  # or two states would be in memory
     raise changed_meanwhile()
 
 
