@@ -181,6 +181,11 @@ class SectionSpec:
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the spec as JSON values, with the name of its policy, and without its ranker and its compaction."""
+        return dict(self._stored)
+
+    @cached_property
+    def _stored(self) -> Mapping[str, JSONValue]:
+        """The result of `to_dict`, which each save compares."""
         stored = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _UNSTORED}
         return {**stored, "eviction": self.policy.name}
 

@@ -8,9 +8,12 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
+from typing import TypeVar
 
 from kaosmem.errors import ConcurrentUseError
 from kaosmem.persistence import Leave
+
+T = TypeVar("T")
 
 _around: ContextVar[tuple[object, ...]] = ContextVar("_around", default=())
 """The turns that a task is inside of. Tasks that it starts inherit them."""
@@ -91,7 +94,7 @@ class Queues:
             waiting.append(ticket)
             _admit_next(waiting)
         try:
-            await asyncio.wrap_future(ticket)
+            await _result(ticket)
             with _inside(ticket):
                 yield
         finally:
@@ -117,8 +120,13 @@ async def in_line(key: Hashable, line_up: Callable[[], Future[Leave] | None]) ->
                 await stack.enter_async_context(_LINES.take(key))
                 if (waiting := line_up()) is not None:
                     stack.callback(_leave, waiting)
-                    await asyncio.wrap_future(waiting)
+                    await _result(waiting)
         yield
+
+
+async def _result(waiting: Future[T]) -> T:
+    """Return the result of a future, at once if it has one: in an empty line nobody waits for the event loop."""
+    return waiting.result() if waiting.done() else await asyncio.wrap_future(waiting)
 
 
 def _leave(waiting: Future[Leave]) -> None:
