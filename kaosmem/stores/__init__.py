@@ -7,8 +7,8 @@ from kaosmem.stores.history import (
     BaseHistoryProvider,
     HistoryProvider,
     InMemoryHistoryProvider,
-    message_of,
-    message_text,
+    decode_message,
+    encode_message,
 )
 from kaosmem.stores.memory import (
     BaseLongTermMemory,
@@ -72,6 +72,6 @@ __all__ = [
     "current_board_key",
     "current_parent_agent_id",
     "current_thread_id",
-    "message_of",
-    "message_text",
+    "decode_message",
+    "encode_message",
 ]

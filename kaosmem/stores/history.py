@@ -159,12 +159,12 @@ def _thread_key(agent_id: str, session_id: str) -> Thread:
     return check_id(agent_id, "agent id"), check_id(session_id, "session id")
 
 
-def message_text(message: ChatMessage) -> str:
+def encode_message(message: ChatMessage) -> str:
     """Return a message as JSON text, for a durable store. Fields with their default are left out.
 
-    >>> message_text(ChatMessage("user", "Who owns the deal?", id="m1"))
+    >>> encode_message(ChatMessage("user", "Who owns the deal?", id="m1"))
     '{"role":"user","content":"Who owns the deal?","id":"m1"}'
-    >>> message_of(message_text(ChatMessage("user", "Who owns the deal?", id="m1"))).id
+    >>> decode_message(encode_message(ChatMessage("user", "Who owns the deal?", id="m1"))).id
     'm1'
     """
     fields: dict[str, JSONValue] = {"id": message.id, "pinned": message.pinned, "sources": list(message.sources)}
@@ -174,8 +174,8 @@ def message_text(message: ChatMessage) -> str:
     return json_text({"role": message.role, "content": content_json(message.content), **given})
 
 
-def message_of(text: str) -> ChatMessage:
-    """Return the message of which `message_text` made a text. Raises CorruptionError."""
+def decode_message(text: str) -> ChatMessage:
+    """Return the message of which `encode_message` made a text. Raises CorruptionError."""
     try:
         fields = json.loads(text)
         content, trust = fields["content"], fields.get("trust")

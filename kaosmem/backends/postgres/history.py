@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaosmem.backends.postgres.database import PostgresDatabase
-from kaosmem.stores.history import BaseHistoryProvider, Thread, message_of, message_text
+from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types import MAX_INTEGER, ChatMessage
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class PostgresHistoryProvider(BaseHistoryProvider):
         await self._database.delete("threads")
 
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
-        texts = [message_text(each) for each in messages]
+        texts = [encode_message(each) for each in messages]
 
         def append(cursor: Cursor) -> None:
             # The row is locked until the end: positions are given in the order of commits.
@@ -64,7 +64,7 @@ class PostgresHistoryProvider(BaseHistoryProvider):
             )
             return [text for (text,) in cursor]
 
-        return [message_of(text) for text in await self._database.run(read)]
+        return [decode_message(text) for text in await self._database.run(read)]
 
     async def _count(self, thread: Thread) -> int:
         return await self._database.run(lambda cursor: _locked(cursor, self._database.tenant, thread, "")[1])

@@ -7,7 +7,7 @@ from typing import Any
 
 from kaosmem.arguments import check_ttl
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.stores.history import BaseHistoryProvider, Thread, message_of, message_text
+from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types import MAX_INTEGER, ChatMessage
 
 # Lua can pass about 8,000 values at once.
@@ -61,7 +61,7 @@ class RedisHistoryProvider(BaseHistoryProvider):
         remembered_ms = round(3_000 * self._database.timeout_s)
         await self._database.run(
             lambda client: client.eval(
-                _APPEND, 2, *keys, self._ttl_ms, remembered_ms, *(f"{run}\n{message_text(each)}" for each in messages)
+                _APPEND, 2, *keys, self._ttl_ms, remembered_ms, *(f"{run}\n{encode_message(each)}" for each in messages)
             )
         )
 
@@ -73,7 +73,7 @@ class RedisHistoryProvider(BaseHistoryProvider):
 
         def read(client: Any) -> list[ChatMessage]:
             rows: list[bytes] = client.lrange(key, min(start, MAX_INTEGER), last)
-            return [message_of(row.decode().partition("\n")[2]) for row in rows]
+            return [decode_message(row.decode().partition("\n")[2]) for row in rows]
 
         return await self._database.run(read)
 

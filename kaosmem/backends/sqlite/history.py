@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from kaosmem.backends.sqlite.database import SqliteDatabase
-from kaosmem.stores.history import BaseHistoryProvider, Thread, message_of, message_text
+from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types import MAX_INTEGER, ChatMessage
 
 
@@ -36,7 +36,7 @@ class SqliteHistoryProvider(BaseHistoryProvider):
             thread_id, size = _thread(connection, thread)
             connection.executemany(
                 "INSERT INTO messages (thread, position, run, message) VALUES (?, ?, ?, ?)",
-                [(thread_id, position, run, message_text(each)) for position, each in enumerate(messages, size)],
+                [(thread_id, position, run, encode_message(each)) for position, each in enumerate(messages, size)],
             )
             connection.execute("UPDATE threads SET size = ? WHERE id = ?", (size + len(messages), thread_id))
 
@@ -52,7 +52,7 @@ class SqliteHistoryProvider(BaseHistoryProvider):
                     min(end or 0, MAX_INTEGER) if end is not None else MAX_INTEGER,
                 ),
             )
-            return [message_of(text) for (text,) in rows]
+            return [decode_message(text) for (text,) in rows]
 
         return await self._database.read(read)
 
