@@ -17,7 +17,7 @@ import pytest
 
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.evaluation import SessionAssembler, evaluate, read_corpora
-from kaosmem.formats.labels import LabelStyle
+from kaosmem.formats.text import LabelStyle
 from kaosmem.types import Item
 
 DATA = Path(os.environ.get("KAOSMEM_DATA") or os.devnull)

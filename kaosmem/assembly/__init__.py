@@ -14,10 +14,17 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from kaosmem.arguments import check_share
-from kaosmem.assembly.allocation import FRAME, TokenNeed, allocate, scaled_floors, window_too_small
+from kaosmem.assembly.allocation import (
+    FRAME,
+    Costs,
+    TokenNeed,
+    allocate,
+    check_required,
+    scaled_floors,
+    window_too_small,
+)
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
-from kaosmem.assembly.costs import Costs, check_required
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError

@@ -21,7 +21,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
-from kaosmem.formats.labels import source_label
+from kaosmem.formats.text import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import without_periods
 from kaosmem.language.query import excerpt

@@ -14,7 +14,7 @@ from kaosmem.arguments import check_instance
 from kaosmem.display import fitted, listed, width
 from kaosmem.display import preview as preview_text
 from kaosmem.formats import Format, Rendered, count_messages
-from kaosmem.formats.labels import source_label
+from kaosmem.formats.text import source_label
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue
 

@@ -6,14 +6,11 @@ from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 
-from kaosmem.formats.spelling import without_hidden
+from kaosmem.formats.delimiters import without_hidden
 from kaosmem.language.duplicates import Shown, newest_first, statement
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.types import Item
-
-_STANDING = attrgetter("standing")
 
 
 @dataclass(slots=True)
@@ -42,7 +39,7 @@ class Run:
         """
         header_so_far = self.header(self.count) if self.count else 0
         cost = self.header(self.count + len(candidate.items)) - header_so_far
-        place = bisect(self.standings, candidate.standing)
+        place = bisect(self.standings, _standing(candidate))
         before = self.kept[place - 1].items[-1] if place else None
         if place < len(self.kept):
             after, is_newer = self.kept[place].items[:1], self.is_newer(self.kept[place])
@@ -76,7 +73,7 @@ class Run:
             if want > self.cap:
                 return want
             want += self.size(unit.items, None, False)
-        units.sort(key=_STANDING)
+        units.sort(key=_standing)
         lasts = (None, *(unit.items[-1] for unit in units))
         return header + sum(self.size(unit.items, before, False) for unit, before in zip(units, lasts, strict=False))
 
@@ -84,8 +81,9 @@ class Run:
         """Add a candidate at its cost."""
         self.used += cost
         self.count += len(candidate.items)
-        place = bisect(self.standings, candidate.standing)
-        self.standings.insert(place, candidate.standing)
+        standing = _standing(candidate)
+        place = bisect(self.standings, standing)
+        self.standings.insert(place, standing)
         self.kept.insert(place, candidate)
 
     @property
@@ -160,9 +158,9 @@ class Share:
             found[at] = unit
             left += unit.newer
         kept = {unit.position for unit in self.kept}
-        missing = sorted((unit for at, unit in found.items() if at not in kept), key=_STANDING)
+        missing = sorted((unit for at, unit in found.items() if at not in kept), key=_standing)
         said = {statement(unit.items[0]): unit for unit in missing}  # the newest of those that say the same
-        return sorted(said.values(), key=_STANDING, reverse=True)
+        return sorted(said.values(), key=_standing, reverse=True)
 
     def would_fill(self, candidate: Candidate) -> bool:
         """Return whether a candidate takes more than half of the share together with the units that correct it.
@@ -296,12 +294,18 @@ def fit(shares: Iterable[Share], left: int, *, opening: int = 0, shown: Shown | 
     return left
 
 
+def _standing(unit: Candidate) -> tuple[int, bool, int]:
+    """Return the key that orders units where they are shown."""
+    follows = unit.before if unit.successor is None else unit.successor
+    return (unit.position, True, 0) if follows is None else (follows, False, unit.place)
+
+
 def _least(unit: Candidate) -> int:
     """Return the tokens that a unit takes at least, which tells a unit that is too large without rendering it.
 
     A piece counts no less than its text, unless the text has characters that are not shown.
     """
-    whole = (item for item in unit.items if isinstance(item.content, str) and not item.size("hidden", _is_shortened))
+    whole = (item for item in unit.items if isinstance(item.content, str) and not item.memo("hidden", _is_shortened))
     return sum(item.tokens for item in whole)
 
 

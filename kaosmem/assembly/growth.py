@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 
+from kaosmem.assembly.allocation import Costs, entries_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
-from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.windows import Rebased, Visible, Window, bound, digest, is_asked, stored_items, text_digest
 from kaosmem.formats import Format, HistoryPart, Layout

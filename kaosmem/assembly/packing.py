@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 from kaosmem.assembly.allocation import (
     FRAME,
+    Costs,
     Tail,
     TailCutter,
     TokenNeed,
     allocate,
     by_priority,
     cap_of,
+    entries_of,
     window_too_small,
 )
 from kaosmem.assembly.context import Decision, Reason, SectionUse
-from kaosmem.assembly.costs import Costs, entries_of
 from kaosmem.assembly.fitting import Run, Share, fit
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import adds_up, header_piece, item_pieces, recalled_header

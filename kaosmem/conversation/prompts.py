@@ -8,8 +8,7 @@ from string import Template
 from typing import ClassVar
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.delimiters import name_without
-from kaosmem.formats.spelling import UNSEEN, plain_spelling
+from kaosmem.formats.delimiters import UNSEEN, name_without, plain_spelling
 from kaosmem.types import check_text
 
 

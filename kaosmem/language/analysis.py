@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain
 
 from kaosmem.language.scripts import MARKS, fold_script, plain_forms, snowball, stem_of_script, unspaced_and_spaced
-from kaosmem.language.sentences import words_of
 from kaosmem.memos import register_memo
 
 STOP_WORDS_OF: Mapping[str, str] = {
@@ -140,6 +139,29 @@ _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z]{2})|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _GERMANIC = re.compile(r"[a-zA-ZäöüßåæøÄÖÜẞÅÆØ]+")
 _PUNCTUATION = ".,:;!?\"'()[]{}"
 _POSSESSIVE = re.compile(r"'(?:s|re|ve|ll|d|m)$")
+
+
+_WHITE_SPACE = re.compile(r"\s")
+_PART_CHARS = 1 << 16
+
+
+def words_of(text: str) -> Iterable[str]:
+    r"""Return the words of a text, as `str.split` finds them, in little memory: of a long text, a part at a time.
+
+    >>> list(words_of("It rained.\nWe stayed in."))
+    ['It', 'rained.', 'We', 'stayed', 'in.']
+    """
+    return text.split() if len(text) <= _PART_CHARS else chain.from_iterable(map(str.split, _parts(text)))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the parts of a text, cut at white space."""
+    start = 0
+    while start < len(text):
+        gap = _WHITE_SPACE.search(text, start + _PART_CHARS)
+        end = gap.start() if gap else len(text)
+        yield text[start:end]
+        start = end
 
 
 def analyze(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import chain, islice
 from typing import Protocol, TypeVar
 
-from kaosmem.language.sentences import words_of
+from kaosmem.language.analysis import words_of
 from kaosmem.types import ImageBlock, Item, ToolResultBlock
 
 _WORDS_AT_ONCE = 10_000

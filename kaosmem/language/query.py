@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kaosmem.language.dates import Period, periods_in, without_periods
-from kaosmem.language.past_cues import PAST_CUES, PastCues, PastQuestion
+from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, Period, periods_in, without_periods
 from kaosmem.language.sentences import sentence_ends
 
 if TYPE_CHECKING:

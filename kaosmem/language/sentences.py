@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 
 _END = re.compile(r"[.!?…।؟](?=[\"')\]»”’]*(?:\s|\Z))|[。！？]|\n")
 _WORD_END = re.compile(r"(?<=\S)(?=\s)")
-_WHITE_SPACE = re.compile(r"\s")
 _ELLIPSIS = "…"
-_PART_CHARS = 1 << 16
 _MAX_CHARS_PER_TOKEN = 16
 _LEAST_SHARE = 0.5
 
@@ -48,22 +45,3 @@ def _longest(text: str, ends: Sequence[int], most: int, count: Callable[[str], i
         else:
             high = middle
     return longest
-
-
-def words_of(text: str) -> Iterable[str]:
-    r"""Return the words of a text, as `str.split` finds them, in little memory: of a long text, a part at a time.
-
-    >>> list(words_of("It rained.\nWe stayed in."))
-    ['It', 'rained.', 'We', 'stayed', 'in.']
-    """
-    return text.split() if len(text) <= _PART_CHARS else chain.from_iterable(map(str.split, _parts(text)))
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Yield the parts of a text, cut at white space."""
-    start = 0
-    while start < len(text):
-        gap = _WHITE_SPACE.search(text, start + _PART_CHARS)
-        end = gap.start() if gap else len(text)
-        yield text[start:end]
-        start = end

@@ -1,8 +1,7 @@
 """Ranking items for a query: BM25 and a linear model over terms in any script, and graphs by distance."""
 
 from kaosmem.language.analysis import analyze
-from kaosmem.language.dates import Period
-from kaosmem.language.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
+from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, PastWords, Period
 from kaosmem.language.query import Query
 from kaosmem.retrieval.ranker import Index, Ranker, Ranking, StorableIndex, StorableRanker
 from kaosmem.retrieval.rankers import (

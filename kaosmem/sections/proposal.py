@@ -13,7 +13,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Interval, Item, Version, aware
 
 if TYPE_CHECKING:
-    from kaosmem.language.past_cues import PastQuestion
+    from kaosmem.language.dates import PastQuestion
 
 T = TypeVar("T")
 
@@ -49,12 +49,6 @@ class Candidate(NamedTuple):
     place: int = 0
     newer: tuple[int, ...] = ()
     before: int | None = None
-
-    @property
-    def standing(self) -> tuple[int, bool, int]:
-        """Return the key that orders units where they are shown."""
-        follows = self.before if self.successor is None else self.successor
-        return (self.position, True, 0) if follows is None else (follows, False, self.place)
 
 
 @dataclass(frozen=True, slots=True)

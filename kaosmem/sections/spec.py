@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kaosmem.arguments import check_instance, check_listed
 from kaosmem.errors import InvalidArgumentError, NotFoundError, UnsupportedVersionError
-from kaosmem.formats.labels import DATES, Dates, LabelStyle
+from kaosmem.formats.text import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, shown, shown_name
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import GraphRanker

@@ -18,7 +18,7 @@ from kaosmem.types import Item, Version
 
 if TYPE_CHECKING:
     from kaosmem.language import corrections as language
-    from kaosmem.language.past_cues import PastQuestion
+    from kaosmem.language.dates import PastQuestion
 
 _SMALL = 256
 """In a section of so many items, corrections are looked for among all of them."""

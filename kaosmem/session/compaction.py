@@ -103,7 +103,7 @@ class SectionCompaction:
 
     def _weight(self, items: Iterable[Item]) -> int:
         form, measure = f"message {self._format.name} {self._counter.name}", self._measure
-        return sum(item.size(form, measure) for item in items)
+        return sum(item.memo(form, measure) for item in items)
 
     def _measure(self, item: Item) -> int:
         known = item.tokens if isinstance(item.content, str) else None

@@ -28,7 +28,7 @@ from kaosmem.errors import (
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import Format, get_format, parse_message
 from kaosmem.ingest import IngestReport
-from kaosmem.language.past_cues import PAST_CUES, PastCues
+from kaosmem.language.dates import PAST_CUES, PastCues
 from kaosmem.names import check_item_id, check_name, shown
 from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_session
 from kaosmem.retrieval import Query, Ranker

@@ -1,5 +1,15 @@
 """Items, messages and content blocks. All are frozen."""
 
+from kaosmem.arguments import (
+    MAX_INTEGER,
+    MAX_JSON_DEPTH,
+    JSONValue,
+    check_json,
+    check_metadata,
+    check_text,
+    is_integer,
+    json_text,
+)
 from kaosmem.types.content import (
     Content,
     ContentBlock,
@@ -17,16 +27,6 @@ from kaosmem.types.content import (
     trust_of,
 )
 from kaosmem.types.items import ChatMessage, Item, StoredItem, check_extent, decoded, stated_from
-from kaosmem.types.json_values import (
-    MAX_INTEGER,
-    MAX_JSON_DEPTH,
-    JSONValue,
-    check_json,
-    check_metadata,
-    check_text,
-    is_integer,
-    json_text,
-)
 from kaosmem.types.versions import Interval, Version, aware, day_text, in_order, known_by
 
 __all__ = [

@@ -8,8 +8,8 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
+from kaosmem.arguments import JSONValue, check_json, check_text, json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.types.json_values import JSONValue, check_json, check_text, json_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
+from kaosmem.arguments import MAX_JSON_CONTAINERS, JSONValue, check_text, json_text
 from kaosmem.display import fitted
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
@@ -22,7 +23,6 @@ from kaosmem.types.content import (
     stored_blocks,
     trust_of,
 )
-from kaosmem.types.json_values import MAX_JSON_CONTAINERS, JSONValue, check_text, json_text
 from kaosmem.types.versions import Interval, aware
 
 
@@ -72,7 +72,7 @@ class ChatMessage:
     @property
     def text(self) -> str:
         """Return the content as one text."""
-        return content_text(self.content)
+        return self.content if isinstance(self.content, str) else content_text(self.content)
 
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ class Item:
     @property
     def text(self) -> str:
         """Return the content as one text."""
-        return content_text(self.content)
+        return self.content if isinstance(self.content, str) else content_text(self.content)
 
     def memo(self, name: str, make: Callable[[Item], T]) -> T:
         """Return `make(self)`, made once for each `name` in the item's life."""
@@ -182,10 +182,6 @@ class Item:
         if made is None:
             made = self._memos[name] = make(self)
         return made
-
-    def size(self, form: str, measure: Callable[[Item], int]) -> int:
-        """Return `measure(self)`, measured once for each `form` in the item's life."""
-        return self.memo(form, measure)
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the item as JSON values, without fields that have their defaults."""

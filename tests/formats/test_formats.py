@@ -37,8 +37,7 @@ from kaosmem.formats import (
     parse_message,
 )
 from kaosmem.formats.anthropic import BLOCK_TOKENS, EMPTY, ID_TOKENS, IMAGE_TOKENS, REPLY_TOKENS
-from kaosmem.formats.labels import DATES, Dates, LabelStyle
-from kaosmem.formats.text import TextFormat, item_piece, item_tokens
+from kaosmem.formats.text import DATES, Dates, LabelStyle, TextFormat, item_piece, item_tokens
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types import DocumentBlock, ImageBlock, json_text

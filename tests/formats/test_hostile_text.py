@@ -25,10 +25,15 @@ from kaosmem import (
 )
 from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.formats import FORMATS, HistoryPart, Layout, count_messages, get_format
-from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, escaped_in_history, speaker_name
-from kaosmem.formats.labels import role_label
-from kaosmem.formats.spelling import may_hold, plain_spelling
-from kaosmem.formats.text import item_piece
+from kaosmem.formats.delimiters import (
+    BLOCK_BEGIN,
+    BLOCK_END,
+    escaped_in_history,
+    may_hold,
+    plain_spelling,
+    speaker_name,
+)
+from kaosmem.formats.text import item_piece, role_label
 from kaosmem.types import DocumentBlock
 from tests.formats.lenient import HIDDEN, TOKENS, delimiters, headed_lines, hostile
 

@@ -21,8 +21,7 @@ from kaosmem import (
     Trust,
     WindowTooSmallError,
 )
-from kaosmem.formats.labels import DATES, Dates, LabelStyle
-from kaosmem.formats.text import header_piece, item_piece
+from kaosmem.formats.text import DATES, Dates, LabelStyle, header_piece, item_piece
 from tests.worlds import formats, label_group, metadatas, queries, texts
 
 LONG = "ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT"

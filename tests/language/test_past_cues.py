@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError
 from kaosmem.language.analysis import STOP_WORDS_OF
-from kaosmem.language.dates import Period
-from kaosmem.language.past_cues import PAST_CUES, PastCues, PastQuestion, PastWords
+from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, PastWords, Period
 from kaosmem.types import Version, in_order
 
 

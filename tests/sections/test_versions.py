@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
-from kaosmem.language.past_cues import PAST_CUES
+from kaosmem.language.dates import PAST_CUES
 from kaosmem.persistence import log as session_log
 from kaosmem.sections import Proposal
 from kaosmem.types import Item, Version, in_order

@@ -56,7 +56,7 @@ def test_a_stored_item_is_as_good_as_a_new_one() -> None:
     assert type(item) is Item
     assert item.to_dict() == STORED
     assert item == replace(item) == pickle.loads(pickle.dumps(item))
-    assert item.size("form", lambda _: 7) == 7
+    assert item.memo("form", lambda _: 7) == 7
     with pytest.raises(FrozenInstanceError):
         item.tokens = 2  # type: ignore[misc]
 

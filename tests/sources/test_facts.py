@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
-from kaosmem.language.past_cues import PAST_CUES
+from kaosmem.language.dates import PAST_CUES
 from kaosmem.retrieval import Query
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
